@@ -1,0 +1,25 @@
+"""Local attention for pretrained encoders, as Hugging Face model classes.
+
+Importing this package registers its families with the Auto classes of transformers.
+"""
+
+from hf_localattn.families import register
+from hf_localattn.models import (
+    CoolConfig,
+    CoolForQuestionAnswering,
+    CoolModel,
+    outlook_attention,
+    outlook_attention_matrix,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CoolConfig",
+    "CoolForQuestionAnswering",
+    "CoolModel",
+    "outlook_attention",
+    "outlook_attention_matrix",
+]
+
+register()

@@ -1,0 +1,91 @@
+"""The registry of families: one line each, from which Auto registration, commands, tests and benchmarks follow."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from transformers import AutoConfig, AutoModel, AutoModelForQuestionAnswering, PreTrainedModel
+
+from hf_localattn.models import CoolConfig, CoolForQuestionAnswering, CoolModel
+from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
+from hf_localattn.models.modeling_local_attention import check_config_fields
+from hf_localattn.resources import tiny_backbone
+
+AUTO_CLASSES: dict[str, Any] = {"question-answering": AutoModelForQuestionAnswering}
+"""The Auto class of each task, which serves families and stock backbones alike."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family's classes: its configuration, its headless model, and the model of each task."""
+
+    config: type[LocalAttentionConfig]
+    model: type[PreTrainedModel]
+    heads: dict[str, type[PreTrainedModel]]
+
+
+FAMILIES: dict[str, Family] = {
+    "cool": Family(CoolConfig, CoolModel, {"question-answering": CoolForQuestionAnswering}),
+}
+
+
+def register() -> None:
+    """Make the Auto classes know all families. Calling it again changes nothing."""
+    for family in FAMILIES.values():
+        AutoConfig.register(family.config.model_type, family.config, exist_ok=True)
+        AutoModel.register(family.config, family.model, exist_ok=True)
+        for task, head in family.heads.items():
+            AUTO_CLASSES[task].register(family.config, head, exist_ok=True)
+
+
+def get_family(name: str) -> Family:
+    """Look up a family.
+
+    Raises:
+        ValueError: there is none of that name; the message lists those there are.
+    """
+    if name not in FAMILIES:
+        raise ValueError(f"There is no family {name!r}. Choose one of {', '.join(FAMILIES)}.")
+    return FAMILIES[name]
+
+
+def resolve_backbone(name_or_path: str | os.PathLike[str]) -> str:
+    """Where a backbone is loaded from: "tiny" is the small random one that ships, anything else stays as it is.
+
+    Raises:
+        FileNotFoundError: what is plainly a path leads to no folder with a `config.json`.
+    """
+    if name_or_path == "tiny":
+        return str(tiny_backbone())
+    path = Path(name_or_path)
+    plainly_a_path = path.exists() or path.is_absolute() or str(name_or_path).startswith(("./", "../", "~"))
+    if plainly_a_path and not (path / "config.json").is_file():
+        raise FileNotFoundError(
+            f"{str(name_or_path)!r} is not a folder with a `config.json`. Give the folder of a saved encoder, the id "
+            "of one on the Hub, or 'tiny'."
+        )
+    return str(name_or_path)
+
+
+def parse_config_fields(family: str, assignments: Iterable[str]) -> dict[str, Any]:
+    """Turn `field=value` strings into configuration fields; values are read as YAML (`2`, `true`, `[3, 4]`, `null`).
+
+    Raises:
+        ValueError: a string without "=", or a field the family does not have (the nearest is named).
+    """
+    config_fields = {}
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if not equals or not name.strip():
+            raise ValueError(f"{assignment!r} is not of the form field=value, such as num_local_layers=2.")
+        try:
+            config_fields[name.strip()] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            raise ValueError(f"Cannot read the value of {assignment!r}: write it as YAML, such as 2 or [3, 4].") from None
+    check_config_fields(get_family(family).config, config_fields)
+    return config_fields

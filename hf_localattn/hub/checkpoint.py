@@ -1,0 +1,65 @@
+"""Complete checkpoint folders of a family, ready for any script that takes a model name and `trust_remote_code`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from transformers import AutoTokenizer
+
+from hf_localattn.families import get_family, resolve_backbone
+
+
+def init_checkpoint(
+    family: str,
+    backbone: str | os.PathLike[str],
+    output_dir: str | os.PathLike[str],
+    *,
+    revision: str | None = None,
+    token: str | bool | None = None,
+    **config_fields: Any,
+) -> Path:
+    """Write a folder with a pretrained backbone under new local layers: what a stock script fine-tunes.
+
+    It holds the headless model (safetensors), its configuration, whose `auto_map` names every head of the family, the
+    code files and the backbone's tokenizer. The folder appears whole or not at all.
+
+    Args:
+        family: a key of `hf_localattn.families.FAMILIES`.
+        backbone: Hub id, folder, or "tiny", the small random backbone that ships with this package.
+        output_dir: a folder that does not exist yet, or is empty.
+        revision, token: of the backbone on the Hub.
+        **config_fields: fields of the family's configuration.
+
+    Raises:
+        FileExistsError: the folder holds something already.
+        ValueError: an unknown family or field, an impossible value, or a backbone that cannot serve.
+        OSError: the backbone cannot be fetched.
+    """
+    output = Path(output_dir)
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise FileExistsError(f"{str(output)!r} is in the way: choose a folder that does not exist yet, or empty it.")
+    source = resolve_backbone(backbone)
+    model = get_family(family).model.from_backbone(source, revision=revision, token=token, **config_fields)
+    tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, token=token)
+
+    output.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = Path(tempfile.mkdtemp(prefix=f".{output.name}.", dir=output.parent))
+    try:
+        model.save_pretrained(unfinished)
+        tokenizer.save_pretrained(unfinished)
+        unfinished.chmod(0o777 & ~_umask())
+        os.replace(unfinished, output)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+    return output
+
+
+def _umask() -> int:
+    umask = os.umask(0)
+    os.umask(umask)
+    return umask

@@ -1,0 +1,17 @@
+"""The suitcase: everything that travels to the Hub with a checkpoint.
+
+Files here import the standard library, torch, transformers and each other (same folder), nothing else.
+"""
+
+from .configuration_cool import CoolConfig
+from .modeling_cool import CoolForQuestionAnswering, CoolModel, CoolPreTrainedModel
+from .outlook_attention import outlook_attention, outlook_attention_matrix
+
+__all__ = [
+    "CoolConfig",
+    "CoolForQuestionAnswering",
+    "CoolModel",
+    "CoolPreTrainedModel",
+    "outlook_attention",
+    "outlook_attention_matrix",
+]

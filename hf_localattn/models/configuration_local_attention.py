@@ -1,0 +1,140 @@
+"""What the configurations of all families share: a backbone's own configuration, and the common fields on top of it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+    MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES,
+)
+from transformers.utils import logging
+
+logger = logging.get_logger(__name__)
+
+
+def _backbone_field(name: str) -> Any:
+    """A property, with setter, onto a field of `backbone_config`, so that resizing and reloading agree on it."""
+
+    def get(self: LocalAttentionConfig) -> Any:
+        return getattr(self.backbone_config, name)
+
+    def put(self: LocalAttentionConfig, value: Any) -> None:
+        setattr(self.backbone_config, name, value)
+
+    return property(get, put, doc=f"`backbone_config.{name}`")
+
+
+class LocalAttentionConfig(PreTrainedConfig):
+    """Configuration of a family: the backbone's own configuration beside the family's fields.
+
+    Args:
+        backbone_config: configuration of the pretrained encoder, as an object or as a dict with its `model_type`; the
+            family's default backbone when absent. It is copied, so that nothing done here reaches the caller's.
+        initializer_range: standard deviation of new heads' weights.
+
+    Raises:
+        ValueError: the backbone is a decoder, an encoder-decoder, not a text model, or one of these families itself.
+    """
+
+    model_type = ""
+    sub_configs = {"backbone_config": AutoConfig}
+    keys_to_ignore_at_inference = ["hidden_states", "attentions", "local_attentions"]  # noqa: RUF012
+
+    default_backbone: ClassVar[str] = "bert"
+    tested_backbones: ClassVar[Sequence[str]] = (
+        "bert",
+        "roberta",
+        "albert",
+        "electra",
+        "distilbert",
+        "deberta-v2",
+        "modernbert",
+        "xlnet",
+    )
+
+    backbone_config: Any = None
+    initializer_range: float = 0.02
+
+    hidden_size = _backbone_field("hidden_size")
+    vocab_size = _backbone_field("vocab_size")
+    num_hidden_layers = _backbone_field("num_hidden_layers")
+    num_attention_heads = _backbone_field("num_attention_heads")
+    pad_token_id = _backbone_field("pad_token_id")
+    max_position_embeddings = _backbone_field("max_position_embeddings")
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        self.backbone_config = self._build_backbone_config(self.backbone_config)
+        self._check_backbone()
+        super().__post_init__(**kwargs)
+        self.check_fields()
+
+    def check_fields(self) -> None:
+        """Raise `ValueError` for a field that cannot be, naming it, its value and the remedy."""
+
+    def _build_backbone_config(self, backbone_config: Any) -> PreTrainedConfig:
+        if isinstance(backbone_config, PreTrainedConfig):
+            backbone_config = copy.deepcopy(backbone_config)
+        else:
+            fields = dict(backbone_config or {})
+            model_type = fields.pop("model_type", self.default_backbone)
+            if model_type not in CONFIG_MAPPING:
+                raise ValueError(
+                    f"`backbone_config` has the unknown model_type {model_type!r}. Give the type of a transformers "
+                    f"encoder, such as {', '.join(self.tested_backbones)}."
+                )
+            backbone_config = CONFIG_MAPPING[model_type](**fields)
+        # Where the backbone came from may be a private folder, and this configuration gets published.
+        backbone_config._name_or_path = ""
+        return backbone_config
+
+    def _check_backbone(self) -> None:
+        backbone, model_type = self.backbone_config, self.backbone_config.model_type
+        remedy = f"Use an encoder, such as {', '.join(self.tested_backbones)}."
+        if isinstance(backbone, LocalAttentionConfig) or hasattr(backbone, "backbone_config"):
+            raise ValueError(
+                f"The backbone is itself a composite {model_type!r} model. {remedy} A saved checkpoint of this family "
+                "is loaded with `from_pretrained`."
+            )
+        if backbone.is_encoder_decoder:
+            raise ValueError(f"The backbone {model_type!r} is an encoder-decoder. {remedy}")
+        if model_type in self.tested_backbones:
+            if getattr(backbone, "is_decoder", False):
+                raise ValueError(f"The backbone {model_type!r} is set up as a decoder: set `is_decoder=False`.")
+            return
+        is_masked_lm = model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES
+        if getattr(backbone, "is_decoder", False) or (
+            model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and not is_masked_lm
+        ):
+            raise ValueError(f"The backbone {model_type!r} is a decoder, whose tokens see only the past. {remedy}")
+        if not is_masked_lm and model_type not in MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES:
+            raise ValueError(f"The backbone {model_type!r} is not a text encoder. {remedy}")
+        logger.warning_once(
+            f"The backbone {model_type!r} is not among the tested ones ({', '.join(self.tested_backbones)}). It may well "
+            "work: compare a few outputs with and without padding before you trust it."
+        )
+
+    @classmethod
+    def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
+        """As transformers' own; a configuration of another model type is refused, as its weights would not fit."""
+        model_type = config_dict.get("model_type", cls.model_type)
+        if cls.model_type and model_type != cls.model_type:
+            raise ValueError(
+                f"This is a {model_type!r} checkpoint, not a {cls.model_type!r} one. To put new local layers on a "
+                "pretrained encoder use `from_backbone` of the model class."
+            )
+        return super().from_dict(config_dict, **kwargs)
+
+    def _check_choice(self, field: str, choices: Sequence[str]) -> None:
+        value = getattr(self, field)
+        if value not in choices:
+            raise ValueError(f"`{field}` is {value!r}; choose one of {', '.join(map(repr, choices))}.")
+
+    def _check_at_least(self, field: str, least: int) -> None:
+        value = getattr(self, field)
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise ValueError(f"`{field}` is {value!r}; it must be a whole number of at least {least}.")

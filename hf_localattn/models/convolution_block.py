@@ -1,0 +1,102 @@
+"""The convolutional block below the context outlook layers: n-gram features of every token.
+
+Source: COOL, a Context Outlooker (Zhu, Ng and Bressan), section 3.3, equations 2-5.
+
+Shapes: B batch, L tokens, H input width, F output width.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+PADDING = 2
+"""Zeros on either side of the sequence (section 4.1): a kernel of k gives L + 5 - k positions."""
+
+
+class ConvolutionBlock(nn.Module):
+    """Convolutions of several widths side by side, each with ReLU and pooled back to the sequence length.
+
+    The paper's k x (H + 4) kernels with padding 2 are 1-d convolutions: the four extra columns meet only zeros.
+
+    Args:
+        size: H.
+        kernel_sizes: widths in tokens; the "adaptive" alignment needs 1 .. 5.
+        num_filters: output features of each width; F is their sum.
+        pooling: "max" or "avg" (the paper does not say; max keeps an n-gram's strongest match).
+        alignment: "adaptive" pools L + 5 - k positions to L as `AdaptiveMaxPool1d` does; "same" centres each kernel on
+            its token (an even one reaches one token further to the left) and pools nothing.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        kernel_sizes: Sequence[int] = (3, 4, 5),
+        num_filters: int = 100,
+        pooling: str = "max",
+        alignment: str = "adaptive",
+    ):
+        super().__init__()
+        self.pooling, self.alignment = pooling, alignment
+        self.convolutions = nn.ModuleList(nn.Conv1d(size, num_filters, kernel) for kernel in kernel_sizes)
+
+    def forward(self, states: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        """Map states (B, L, H) to (B, L, F); states where mask (B, L) is false count as outside the sequence."""
+        if mask is not None:
+            states = states.masked_fill(~mask.to(torch.bool)[..., None], 0.0)
+        columns = states.transpose(1, 2)
+        outputs = []
+        for convolution in self.convolutions:
+            (kernel,) = convolution.kernel_size
+            before, after = (PADDING, PADDING) if self.alignment == "adaptive" else (kernel // 2, (kernel - 1) // 2)
+            features = convolution(functional.pad(columns, (before, after))).relu().transpose(1, 2)
+            outputs.append(adaptive_pool(features, mask, self.pooling, states.shape[1]))
+        return torch.cat(outputs, dim=-1)
+
+
+def adaptive_pool(features: torch.Tensor, mask: torch.Tensor | None, pooling: str, length: int) -> torch.Tensor:
+    """Pool L + e positions to L, where e >= 0, so that each example's windows depend on its own length alone.
+
+    Output i of an example with n tokens pools positions floor(i (n+e) / n) .. ceil((i+1) (n+e) / n) - 1, counted from
+    its first token: without padding these are torch's adaptive windows.
+
+    Args:
+        features: (B, L + e, C).
+        mask: (B, L), true from each example's first to its last token; `None` when all are real.
+        pooling: "max" or "avg".
+        length: L.
+
+    Returns:
+        (B, L, C); at pads the values mean nothing.
+    """
+    extra = features.shape[1] - length
+    if extra == 0:
+        return features
+    start, end = _adaptive_windows(length, extra, mask, features.device)
+    pooled, count = None, (end - start).clamp(min=1)[..., None].to(features.dtype)
+    neutral = torch.finfo(features.dtype).min if pooling == "max" else 0.0
+    for offset in range(extra + 1):
+        inside = ((start <= offset) & (offset < end))[..., None]
+        candidate = features[:, offset : offset + length].masked_fill(~inside, neutral)
+        if pooled is None:
+            pooled = candidate
+        else:
+            pooled = torch.maximum(pooled, candidate) if pooling == "max" else pooled + candidate
+    return pooled if pooling == "max" else pooled / count
+
+
+def _adaptive_windows(
+    length: int, extra: int, mask: torch.Tensor | None, device: torch.device
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """First and past-the-last position of each output's window, relative to the output's own index: (B or 1, L)."""
+    index = torch.arange(length, device=device)[None]
+    tokens: torch.Tensor | int = length
+    if mask is not None:
+        mask = mask.to(torch.int64)
+        first = mask.argmax(-1, keepdim=True)
+        last = length - 1 - mask.flip(-1).argmax(-1, keepdim=True)
+        tokens = last - first + 1
+        # Pads take the window of the nearest token: what they pool means nothing, but must stay finite.
+        index = torch.minimum((index - first).clamp(min=0), tokens - 1)
+    return index * extra // tokens, 1 + ((index + 1) * extra + tokens - 1) // tokens

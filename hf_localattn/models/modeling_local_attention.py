@@ -1,0 +1,204 @@
+"""What the models of all families share: a pretrained backbone inside, and how it is built, run, loaded and saved."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import os
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import torch
+from transformers import MODEL_MAPPING, AutoConfig, AutoModel, PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput
+
+from .configuration_local_attention import LocalAttentionConfig
+
+
+@dataclass
+class LocalModelOutput(BaseModelOutput):
+    """Output of a headless model.
+
+    Args:
+        last_hidden_state: (B, L, output size), after the local layers.
+        hidden_states, attentions: the backbone's, with `output_hidden_states` / `output_attentions`.
+        local_attentions: one tensor per local layer, with `output_attentions=True`.
+    """
+
+    local_attentions: tuple[torch.Tensor, ...] | None = None
+
+
+class LocalAttentionPreTrainedModel(PreTrainedModel):
+    """Base class of all models and heads: weights, loading, saving, and the call of the backbone."""
+
+    config_class = LocalAttentionConfig
+    supports_gradient_checkpointing = True
+    # What the composite allows; the backbone, a `PreTrainedModel` itself, refuses what it cannot do.
+    _supports_sdpa = True
+    _supports_flash_attn = True
+    _supports_flex_attn = True
+    _supports_attention_backend = True
+
+    auto_classes: ClassVar[dict[str, str]] = {}
+    """The family's class for each Auto class: what `auto_map` of every saved checkpoint says."""
+
+    @classmethod
+    def from_backbone(
+        cls,
+        name_or_path: str | os.PathLike[str],
+        *,
+        cache_dir: str | os.PathLike[str] | None = None,
+        revision: str | None = None,
+        token: str | bool | None = None,
+        local_files_only: bool = False,
+        dtype: torch.dtype | str | None = None,
+        attn_implementation: str | None = None,
+        **config_fields: Any,
+    ) -> Any:
+        """Put new local layers (and a new head) on a pretrained backbone.
+
+        Args:
+            name_or_path: Hub id or folder of the pretrained encoder (safetensors).
+            cache_dir, revision, token, local_files_only: where and how to fetch it, as in `from_pretrained`.
+            dtype: of all weights; the checkpoint's own when absent.
+            attn_implementation: the backbone's, such as "eager" or "sdpa".
+            **config_fields: fields of the family's configuration, `num_labels`, `id2label` and the like.
+
+        Raises:
+            ValueError: an unknown field (the nearest is named) or value, or a backbone that cannot serve.
+            OSError: the backbone cannot be fetched or has no safetensors weights.
+        """
+        check_config_fields(cls.config_class, config_fields)
+        source = {
+            "cache_dir": cache_dir,
+            "revision": revision,
+            "token": token,
+            "local_files_only": local_files_only,
+        }
+        backbone_config = AutoConfig.from_pretrained(name_or_path, **source)
+        config = cls.config_class(backbone_config=backbone_config, **config_fields)
+        backbone, report = AutoModel.from_pretrained(
+            name_or_path,
+            config=backbone_config,
+            use_safetensors=True,
+            dtype=dtype or "auto",
+            output_loading_info=True,
+            **_without_pooler(backbone_config),
+            **source,
+        )
+        if report["missing_keys"]:
+            raise ValueError(
+                f"{str(name_or_path)!r} lacks weights of {type(backbone).__name__}, such as "
+                f"{sorted(report['missing_keys'])[0]!r}: it does not hold this backbone."
+            )
+        attention = {} if attn_implementation is None else {"attn_implementation": attn_implementation}
+        model = cls._from_config(config, dtype=backbone.dtype, **attention)
+        model.backbone_model.load_state_dict(backbone.state_dict())
+        return model.eval()
+
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path: Any, *model_args: Any, **kwargs: Any) -> Any:
+        """As transformers' own, from safetensors only: nothing is ever unpickled."""
+        if kwargs.setdefault("use_safetensors", True) is False:
+            raise ValueError("`use_safetensors=False` would unpickle weights; convert the checkpoint to safetensors.")
+        return super().from_pretrained(pretrained_model_name_or_path, *model_args, **kwargs)
+
+    def save_pretrained(self, save_directory: str | os.PathLike[str], **kwargs: Any) -> None:
+        """As transformers' own, with the code files beside the weights and every head of the family in `auto_map`."""
+        self.config.auto_map = dict(self.auto_classes)
+        super().save_pretrained(save_directory, **kwargs)
+
+    @property
+    def backbone_model(self) -> PreTrainedModel:
+        """The pretrained encoder inside."""
+        return self.base_model.backbone
+
+    def get_input_embeddings(self) -> torch.nn.Module:
+        """The backbone's word embeddings."""
+        return self.backbone_model.get_input_embeddings()
+
+    def set_input_embeddings(self, value: torch.nn.Module) -> None:
+        """Replace the backbone's word embeddings."""
+        self.backbone_model.set_input_embeddings(value)
+
+    def add_base_model(self) -> None:
+        """Put the family's headless model under the attribute where transformers looks for it."""
+        setattr(self, self.base_model_prefix, self.base_model_class(self.config))
+
+    def add_backbone(self) -> None:
+        """Build the backbone, without the pooler that nothing would use."""
+        config = self.config.backbone_config
+        self.backbone = AutoModel.from_config(config, dtype=torch.get_default_dtype(), **_without_pooler(config))
+        if config.model_type == "xlnet":
+            # Only pretraining uses it; left trainable it would never get a gradient.
+            self.backbone.mask_emb.requires_grad_(False)
+        inputs = inspect.signature(self.backbone.forward).parameters
+        self.takes_position_ids = "position_ids" in inputs
+        self.takes_token_type_ids = "token_type_ids" in inputs
+        embeddings = getattr(self.backbone, "embeddings", None)
+        # RoBERTa and its kin count positions from behind the padding index.
+        counts_from_padding = hasattr(embeddings, "create_position_ids_from_input_ids")
+        self.first_position = config.pad_token_id + 1 if counts_from_padding else 0
+
+    def encode(
+        self,
+        input_ids: torch.Tensor | None,
+        attention_mask: torch.Tensor | None,
+        token_type_ids: torch.Tensor | None,
+        position_ids: torch.Tensor | None,
+        inputs_embeds: torch.Tensor | None,
+        **kwargs: Any,
+    ) -> BaseModelOutput:
+        """Run the backbone so that padding on either side changes nothing."""
+        if (input_ids is None) == (inputs_embeds is None):
+            raise ValueError("Give exactly one of `input_ids` and `inputs_embeds`.")
+        if attention_mask is not None:
+            if attention_mask.dim() != 2:
+                raise ValueError(
+                    f"`attention_mask` has shape {tuple(attention_mask.shape)}; local layers need (batch, length)."
+                )
+            if position_ids is None and self.takes_position_ids:
+                position_ids = (attention_mask.long().cumsum(-1) - 1).clamp(min=0) + self.first_position
+        if token_type_ids is None and self.config.backbone_config.model_type == "xlnet":
+            # Without them XLNet skips its segment embeddings, which then get no gradient.
+            states = input_ids if input_ids is not None else inputs_embeds[..., 0]
+            token_type_ids = torch.zeros_like(states, dtype=torch.long)
+        if self.takes_position_ids and position_ids is not None:
+            kwargs["position_ids"] = position_ids
+        if self.takes_token_type_ids and token_type_ids is not None:
+            kwargs["token_type_ids"] = token_type_ids
+        return self.backbone(
+            input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, return_dict=True, **kwargs
+        )
+
+    def wants(self, output: str, kwargs: dict[str, Any]) -> bool:
+        """Whether the caller, or else the configuration, asks for `output_attentions` or `output_hidden_states`."""
+        value = kwargs.get(output)
+        return bool(getattr(self.config, output) if value is None else value)
+
+
+def check_config_fields(config_class: type[LocalAttentionConfig], config_fields: dict[str, Any]) -> None:
+    """Raise `ValueError` for a name that is no field of the configuration class, naming the nearest one."""
+    known = {field.name for field in fields(config_class)} | {"num_labels", "attn_implementation"}
+    for name in config_fields:
+        if name not in known:
+            nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+            hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
+            raise ValueError(f"{config_class.__name__} has no field {name!r}.{hint}")
+
+
+def register_auto_classes(config_class: type[LocalAttentionConfig], **auto_classes: type[PreTrainedModel]) -> None:
+    """Say which class serves each Auto class, so that checkpoints carry their code and name every head of the family."""
+    config_class.register_for_auto_class()
+    names = {"AutoConfig": f"{config_class.__module__.split('.')[-1]}.{config_class.__name__}"}
+    for auto_class, model_class in auto_classes.items():
+        model_class.register_for_auto_class(auto_class)
+        names[auto_class] = f"{model_class.__module__.split('.')[-1]}.{model_class.__name__}"
+    for model_class in auto_classes.values():
+        model_class.auto_classes = names
+
+
+def _without_pooler(config: Any) -> dict[str, bool]:
+    model_class = MODEL_MAPPING[type(config)]
+    accepts = "add_pooling_layer" in inspect.signature(model_class.__init__).parameters
+    return {"add_pooling_layer": False} if accepts else {}

@@ -1,0 +1,220 @@
+"""Context outlook attention: every token predicts the weights with which the tokens around it mix.
+
+Source: COOL, a Context Outlooker (Zhu, Ng and Bressan), section 3.3, equations 6-13.
+
+Shapes: B batch, L tokens, F features, K window (odd), N heads of F/N features each.
+"""
+
+import torch
+from torch import nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+
+def outlook_attention(
+    values: torch.Tensor,
+    scores: torch.Tensor,
+    mask: torch.Tensor | None = None,
+    *,
+    joint_softmax: bool = False,
+    mask_outside_window: bool = False,
+    dropout: float = 0.0,
+    return_weights: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Mix each window's values with the weights that its central token predicts, and sum overlapping windows.
+
+    The window centred at token j reads the sources j - K//2 .. j + K//2 and writes to the targets at the same places:
+    `out[j + p - K//2] += sum_r softmax_r(scores[j, p, r]) * values[j + r - K//2]` (equations 7, 9 and 10). Values are 0
+    outside the sequence and at pads, and windows centred on pads write nothing.
+
+    Args:
+        values: (B, L, F).
+        scores: (B, L, K, K, N) as [central token, target, source, head]; N divides F.
+        mask: (B, L), true at real tokens; `None` when all are real.
+        joint_softmax: normalise over sources and heads of a target together, instead of over sources for each head.
+        mask_outside_window: leave sources outside the sequence and at pads out of the softmax.
+        dropout: probability of dropping a weight, 0 when not training.
+        return_weights: also return the normalised weights.
+
+    Returns:
+        The mixed values (B, L, F), and the weights (B, L, K, K, N) or `None`.
+    """
+    if mask is not None:
+        mask = mask.to(torch.bool)
+        values = values.masked_fill(~mask[..., None], 0.0)
+    if mask_outside_window:
+        scores = _mask_sources(scores, mask)
+
+    plain = not (joint_softmax or dropout or return_weights) and scores.shape[-1] == values.shape[-1]
+    if plain and not torch.compiler.is_compiling():  # a compiler fuses the definition by itself
+        return _BandedOutlook.apply(values, scores, mask), None
+
+    weights = scores.flatten(3).softmax(-1).view_as(scores) if joint_softmax else scores.softmax(dim=3)
+    if mask is not None:
+        weights = weights.masked_fill(~mask[:, :, None, None, None], 0.0)
+    mixed = _mix_windows(values, functional.dropout(weights, dropout))
+    return mixed, weights if return_weights else None
+
+
+def outlook_attention_matrix(weights: torch.Tensor) -> torch.Tensor:
+    """Reduce outlook weights to one token-to-token map: how much of token s, on average over heads, reaches token t.
+
+    Args:
+        weights: (B, L, K, K, N) as in `local_attentions`, [central token, target, source, head].
+
+    Returns:
+        (B, L, L) as [target token, source token]; a row sums to the number of windows that write to its token, less
+        what falls outside the sequence.
+    """
+    batch, length, window, _, _ = weights.shape
+    half = window // 2
+    weights = weights.mean(-1)
+    padded = weights.new_zeros(batch, length + 2 * half, length + 2 * half)
+    centre = torch.arange(length, device=weights.device)
+    for target in range(window):
+        for source in range(window):
+            padded[:, centre + target, centre + source] += weights[:, :, target, source]
+    return padded[:, half : half + length, half : half + length]
+
+
+def _mask_sources(scores: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    batch, length, window, _, _ = scores.shape
+    real = scores.new_ones(batch, length, dtype=torch.bool) if mask is None else mask
+    padded = functional.pad(real, (window // 2, window // 2))
+    sources = torch.stack([padded[:, offset : offset + length] for offset in range(window)], dim=-1)
+    return scores.masked_fill(~sources[:, :, None, :, None], torch.finfo(scores.dtype).min)
+
+
+def _mix_windows(values: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """The definition on ready weights (B, L, K, K, N), differentiable by autograd."""
+    (batch, length, features), (window, heads) = values.shape, weights.shape[-2:]
+    half = window // 2
+    sources = _pad_windows(values, half).unflatten(-1, (heads, features // heads))
+    weights = weights[..., None]
+    mixed = values.new_zeros(batch, length + 2 * half, heads, features // heads)
+    for target in range(window):
+        for r in range(window):
+            written = weights[:, :, target, r] * sources[:, r : r + length]
+            mixed = mixed + functional.pad(written, (0, 0, 0, 0, target, 2 * half - target))
+    return mixed[:, half : half + length].flatten(-2)
+
+
+class _BandedOutlook(torch.autograd.Function):
+    """Softmax over sources and mixing in one step: K*K fused multiply-adds on shifted views.
+
+    Nothing of the size of the scores is kept for the gradient but the scores themselves: the softmax is recomputed, and
+    the gradient is written straight into its own buffer. One example at a time stays within the CPU's cache.
+    """
+
+    @staticmethod
+    def forward(ctx, values, scores, mask):
+        ctx.save_for_backward(values, scores, mask)
+        length, half = values.shape[1], scores.shape[2] // 2
+        with torch.autocast(values.device.type, enabled=False):
+            sources = _pad_windows(values.to(scores.dtype), half)
+            mixed = torch.zeros_like(sources)
+            for s, a, m, out in _examples(sources, scores, mask, mixed):
+                for target in range(a.shape[2]):
+                    written, _ = _window_outputs(s, a[:, :, target])
+                    out[:, target : target + length].add_(written if m is None else written * m[..., None])
+            return mixed[:, half : half + length]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad_mixed):
+        values, scores, mask = ctx.saved_tensors
+        length, half = values.shape[1], scores.shape[2] // 2
+        with torch.autocast(values.device.type, enabled=False):
+            sources, grads = _pad_windows(values.to(scores.dtype), half), _pad_windows(grad_mixed, half)
+            grad_sources, grad_scores = torch.zeros_like(sources), torch.empty_like(scores)
+            for s, a, m, g, gs, ga in _examples(sources, scores, mask, grads, grad_sources, grad_scores):
+                for target in range(a.shape[2]):
+                    written, weights = _window_outputs(s, a[:, :, target])
+                    grad = g[:, target : target + length]
+                    grad = grad if m is None else grad * m[..., None]
+                    for r in range(a.shape[2]):
+                        weighted = weights[:, :, r].mul_(grad)
+                        gs[:, r : r + length].add_(weighted)
+                        torch.mul(weighted, s[:, r : r + length] - written, out=ga[:, :, target, r])
+            return grad_sources[:, half : half + length].to(values.dtype), grad_scores, None
+
+
+def _window_outputs(sources: torch.Tensor, scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """What all windows write to one of their targets (B, L, F), and the weights (B, L, K, F) they use for it."""
+    length = scores.shape[1]
+    weights = scores.softmax(dim=2)
+    written = weights[:, :, 0] * sources[:, :length]
+    for r in range(1, weights.shape[2]):
+        written.addcmul_(weights[:, :, r], sources[:, r : r + length])
+    return written, weights
+
+
+def _pad_windows(states: torch.Tensor, half: int) -> torch.Tensor:
+    return functional.pad(states, (0, 0, half, half))
+
+
+def _examples(*tensors: torch.Tensor | None):
+    """Iterate over the batch: on a CPU one example at a time, so that what is read again is still in its cache."""
+    if tensors[0].device.type != "cpu":
+        return [tensors]
+    size = tensors[0].shape[0]
+    return zip(*([None] * size if t is None else t.split(1) for t in tensors), strict=True)
+
+
+class OutlookLayer(GradientCheckpointingLayer):
+    """One context outlook layer: outlook attention and linear layers, each with a residual (equations 6-13).
+
+    Args:
+        size: F, the width of its input and output.
+        window: K, odd.
+        num_heads: features of a head share their weights; F, one feature per head, is the paper's.
+        num_ffn_layers: linear layers after the attention, with GELU between them.
+        joint_softmax, mask_outside_window, dropout: as in `outlook_attention`.
+        bias: whether the value and score projections have one.
+        layer_norm: normalise the input of the attention and of the linear layers.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        window: int = 3,
+        *,
+        num_heads: int | None = None,
+        num_ffn_layers: int = 1,
+        joint_softmax: bool = False,
+        mask_outside_window: bool = False,
+        dropout: float = 0.0,
+        bias: bool = True,
+        layer_norm: bool = False,
+    ):
+        super().__init__()
+        self.window, self.num_heads = window, num_heads or size
+        self.scale = (size // self.num_heads) ** -0.5
+        self.joint_softmax, self.mask_outside_window, self.dropout = joint_softmax, mask_outside_window, dropout
+        self.value = nn.Linear(size, size, bias=bias)
+        self.score = nn.Linear(size, window * window * self.num_heads, bias=bias)
+        self.feed_forward = nn.ModuleList(nn.Linear(size, size) for _ in range(num_ffn_layers))
+        self.attention_norm = nn.LayerNorm(size) if layer_norm else nn.Identity()
+        self.feed_forward_norm = nn.LayerNorm(size) if layer_norm else nn.Identity()
+
+    def forward(
+        self, states: torch.Tensor, mask: torch.Tensor | None = None, output_attentions: bool = False
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Map states (B, L, F) to states of that shape; the weights (B, L, K, K, N) come with `output_attentions`."""
+        normed = self.attention_norm(states)
+        scores = self.score(normed).unflatten(-1, (self.window, self.window, self.num_heads))
+        mixed, weights = outlook_attention(
+            self.value(normed),
+            scores if self.scale == 1.0 else scores * self.scale,
+            mask,
+            joint_softmax=self.joint_softmax,
+            mask_outside_window=self.mask_outside_window,
+            dropout=self.dropout if self.training else 0.0,
+            return_weights=output_attentions,
+        )
+        states = states + mixed
+        hidden = self.feed_forward_norm(states)
+        for index, linear in enumerate(self.feed_forward):
+            hidden = linear(functional.gelu(hidden) if index else hidden)
+        return states + hidden, weights
