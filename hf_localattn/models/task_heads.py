@@ -106,8 +106,9 @@ def printed_question_answering_loss(
     length = start_logits.shape[1]
     starts, ends = start_positions.view(-1), end_positions.view(-1)
     inside = (starts >= 0) & (starts < length) & (ends >= 0) & (ends < length)
+    dtype = torch.promote_types(start_logits.dtype, torch.float32)
     logs = [
-        functional.log_softmax(logits.float(), dim=-1).gather(1, positions.clamp(0, length - 1)[:, None])
+        functional.log_softmax(logits, dim=-1, dtype=dtype).gather(1, positions.clamp(0, length - 1)[:, None])
         for logits, positions in ((start_logits, starts), (end_logits, ends))
     ]
     losses = -torch.logaddexp(*logs).squeeze(1)

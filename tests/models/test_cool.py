@@ -1,0 +1,181 @@
+"""COOL's own fields, losses and numbers; what it shares with other families is in test_family_contract.py."""
+
+import pytest
+import torch
+from transformers import BertConfig, BertForQuestionAnswering
+
+from hf_localattn import CoolConfig, CoolForQuestionAnswering, CoolModel
+from tests.models.tiny import COMMON, gradients, tiny_config, tiny_model, token_ids
+from tests.reference import cool as reference
+
+VARIANTS = {
+    "with convolutions": {},
+    "without": {"use_conv": False},
+    "average pooling": {"conv_pooling": "avg", "conv_kernel_sizes": [1, 2, 4]},
+    "centred": {"conv_alignment": "same", "conv_kernel_sizes": [3, 7]},
+    "shared heads": {"outlook_num_heads": 5, "outlook_kernel_size": 5},
+    "joint softmax": {"outlook_softmax": "window", "mask_outside_window": True},
+    "more layers": {"num_local_layers": 4, "num_ffn_layers": 2, "use_layer_norm": True},
+    "no layers": {"num_local_layers": 0},
+    "no biases": {"qkv_bias": False},
+}
+
+
+@pytest.fixture(params=VARIANTS.values(), ids=VARIANTS)
+def fields(request):
+    return request.param
+
+
+def naive_outlooker(model, states, real):
+    """The context outlooker of the model on one example without its pads (they count as outside the sequence)."""
+    config, outlooker = model.config, model.base_model.outlooker
+    states = states[real]
+    if outlooker.convolution_block is not None:
+        kernels = [(layer.weight, layer.bias) for layer in outlooker.convolution_block.convolutions]
+        states = reference.convolution_block(states, kernels, config.conv_pooling, config.conv_alignment)
+    for layer in outlooker.layers:
+        states = reference.outlook_layer(
+            states,
+            [True] * len(states),
+            (layer.value.weight, layer.value.bias),
+            (layer.score.weight, layer.score.bias),
+            [(linear.weight, linear.bias) for linear in layer.feed_forward],
+            config.outlook_kernel_size,
+            config.outlook_num_heads or config.local_size,
+            norms=(layer.attention_norm, layer.feed_forward_norm),
+            joint_softmax=config.outlook_softmax == "window",
+            mask_outside_window=config.mask_outside_window,
+        )
+    return states
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_equals_the_equations(fields, side):
+    sizes = {"conv_filters": 2, **fields}
+    if "outlook_num_heads" in sizes:
+        sizes["conv_filters"] = 5
+    model = tiny_model("cool", "question-answering", **sizes).double()
+    mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
+    mask = mask.flip(1) if side == "left" else mask
+    output = model(token_ids(2, 5), attention_mask=mask, output_hidden_states=True)
+    for row in range(2):
+        real = mask[row].bool()
+        states = naive_outlooker(model, output.hidden_states[-1][row], real)
+        logits = torch.stack([reference.linear(s, model.qa_outputs.weight, model.qa_outputs.bias) for s in states])
+        actual = torch.stack([output.start_logits[row][real], output.end_logits[row][real]], dim=-1)
+        torch.testing.assert_close(actual, logits, rtol=1e-12, atol=1e-12)
+
+
+def test_every_variant_keeps_the_contract(fields, tmp_path):
+    model = tiny_model("cool", "question-answering", **fields)
+    ids, mask = token_ids(2, 11), torch.tensor([[1] * 11, [0] * 6 + [1] * 5])
+    alone, batched = model(ids[1:, 6:]), model(ids, attention_mask=mask)
+    torch.testing.assert_close(batched.start_logits[1:, 6:], alone.start_logits, rtol=1e-5, atol=1e-5)
+    assert None not in gradients(model, "question-answering", input_ids=ids, attention_mask=mask).values()
+    model.save_pretrained(tmp_path)
+    reloaded = CoolForQuestionAnswering.from_pretrained(tmp_path)
+    assert torch.equal(reloaded(ids).start_logits, model(ids).start_logits)
+
+
+def test_local_attentions_are_target_by_source_by_feature():
+    model = tiny_model("cool")
+    output = model(token_ids(2, 7), output_attentions=True)
+    assert [tuple(weights.shape) for weights in output.local_attentions] == [(2, 7, 3, 3, 15)] * 2
+    torch.testing.assert_close(output.local_attentions[0].sum(3), torch.ones(2, 7, 3, 15))
+
+
+def test_defaults_are_the_papers():
+    with torch.device("meta"):
+        with_conv, without = CoolModel(CoolConfig()), CoolModel(CoolConfig(use_conv=False))
+    assert with_conv.output_size == 300
+    assert [tuple(c.weight.shape) for c in with_conv.outlooker.convolution_block.convolutions] == [
+        (100, 768, kernel) for kernel in (3, 4, 5)
+    ]
+    assert len(with_conv.outlooker.layers) == 2
+    assert sum(p.numel() for p in with_conv.outlooker.layers[0].score.parameters()) == 812_700
+    assert without.output_size == 768
+    assert len(without.outlooker.layers) == 3
+    assert with_conv.backbone.pooler is None
+
+
+@pytest.mark.parametrize("kind", ["mean", "sum", "eq16"])
+def test_losses_equal_the_paper(kind):
+    model = tiny_model("cool", "question-answering", qa_loss=kind).double()
+    starts, ends = torch.tensor([0, 3, 4]), torch.tensor([2, 3, 6])
+    output = model(token_ids(3, 7), start_positions=starts, end_positions=ends)
+    naive = reference.question_answering_loss(output.start_logits, output.end_logits, starts, ends, kind)
+    torch.testing.assert_close(output.loss, naive, rtol=1e-12, atol=1e-12)
+
+
+def test_eq16_ignores_positions_past_the_end():
+    model = tiny_model("cool", "question-answering", qa_loss="eq16")
+    ids = token_ids(2, 7)
+    both = model(ids, start_positions=torch.tensor([1, 7]), end_positions=torch.tensor([2, 9])).loss
+    one = model(ids[:1], start_positions=torch.tensor([1]), end_positions=torch.tensor([2])).loss
+    torch.testing.assert_close(both, one)
+    assert model(ids, start_positions=torch.tensor([7, 7]), end_positions=torch.tensor([7, 7])).loss == 0
+
+
+@pytest.mark.parametrize("positions", [[1, 3], [2, 40]])
+def test_loss_is_the_stock_classes(positions):
+    """With the local layers silenced COOL is BERT, and its loss is BertForQuestionAnswering's."""
+    model = tiny_model("cool", "question-answering", use_conv=False, num_local_layers=0)
+    stock = BertForQuestionAnswering(BertConfig(**COMMON)).eval()
+    stock.bert.load_state_dict(model.cool.backbone.state_dict())
+    stock.qa_outputs.load_state_dict(model.qa_outputs.state_dict())
+    inputs = {"input_ids": token_ids(2, 7), "start_positions": torch.tensor(positions)}
+    inputs["end_positions"] = inputs["start_positions"] + 1
+    ours, theirs = model(**inputs), stock(**inputs)
+    assert torch.equal(ours.start_logits, theirs.start_logits)
+    assert torch.equal(ours.loss, theirs.loss)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"mode": "global"}, r"`mode` is 'global'; choose one of 'g2l'"),
+        ({"outlook_kernel_size": 4}, r"`outlook_kernel_size` is 4; it must be odd.*take 3 or 5"),
+        ({"outlook_kernel_size": 0}, r"`outlook_kernel_size` is 0; it must be a whole number of at least 1"),
+        ({"conv_kernel_sizes": [3, 6]}, r"`conv_kernel_sizes` is \[3, 6\]; padding 2 covers.*conv_alignment='same'"),
+        ({"conv_kernel_sizes": []}, r"`conv_kernel_sizes` is \[\]; give a list"),
+        ({"conv_kernel_sizes": 3}, r"`conv_kernel_sizes` is 3; give a list"),
+        ({"conv_pooling": "min"}, r"`conv_pooling` is 'min'; choose one of 'max', 'avg'"),
+        ({"conv_alignment": "left"}, r"`conv_alignment` is 'left'"),
+        ({"outlook_softmax": "none"}, r"`outlook_softmax` is 'none'"),
+        ({"outlook_num_heads": 7}, r"`outlook_num_heads` is 7; it must divide the local width 15"),
+        ({"outlook_dropout": 1.0}, r"`outlook_dropout` is 1.0; it must lie in \[0, 1\)"),
+        ({"num_local_layers": -1}, r"`num_local_layers` is -1"),
+        ({"num_local_layers": 1.5}, r"`num_local_layers` is 1.5"),
+        ({"num_ffn_layers": 0}, r"`num_ffn_layers` is 0"),
+        ({"qa_loss": "max"}, r"`qa_loss` is 'max'"),
+    ],
+    ids=lambda value: next(iter(value.items())).__repr__() if isinstance(value, dict) else "",
+)
+def test_impossible_fields_are_named(fields, message):
+    with pytest.raises(ValueError, match=message):
+        tiny_config("cool", **fields)
+
+
+@pytest.mark.parametrize(
+    ("backbone", "message"),
+    [
+        ({"model_type": "gpt2"}, "'gpt2' is a decoder"),
+        ({"model_type": "llama"}, "'llama' is a decoder"),
+        ({"model_type": "bart"}, "'bart' is an encoder-decoder"),
+        ({"model_type": "t5"}, "'t5' is an encoder-decoder"),
+        ({"model_type": "vit"}, "'vit' is not a text encoder"),
+        ({"model_type": "bert", "is_decoder": True}, "set up as a decoder"),
+        ({"model_type": "cool"}, "itself a composite"),
+        ({"model_type": "brt"}, "unknown model_type 'brt'"),
+    ],
+)
+def test_unsupported_backbones_are_refused(backbone, message):
+    with pytest.raises(ValueError, match=message):
+        CoolConfig(backbone_config=backbone)
+
+
+def test_the_callers_backbone_config_stays_its_own():
+    backbone_config = BertConfig(**COMMON)
+    config = CoolConfig(backbone_config=backbone_config)
+    config.vocab_size = 70
+    assert backbone_config.vocab_size == COMMON["vocab_size"]

@@ -1,0 +1,428 @@
+"""What every model class of every family owes its users; a new family joins by its line in the registry."""
+
+import copy
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoConfig, AutoModel
+from transformers import PreTrainedModel as TransformersModel
+
+from hf_localattn.families import AUTO_CLASSES, FAMILIES
+from tests.models.tiny import CASES, TINY_BACKBONES, gradients, loss, main_outputs, tiny_config, tiny_model, token_ids
+
+BACKBONE_CASES = [
+    pytest.param(name, task, backbone, id=f"{name}-{task}-{backbone}")
+    for name, task in CASES
+    for backbone in FAMILIES[name].config.tested_backbones
+]
+
+EAGER_ONLY = ("deberta-v2", "xlnet")
+
+
+@pytest.fixture(params=CASES, ids=lambda case: "-".join(case))
+def case(request):
+    return request.param
+
+
+@pytest.fixture
+def model(case):
+    return tiny_model(*case)
+
+
+@pytest.fixture
+def task(case):
+    return case[1]
+
+
+@pytest.fixture
+def inputs():
+    mask = torch.tensor([[1] * 11, [1] * 7 + [0] * 4, [0] * 5 + [1] * 6])
+    return {"input_ids": token_ids(3, 11), "attention_mask": mask}
+
+
+def assert_close(actual, expected, tolerance=1e-6):
+    for one, other in zip(actual, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
+
+
+def assert_equal(actual, expected):
+    assert_close(actual, expected, tolerance=0)
+
+
+def pad(ids, length, side, pad_id):
+    padding, mask = length - ids.shape[1], torch.ones_like(ids)
+    shape = (padding, 0) if side == "left" else (0, padding)
+    return {
+        "input_ids": torch.nn.functional.pad(ids, shape, value=pad_id),
+        "attention_mask": torch.nn.functional.pad(mask, shape),
+    }
+
+
+def auto_class(task):
+    return AutoModel if task == "headless" else AUTO_CLASSES[task]
+
+
+# --- outputs
+
+
+def test_return_dict_both_ways(model, inputs):
+    as_dict = model(**inputs, return_dict=True)
+    as_tuple = model(**inputs, return_dict=False)
+    assert isinstance(as_tuple, tuple)
+    assert_equal(as_tuple, as_dict.to_tuple())
+    model.config.return_dict = False
+    assert isinstance(model(**inputs), tuple)
+
+
+def test_hidden_states_and_attentions_are_complete(model, inputs):
+    model.set_attn_implementation("eager")
+    output = model(**inputs, output_hidden_states=True, output_attentions=True)
+    layers, heads, width = 2, 2, 32
+    assert [tuple(states.shape) for states in output.hidden_states] == [(3, 11, width)] * (layers + 1)
+    assert [tuple(attention.shape) for attention in output.attentions] == [(3, heads, 11, 11)] * layers
+    assert len(output.local_attentions) == model.config.num_local_layers
+    plain = model(**inputs)
+    assert plain.hidden_states is None
+    assert plain.attentions is None
+    assert plain.local_attentions is None
+    assert_close(main_outputs(plain), main_outputs(output))
+
+
+def test_outputs_can_be_asked_for_in_the_configuration(model, inputs):
+    model.set_attn_implementation("eager")
+    model.config.output_hidden_states = True
+    model.config.output_attentions = True
+    output = model(**inputs)
+    assert len(output.hidden_states) == 3
+    assert len(output.attentions) == 2
+    assert len(output.local_attentions) == model.config.num_local_layers
+
+
+def test_extra_outputs_stay_out_of_the_trainers_predictions(model, inputs, task):
+    model.set_attn_implementation("eager")
+    output = model(**inputs, output_hidden_states=True, output_attentions=True)
+    kept = [name for name in output if name not in model.config.keys_to_ignore_at_inference]
+    assert kept == {"headless": ["last_hidden_state"], "question-answering": ["start_logits", "end_logits"]}[task]
+
+
+# --- inputs
+
+
+def test_inputs_embeds_equal_input_ids(model, inputs):
+    embeds = model.get_input_embeddings()(inputs["input_ids"])
+    by_embeds = model(inputs_embeds=embeds, attention_mask=inputs["attention_mask"])
+    assert_close(main_outputs(by_embeds), main_outputs(model(**inputs)))
+
+
+def test_wrong_inputs_are_named(model, inputs):
+    with pytest.raises(ValueError, match="exactly one of `input_ids` and `inputs_embeds`"):
+        model(attention_mask=inputs["attention_mask"])
+    with pytest.raises(ValueError, match=r"`attention_mask` has shape \(3, 1, 1, 11\)"):
+        model(inputs["input_ids"], attention_mask=inputs["attention_mask"][:, None, None])
+
+
+@pytest.mark.parametrize(("name", "task", "backbone"), BACKBONE_CASES)
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_padding_and_batching_change_nothing(name, task, backbone, side):
+    model = tiny_model(name, task, backbone)
+    pad_id = model.config.pad_token_id
+    for tokens in (1, 2, 5, 8):
+        ids = token_ids(1, tokens, seed=tokens)
+        short = pad(ids, 11, side, pad_id)
+        long = pad(token_ids(1, 11), 11, side, pad_id)
+        batch = {key: torch.cat([short[key], long[key]]) for key in short}
+        real = slice(11 - tokens, None) if side == "left" else slice(tokens)
+        padded = [output[:1, real] for output in main_outputs(model(**batch))]
+        assert_close(padded, main_outputs(model(ids)), tolerance=1e-5)
+        embeds = model.get_input_embeddings()(batch["input_ids"])
+        by_embeds = model(inputs_embeds=embeds, attention_mask=batch["attention_mask"])
+        assert_close([output[:1, real] for output in main_outputs(by_embeds)], padded, tolerance=1e-5)
+
+
+@pytest.mark.parametrize("backbone", ["bert", "roberta"])
+def test_right_padding_gives_the_backbones_own_positions(backbone, inputs):
+    """Without left padding the backbone inside computes bit for bit what it computes alone."""
+    model = tiny_model("cool", backbone=backbone)
+    mask = torch.tensor([[1] * 11, [1] * 7 + [0] * 4])
+    ids = token_ids(2, 11).masked_fill(mask == 0, model.config.pad_token_id)
+    inside = model(ids, attention_mask=mask, output_hidden_states=True).hidden_states[-1]
+    alone = model.backbone_model(ids, attention_mask=mask).last_hidden_state
+    assert torch.equal(inside[mask.bool()], alone[mask.bool()])
+
+
+def test_a_row_of_pads_is_finite(model, inputs, task):
+    inputs["attention_mask"][1] = 0
+    assert all(output.isfinite().all() for output in main_outputs(model(**inputs)))
+    assert all(gradient.isfinite().all() for gradient in gradients(model.train(), task, **inputs).values())
+
+
+# --- training
+
+
+@pytest.mark.parametrize(("name", "task", "backbone"), BACKBONE_CASES)
+def test_every_trainable_parameter_gets_a_gradient(name, task, backbone, inputs):
+    model = tiny_model(name, task, backbone).train()
+    found = gradients(model, task, **inputs)
+    assert [parameter for parameter, gradient in found.items() if gradient is None] == []
+    assert [parameter for parameter, gradient in found.items() if "backbone" not in parameter and not gradient.any()] == []
+
+
+def test_gradient_checkpointing_gives_the_same_gradients(model, inputs, task):
+    model.train()
+    expected = gradients(model, task, **inputs)
+    enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
+    enable()
+    assert sum(getattr(module, "gradient_checkpointing", False) for module in model.modules()) > 2
+    actual = gradients(model, task, **inputs)
+    assert_close(actual.values(), expected.values())
+
+
+def test_a_step_of_training_changes_every_part(model, inputs, task):
+    before = copy.deepcopy(model.state_dict())
+    model.train()
+    gradients(model, task, **inputs)
+    torch.optim.SGD(model.parameters(), lr=1.0).step()
+    unchanged = {name.split(".")[-2] for name, value in model.state_dict().items() if torch.equal(value, before[name])}
+    assert unchanged <= {"embeddings", "key"}  # position ids; biases of keys
+
+
+# --- precision, devices, compilers
+
+
+@pytest.mark.parametrize(("name", "task", "backbone"), BACKBONE_CASES)
+def test_eager_equals_sdpa(name, task, backbone, inputs):
+    model = tiny_model(name, task, backbone)
+    if backbone in EAGER_ONLY:
+        with pytest.raises(ValueError, match="does not support an attention implementation"):
+            type(model)._from_config(tiny_config(name, backbone), attn_implementation="sdpa")
+        return
+    real = inputs["attention_mask"].bool()
+    model.set_attn_implementation("sdpa")
+    sdpa = [output[real] for output in main_outputs(model(**inputs))]
+    model.set_attn_implementation("eager")
+    assert model.backbone_model.config._attn_implementation == "eager"
+    assert_close([output[real] for output in main_outputs(model(**inputs))], sdpa, tolerance=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision(model, inputs, task, dtype):
+    full = main_outputs(model(**inputs))
+    model.to(dtype)
+    outputs = main_outputs(model(**inputs))
+    for half, single in zip(outputs, full, strict=True):
+        assert half.dtype == dtype
+        torch.testing.assert_close(half.float(), single, rtol=0.1, atol=0.1)
+    assert all(gradient.isfinite().all() for gradient in gradients(model.train(), task, **inputs).values())
+
+
+def test_autocast(model, inputs, task):
+    full = main_outputs(model(**inputs))
+    with torch.autocast("cpu", torch.bfloat16):
+        outputs = main_outputs(model(**inputs))
+        value = loss(model.train(), task, **inputs)
+    for half, single in zip(outputs, full, strict=True):
+        torch.testing.assert_close(half.float(), single, rtol=0.1, atol=0.1)
+    value.backward()
+
+
+def test_compiles_as_one_graph(model, inputs, task):
+    torch.compiler.reset()
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    assert_close(main_outputs(compiled(**inputs)), main_outputs(model(**inputs)))
+    model.train()
+    expected = gradients(model, task, **inputs)
+    model.zero_grad(set_to_none=True)
+    loss(compiled, task, **inputs).backward()
+    actual = {name: parameter.grad for name, parameter in model.named_parameters() if parameter.requires_grad}
+    assert_close(actual.values(), expected.values(), tolerance=1e-5)
+
+
+def test_exports_with_any_batch_and_length(model, inputs):
+    shape = {0: torch.export.Dim("batch", min=2, max=16), 1: torch.export.Dim("length", min=2, max=40)}
+    program = torch.export.export(model, (), inputs, dynamic_shapes=dict.fromkeys(inputs, shape))
+    others = {"input_ids": token_ids(5, 6), "attention_mask": torch.ones(5, 6, dtype=torch.long)}
+    others["attention_mask"][1, 4:] = 0
+    assert_close(main_outputs(program.module()(**others)), main_outputs(model(**others)))
+
+
+# --- weights
+
+
+def test_save_and_load_are_bit_equal(model, inputs, task, tmp_path):
+    model.save_pretrained(tmp_path)
+    assert not [path for path in tmp_path.iterdir() if path.suffix in (".bin", ".pt", ".pkl")]
+    loaded, report = auto_class(task).from_pretrained(tmp_path, output_loading_info=True)
+    assert type(loaded) is type(model)
+    assert not any(report[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    assert_equal(main_outputs(loaded(**inputs)), main_outputs(model(**inputs)))
+    loaded.save_pretrained(tmp_path / "again")
+    first, second = load_file(tmp_path / "model.safetensors"), load_file(tmp_path / "again" / "model.safetensors")
+    assert first.keys() == second.keys()
+    assert_equal(second.values(), (first[name] for name in second))
+
+
+@pytest.mark.parametrize(("name", "task", "backbone"), BACKBONE_CASES)
+def test_every_backbone_saves_and_loads(name, task, backbone, inputs, tmp_path):
+    model = tiny_model(name, task, backbone)
+    model.save_pretrained(tmp_path)
+    loaded = auto_class(task).from_pretrained(tmp_path)
+    assert loaded.config.backbone_config.to_dict() == model.config.backbone_config.to_dict()
+    assert_equal(main_outputs(loaded(**inputs)), main_outputs(model(**inputs)))
+
+
+def test_a_pickled_checkpoint_is_refused(model, tmp_path):
+    model.config.save_pretrained(tmp_path)
+    torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
+    with pytest.raises(OSError, match=r"safetensors"):
+        type(model).from_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=r"unpickle"):
+        type(model).from_pretrained(tmp_path, use_safetensors=False)
+
+
+def test_deepcopy_is_independent(model, inputs):
+    clone = copy.deepcopy(model)
+    expected = main_outputs(model(**inputs))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    assert_equal(main_outputs(clone(**inputs)), expected)
+
+
+def test_embeddings_resize_and_reload(model, inputs, task, tmp_path):
+    expected = main_outputs(model(**inputs))
+    model.resize_token_embeddings(model.config.vocab_size + 6)
+    assert model.config.vocab_size == model.config.backbone_config.vocab_size == 65
+    assert_equal(main_outputs(model(**inputs)), expected)
+    assert model(token_ids(1, 4) * 0 + 64) is not None
+    model.save_pretrained(tmp_path)
+    loaded = auto_class(task).from_pretrained(tmp_path)
+    assert loaded.get_input_embeddings().num_embeddings == 65
+    assert_equal(main_outputs(loaded(**inputs)), expected)
+
+
+@pytest.mark.parametrize(("name", "task"), [(name, task) for name, task in CASES if task != "headless"])
+def test_a_headless_checkpoint_loads_into_every_head(name, task, tmp_path):
+    headless = tiny_model(name)
+    headless.save_pretrained(tmp_path)
+    loaded, report = auto_class(task).from_pretrained(tmp_path, output_loading_info=True)
+    assert not report["unexpected_keys"]
+    assert all(not key.startswith(loaded.base_model_prefix) for key in report["missing_keys"])
+    assert_equal(loaded.base_model.state_dict().values(), headless.state_dict().values())
+
+
+def test_missing_weights_are_initialised(model, inputs, task, tmp_path, poisoned_memory):
+    model.save_pretrained(tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    kept = {name: value for name, value in weights.items() if "backbone" in name}
+    save_file(kept, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    first, second = (load_seeded(auto_class(task), tmp_path) for _ in range(2))
+    for name, value in first.state_dict().items():
+        assert value.isfinite().all(), name
+        if name in kept:
+            assert torch.equal(value, kept[name])
+    assert_equal(first.state_dict().values(), second.state_dict().values())
+    assert all(output.isfinite().all() for output in main_outputs(first(**inputs)))
+
+
+def load_seeded(auto, folder):
+    torch.manual_seed(3)
+    return auto.from_pretrained(folder)
+
+
+def test_new_layers_keep_the_scale_of_their_input(case, inputs):
+    """Random local layers neither drown nor blow up what the backbone says, at any width."""
+    states = FAMILIES[case[0]].model(tiny_config(case[0])).eval()(**inputs).last_hidden_state
+    assert 0.05 < states.std() < 5.0
+
+
+def test_builds_on_the_meta_device(case):
+    with torch.device("meta"):
+        model = tiny_model(*case)
+    assert all(parameter.is_meta for parameter in model.parameters())
+
+
+def test_loads_with_a_device_map(model, inputs, task, tmp_path):
+    model.save_pretrained(tmp_path)
+    loaded = auto_class(task).from_pretrained(tmp_path, device_map={"": "cpu"})
+    assert_equal(main_outputs(loaded(**inputs)), main_outputs(model(**inputs)))
+    assert set(model._no_split_modules) > set(type(model)._no_split_modules)
+
+
+# --- configuration
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_configuration_round_trip(name, tmp_path):
+    config = tiny_config(name)
+    config.save_pretrained(tmp_path)
+    loaded = AutoConfig.from_pretrained(tmp_path)
+    assert type(loaded) is type(config)
+    loaded.name_or_path = ""
+    assert json.loads(loaded.to_json_string(use_diff=False)) == json.loads(config.to_json_string(use_diff=False))
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("backbone", TINY_BACKBONES)
+def test_common_fields_are_the_backbones(name, backbone):
+    if backbone not in FAMILIES[name].config.tested_backbones:
+        pytest.skip(f"{name} does not take {backbone}")
+    config = tiny_config(name, backbone)
+    assert config.hidden_size == 32
+    assert config.num_attention_heads == 2
+    assert config.vocab_size == 59
+    config.vocab_size = 60
+    assert config.backbone_config.vocab_size == 60
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_private_paths_stay_private(name, tmp_path):
+    tiny_model(name).backbone_model.save_pretrained(tmp_path / "secret")
+    model = FAMILIES[name].model.from_backbone(tmp_path / "secret")
+    model.save_pretrained(tmp_path / "public")
+    assert "secret" not in (tmp_path / "public" / "config.json").read_text()
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_head_is_in_auto_map(name, tmp_path):
+    tiny_model(name).save_pretrained(tmp_path)
+    auto_map = json.loads((tmp_path / "config.json").read_text())["auto_map"]
+    heads = {AUTO_CLASSES[task].__name__: head.__name__ for task, head in FAMILIES[name].heads.items()}
+    expected = {"AutoConfig": FAMILIES[name].config.__name__, "AutoModel": FAMILIES[name].model.__name__, **heads}
+    assert {auto: reference.split(".")[1] for auto, reference in auto_map.items()} == expected
+    assert {f"{reference.split('.')[0]}.py" for reference in auto_map.values()} <= {p.name for p in tmp_path.iterdir()}
+
+
+# --- pretrained backbones
+
+
+@pytest.mark.parametrize(("name", "task", "backbone"), BACKBONE_CASES)
+def test_from_backbone_keeps_the_pretrained_weights(name, task, backbone, inputs, tmp_path):
+    pretrained: TransformersModel = tiny_model(name, backbone=backbone).backbone_model
+    pretrained.save_pretrained(tmp_path)
+    family = FAMILIES[name]
+    model_class = family.model if task == "headless" else family.heads[task]
+    model = model_class.from_backbone(tmp_path, **{"num_local_layers": 1})
+    assert not model.training
+    assert model.config.num_local_layers == 1
+    assert_equal(model.backbone_model.state_dict().values(), pretrained.state_dict().values())
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_from_backbone_refuses_what_cannot_serve(name, tmp_path):
+    model_class = FAMILIES[name].model
+    with pytest.raises(ValueError, match=r"has no field 'num_local_layer'. Did you mean 'num_local_layers'\?"):
+        model_class.from_backbone(tmp_path, num_local_layer=1)
+    model = tiny_model(name)
+    model.backbone_model.save_pretrained(tmp_path / "backbone")
+    weights = load_file(tmp_path / "backbone" / "model.safetensors")
+    save_file(dict(list(weights.items())[:3]), tmp_path / "backbone" / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ValueError, match="lacks weights of"):
+        model_class.from_backbone(tmp_path / "backbone")
+    model.save_pretrained(tmp_path / "composite")
+    with pytest.raises(ValueError, match="itself a composite"):
+        model_class.from_backbone(tmp_path / "composite")
+    tiny_model(name).backbone_model.config.save_pretrained(tmp_path / "plain")
+    with pytest.raises(ValueError, match=r"This is a 'bert' checkpoint.*from_backbone"):
+        model_class.from_pretrained(tmp_path / "plain")

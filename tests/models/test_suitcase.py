@@ -1,0 +1,108 @@
+"""`models/` travels to the Hub with every checkpoint: it must be whole, flat, and need nothing but torch and transformers."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import hf_localattn.models
+from hf_localattn.families import AUTO_CLASSES, FAMILIES
+from tests.models.tiny import CASES, main_outputs, tiny_model, token_ids
+
+SUITCASE = Path(hf_localattn.models.__file__).parent
+FILES = sorted(SUITCASE.glob("*.py"))
+ALLOWED = {"torch", "transformers", *sys.stdlib_module_names}
+
+
+def imports(path):
+    """(level, module, is it guarded by `try`) of every import statement."""
+    tree = ast.parse(path.read_text())
+    guarded = {id(node) for block in ast.walk(tree) if isinstance(block, ast.Try) for node in ast.walk(block)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((0, alias.name, id(node) in guarded) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.level, node.module or "", id(node) in guarded
+
+
+def test_is_flat():
+    assert not [path for path in SUITCASE.iterdir() if path.is_dir() and path.name != "__pycache__"]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_imports_only_what_travels_or_is_there(path):
+    for level, module, guarded in imports(path):
+        if level:
+            assert level == 1, f"from {'.' * level}{module} does not travel"
+            assert re.fullmatch(r"\w+", module), "only files beside this one travel"
+            assert (SUITCASE / f"{module}.py").is_file()
+        else:
+            assert guarded or module.split(".")[0] in ALLOWED, f"{module} may not be where the checkpoint is loaded"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_docstrings_do_not_look_like_imports(path):
+    """transformers finds the files to copy with a regular expression, which sees docstrings too."""
+    seen = re.findall(r"^\s*from\s+\.(\S+)\s+import", path.read_text(), flags=re.MULTILINE)
+    assert sorted(seen) == sorted(module for level, module, _ in imports(path) if level)
+
+
+FRESH_PROCESS = """
+import sys
+sys.modules["hf_localattn"] = None  # importing it is an error from here on
+import torch
+import transformers
+from transformers import AutoConfig
+
+folder, again, auto_class, inputs, expected = sys.argv[1:]
+auto_class = getattr(transformers, auto_class)
+inputs, expected = torch.load(inputs), torch.load(expected)
+
+def check(model):
+    with torch.no_grad():
+        output = model(**inputs)
+    assert all(torch.equal(output[name], value) for name, value in expected.items())
+
+model = auto_class.from_pretrained(folder, trust_remote_code=True)
+assert type(model).__module__.startswith("transformers_modules"), type(model).__module__
+check(model)
+model.save_pretrained(again)  # the second generation
+second = auto_class.from_pretrained(again, trust_remote_code=True)
+check(second)
+first, second = (dict(one.config.to_dict(), _name_or_path="") for one in (model, second))
+assert first == second, (first, second)
+assert type(auto_class.from_config(AutoConfig.from_pretrained(again, trust_remote_code=True), trust_remote_code=True))
+"""
+
+
+@pytest.mark.parametrize(("name", "task"), CASES)
+def test_loads_where_the_package_is_not_installed(name, task, tmp_path):
+    model = tiny_model(name, task)
+    folder, again = tmp_path / "checkpoint", tmp_path / "again"
+    model.save_pretrained(folder)
+    inputs = {"input_ids": token_ids(2, 9), "attention_mask": torch.tensor([[1] * 9, [1] * 4 + [0] * 5])}
+    with torch.no_grad():
+        output = model(**inputs)
+    expected = {key: value for key, value in output.items() if any(value is one for one in main_outputs(output))}
+    torch.save(inputs, tmp_path / "inputs.pt")
+    torch.save(expected, tmp_path / "expected.pt")
+    auto_class = "AutoModel" if task == "headless" else AUTO_CLASSES[task].__name__
+    arguments = [folder, again, auto_class, tmp_path / "inputs.pt", tmp_path / "expected.pt"]
+    environment = {"HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "PATH": ""}
+    result = subprocess.run(
+        [sys.executable, "-I", "-c", FRESH_PROCESS, *map(str, arguments)],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    code = {path.name for path in folder.glob("*.py")}
+    assert code == {path.name for path in again.glob("*.py")}
+    assert all((folder / file).read_text() == (SUITCASE / file).read_text() for file in code)
+    assert {model.__module__.split(".")[-1] + ".py" for model in (FAMILIES[name].model, FAMILIES[name].config)} <= code

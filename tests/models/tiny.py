@@ -1,0 +1,107 @@
+"""Tiny models of every family, task and backbone, from the registry of families."""
+
+import torch
+from transformers import CONFIG_MAPPING
+
+from hf_localattn.families import FAMILIES
+
+VOCABULARY = 59
+SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 37}
+COMMON = {**SIZES, "vocab_size": VOCABULARY, "max_position_embeddings": 40}
+
+TINY_BACKBONES = {
+    "bert": COMMON,
+    "roberta": {**COMMON, "pad_token_id": 1, "type_vocab_size": 1},
+    "albert": {**COMMON, "embedding_size": 16},
+    "electra": {**COMMON, "embedding_size": 16},
+    "distilbert": {
+        "dim": 32,
+        "n_layers": 2,
+        "n_heads": 2,
+        "hidden_dim": 37,
+        "vocab_size": VOCABULARY,
+        "max_position_embeddings": 40,
+    },
+    "deberta-v2": {
+        **COMMON,
+        "relative_attention": True,
+        "position_biased_input": False,
+        "pos_att_type": ["p2c", "c2p"],
+    },
+    "modernbert": {
+        **COMMON,
+        "num_hidden_layers": 3,
+        "pad_token_id": 0,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "cls_token_id": 1,
+        "sep_token_id": 2,
+        "local_attention": 4,
+    },
+    "xlnet": {"d_model": 32, "n_layer": 2, "n_head": 2, "d_inner": 37, "vocab_size": VOCABULARY},
+}
+
+# What keeps a family's own layers tiny; its first tested backbone is the one the whole contract runs on.
+TINY_FIELDS = {"cool": {"conv_filters": 5}}
+
+CASES = [
+    (name, task) for name, family in FAMILIES.items() for task in ("headless", *family.heads)
+]
+
+
+def tiny_config(name, backbone=None, **fields):
+    family = FAMILIES[name]
+    backbone = backbone or family.config.default_backbone
+    # Attention dropout would make training runs incomparable.
+    silent = {
+        field: 0.0
+        for field in ("hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout", "summary_last_dropout")
+        if hasattr(CONFIG_MAPPING[backbone](), field)
+    }
+    backbone_config = {"model_type": backbone, **TINY_BACKBONES[backbone], **silent}
+    return family.config(backbone_config=backbone_config, **{**TINY_FIELDS[name], **fields})
+
+
+def tiny_model(name, task="headless", backbone=None, **fields):
+    torch.manual_seed(0)
+    family = FAMILIES[name]
+    model_class = family.model if task == "headless" else family.heads[task]
+    model = model_class(tiny_config(name, backbone, **fields)).eval()
+    # Biases start at zero and norms at one: move everything, so that nothing cancels.
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.02)
+    return model
+
+
+def token_ids(batch, length, seed=0):
+    """Ids of ordinary tokens: above all special ones of the tiny backbones."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(7, VOCABULARY, (batch, length), generator=generator)
+
+
+def labels(task, batch, length):
+    if task == "question-answering":
+        return {"start_positions": torch.arange(batch) % length, "end_positions": (torch.arange(batch) + 1) % length}
+    raise NotImplementedError(f"Say in tests/models/tiny.py what labels {task!r} takes.")
+
+
+def main_outputs(output):
+    """The tensors that a task is about, each (B, L, ...) or (B, ...)."""
+    names = ("last_hidden_state", "logits", "start_logits", "end_logits")
+    return [output[name] for name in names if name in output]
+
+
+def loss(model, task, **inputs):
+    """The model's own loss; for a headless one any function of all its outputs."""
+    if task == "headless":
+        states = model(**inputs).last_hidden_state
+        return (states * torch.linspace(-1, 1, states.shape[-1], dtype=states.dtype)).mean()
+    states = inputs.get("input_ids", inputs.get("inputs_embeds"))
+    return model(**inputs, **labels(task, *states.shape[:2])).loss
+
+
+def gradients(model, task, **inputs):
+    model.zero_grad(set_to_none=True)
+    loss(model, task, **inputs).backward()
+    return {name: parameter.grad for name, parameter in model.named_parameters() if parameter.requires_grad}

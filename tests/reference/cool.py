@@ -1,0 +1,114 @@
+"""COOL written as naive loops, one example at a time, from the paper's equations. Slow, in float64, and never clever.
+
+Vectors are rows; `real[i]` says whether token i is a token or a pad. Nothing here is shared with the package.
+"""
+
+import math
+
+import torch
+
+
+def outlook_attention(values, scores, real, joint_softmax=False, mask_outside_window=False):
+    """Equations 7, 9 and 10 for one example: values (L, F), scores (L, K, K, N) -> (L, F)."""
+    length, features = values.shape
+    window, heads = scores.shape[1], scores.shape[3]
+    half, per_head = window // 2, features // heads
+    mixed = [[values.new_zeros(()) for _ in range(features)] for _ in range(length)]
+
+    def is_there(place):
+        return 0 <= place < length and real[place]
+
+    for centre in range(length):
+        if not real[centre]:
+            continue
+        for target in range(window):
+            written_to = centre + target - half
+            if not 0 <= written_to < length:
+                continue
+            exponentials = {
+                (source, head): scores[centre, target, source, head].exp()
+                for source in range(window)
+                for head in range(heads)
+                if not mask_outside_window or is_there(centre + source - half)
+            }
+            for feature in range(features):
+                head = feature // per_head
+                total = sum(e for (_, other), e in exponentials.items() if joint_softmax or other == head)
+                for source in range(window):
+                    place = centre + source - half
+                    if is_there(place):
+                        weight = exponentials[source, head] / total
+                        mixed[written_to][feature] = mixed[written_to][feature] + weight * values[place, feature]
+    return torch.stack([torch.stack(row) for row in mixed])
+
+
+def outlook_layer(states, real, value, score, feed_forward, window, heads, norms=None, **options):
+    """Equations 6-13 for one example: states (L, F) -> (L, F). `value`, `score`, `feed_forward`: (weight, bias) pairs."""
+    length, features = states.shape
+    first_norm, second_norm = norms or (lambda row: row, lambda row: row)
+    v = torch.stack([linear(first_norm(row), *value) for row in states])  # (6)
+    a = torch.stack([linear(first_norm(row), *score) for row in states])  # (8)
+    a = a.reshape(length, window, window, heads) / math.sqrt(features // heads)
+    h = outlook_attention(v, a, real, **options) + states  # (9)-(11)
+    rows = []
+    for row in h:
+        hidden = second_norm(row)
+        for index, weights in enumerate(feed_forward):  # (12)
+            if index:
+                hidden = hidden * 0.5 * (1 + torch.erf(hidden / math.sqrt(2)))
+            hidden = linear(hidden, *weights)
+        rows.append(hidden + row)  # (13)
+    return torch.stack(rows)
+
+
+def convolution_block(states, kernels, pooling="max", alignment="adaptive"):
+    """Equations 2-5 for one example without pads: states (L, H) -> (L, F). `kernels`: (weight (C, H, k), bias) pairs."""
+    length, width = states.shape
+    columns = []
+    for weight, bias in kernels:
+        filters, _, size = weight.shape
+        before, after = (2, 2) if alignment == "adaptive" else (size // 2, (size - 1) // 2)
+        positions = []
+        for position in range(length + before + after - size + 1):
+            row = []
+            for one in range(filters):
+                total = bias[one]
+                for step in range(size):
+                    token = position + step - before
+                    if 0 <= token < length:
+                        for column in range(width):
+                            total = total + weight[one, column, step] * states[token, column]
+                row.append(total.clamp(min=0))  # (2)
+            positions.append(torch.stack(row))
+        columns.append(adaptive_pool(torch.stack(positions), length, pooling))  # (4)
+    return torch.cat(columns, dim=1)
+
+
+def adaptive_pool(features, length, pooling):
+    """What `AdaptiveMaxPool1d` / `AdaptiveAvgPool1d` document: (positions, C) -> (length, C)."""
+    positions = features.shape[0]
+    pooled = []
+    for out in range(length):
+        first = math.floor(out * positions / length)
+        last = math.ceil((out + 1) * positions / length)
+        window = features[first:last]
+        pooled.append(window.amax(0) if pooling == "max" else window.sum(0) / (last - first))
+    return torch.stack(pooled)
+
+
+def linear(row, weight, bias=None):
+    result = torch.stack([(weight[out] * row).sum() for out in range(weight.shape[0])])
+    return result if bias is None else result + bias
+
+
+def question_answering_loss(start_logits, end_logits, starts, ends, kind):
+    """Section 3.4 in words ("sum"), its mean, and equation 16 as printed, averaged over the examples."""
+    total = 0.0
+    for start_row, end_row, start, end in zip(start_logits, end_logits, starts, ends, strict=True):
+        p_start = start_row[start].exp() / start_row.exp().sum()
+        p_end = end_row[end].exp() / end_row.exp().sum()
+        if kind == "eq16":
+            total = total - torch.log(p_start + p_end)
+        else:
+            total = total + (-torch.log(p_start) - torch.log(p_end)) / (2 if kind == "mean" else 1)
+    return total / len(starts)

@@ -1,0 +1,50 @@
+"""Imports go downwards only; every module belongs to one layer."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import hf_localattn
+
+PACKAGE = Path(hf_localattn.__file__).parent
+LAYERS = [
+    {"models", "resources"},
+    {"families"},
+    {"data", "metrics"},
+    {"inference"},
+    {"training", "inspection", "hub"},
+    {"experiments"},
+    {"cli"},
+]
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+MODULES = [path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py"]
+
+
+def layer(path):
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def package_imports(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.startswith("hf_localattn"))
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module.startswith("hf_localattn"):
+            if node.module == "hf_localattn":
+                yield from (f"hf_localattn.{alias.name}" for alias in node.names)
+            else:
+                yield node.module
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_go_downwards(path):
+    own = layer(path)
+    assert own in LEVEL, f"say in LAYERS where {own!r} belongs"
+    for module in package_imports(path):
+        other = module.split(".")[1]
+        if other != own and other != "__version__":
+            assert LEVEL[other] < LEVEL[own], f"{own} imports {module}, which is not below it"
+
+
+def test_no_file_is_too_long():
+    assert not [path for path in PACKAGE.rglob("*.py") if len(path.read_text().splitlines()) > 600]
