@@ -86,6 +86,8 @@ def parse_config_fields(family: str, assignments: Iterable[str]) -> dict[str, An
         try:
             config_fields[name.strip()] = yaml.safe_load(value)
         except yaml.YAMLError:
-            raise ValueError(f"Cannot read the value of {assignment!r}: write it as YAML, such as 2 or [3, 4].") from None
+            raise ValueError(
+                f"Cannot read the value of {assignment!r}: write it as YAML, such as 2 or [3, 4]."
+            ) from None
     check_config_fields(get_family(family).config, config_fields)
     return config_fields

@@ -24,7 +24,7 @@ class CoolConfig(LocalAttentionConfig):
         conv_alignment: "adaptive" (the paper's padding of 2 and pooling) or "same" (centred, no pooling).
         num_local_layers: outlook layers; 2 with the convolutional block and 3 without where absent.
         outlook_kernel_size: K, the window in tokens, odd.
-        outlook_num_heads: groups of features that share their weights; one per feature (F) where absent. With fewer the
+        outlook_num_heads: groups of features that share their weights; one per feature (F) where absent. With fewer,
             scores are scaled by (F / heads) ** -0.5.
         outlook_softmax: "feature" normalises over the window's tokens per feature, "window" over tokens and features.
         mask_outside_window: take no softmax mass to places outside the sequence. The paper's zeros keep it.
@@ -88,7 +88,8 @@ class CoolConfig(LocalAttentionConfig):
             self._check_at_least("outlook_num_heads", 1)
             if self.local_size % self.outlook_num_heads:
                 raise ValueError(
-                    f"`outlook_num_heads` is {self.outlook_num_heads}; it must divide the local width {self.local_size}."
+                    f"`outlook_num_heads` is {self.outlook_num_heads}; it must divide the local width "
+                    f"{self.local_size}."
                 )
         if not 0.0 <= self.outlook_dropout < 1.0:
             raise ValueError(f"`outlook_dropout` is {self.outlook_dropout!r}; it must lie in [0, 1).")

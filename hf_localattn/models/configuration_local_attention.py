@@ -1,4 +1,4 @@
-"""What the configurations of all families share: a backbone's own configuration, and the common fields on top of it."""
+"""What the configurations of all families share: a backbone's own configuration, and common fields onto it."""
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ class LocalAttentionConfig(PreTrainedConfig):
 
     model_type = ""
     sub_configs = {"backbone_config": AutoConfig}
+    # A list, as Trainer wants it.
     keys_to_ignore_at_inference = ["hidden_states", "attentions", "local_attentions"]  # noqa: RUF012
 
     default_backbone: ClassVar[str] = "bert"
@@ -114,8 +115,8 @@ class LocalAttentionConfig(PreTrainedConfig):
         if not is_masked_lm and model_type not in MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES:
             raise ValueError(f"The backbone {model_type!r} is not a text encoder. {remedy}")
         logger.warning_once(
-            f"The backbone {model_type!r} is not among the tested ones ({', '.join(self.tested_backbones)}). It may well "
-            "work: compare a few outputs with and without padding before you trust it."
+            f"The backbone {model_type!r} is not among the tested ones ({', '.join(self.tested_backbones)}). It may "
+            "well work: compare a few outputs with and without padding before you trust it."
         )
 
     @classmethod

@@ -6,6 +6,7 @@ Shapes: B batch, L tokens, H input width, F output width.
 """
 
 from collections.abc import Sequence
+from functools import reduce
 
 import torch
 from torch import nn
@@ -38,7 +39,7 @@ class ConvolutionBlock(nn.Module):
         alignment: str = "adaptive",
     ):
         super().__init__()
-        self.pooling, self.alignment = pooling, alignment
+        self.kernel_sizes, self.pooling, self.alignment = tuple(kernel_sizes), pooling, alignment
         self.convolutions = nn.ModuleList(nn.Conv1d(size, num_filters, kernel) for kernel in kernel_sizes)
 
     def forward(self, states: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
@@ -47,10 +48,9 @@ class ConvolutionBlock(nn.Module):
             states = states.masked_fill(~mask.to(torch.bool)[..., None], 0.0)
         columns = states.transpose(1, 2)
         outputs = []
-        for convolution in self.convolutions:
-            (kernel,) = convolution.kernel_size
-            before, after = (PADDING, PADDING) if self.alignment == "adaptive" else (kernel // 2, (kernel - 1) // 2)
-            features = convolution(functional.pad(columns, (before, after))).relu().transpose(1, 2)
+        for convolution, kernel in zip(self.convolutions, self.kernel_sizes, strict=True):
+            margins = (PADDING, PADDING) if self.alignment == "adaptive" else (kernel // 2, (kernel - 1) // 2)
+            features = convolution(functional.pad(columns, margins)).relu().transpose(1, 2)
             outputs.append(adaptive_pool(features, mask, self.pooling, states.shape[1]))
         return torch.cat(outputs, dim=-1)
 
@@ -74,16 +74,14 @@ def adaptive_pool(features: torch.Tensor, mask: torch.Tensor | None, pooling: st
     if extra == 0:
         return features
     start, end = _adaptive_windows(length, extra, mask, features.device)
-    pooled, count = None, (end - start).clamp(min=1)[..., None].to(features.dtype)
+    candidates = []
     neutral = torch.finfo(features.dtype).min if pooling == "max" else 0.0
     for offset in range(extra + 1):
         inside = ((start <= offset) & (offset < end))[..., None]
-        candidate = features[:, offset : offset + length].masked_fill(~inside, neutral)
-        if pooled is None:
-            pooled = candidate
-        else:
-            pooled = torch.maximum(pooled, candidate) if pooling == "max" else pooled + candidate
-    return pooled if pooling == "max" else pooled / count
+        candidates.append(features[:, offset : offset + length].masked_fill(~inside, neutral))
+    if pooling == "max":
+        return reduce(torch.maximum, candidates)
+    return sum(candidates) / (end - start)[..., None].to(features.dtype)
 
 
 def _adaptive_windows(

@@ -1,7 +1,7 @@
 """COOL: a context outlooker on top of a pretrained encoder.
 
-Source: COOL, a Context Outlooker, and its Application to Question Answering and other Natural Language Processing Tasks
-(Zhu, Ng and Bressan), section 3 and figure 2.
+Source: COOL, a Context Outlooker, and its Application to Question Answering and other Natural Language Processing
+Tasks (Zhu, Ng and Bressan), section 3 and figure 2.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ContextOutlooker(nn.Module):
                 bias=config.qkv_bias,
                 layer_norm=config.use_layer_norm,
             )
-            for _ in range(config.num_local_layers)
+            for _ in range(config.num_local_layers or 0)
         )
 
     def forward(

@@ -39,6 +39,9 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
     _supports_flex_attn = True
     _supports_attention_backend = True
 
+    base_model_class: ClassVar[type[PreTrainedModel]]
+    """The family's headless model, which a head puts under `base_model_prefix`."""
+
     auto_classes: ClassVar[dict[str, str]] = {}
     """The family's class for each Auto class: what `auto_map` of every saved checkpoint says."""
 
@@ -150,7 +153,8 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         **kwargs: Any,
     ) -> BaseModelOutput:
         """Run the backbone so that padding on either side changes nothing."""
-        if (input_ids is None) == (inputs_embeds is None):
+        given = [states for states in (input_ids, inputs_embeds) if states is not None]
+        if len(given) != 1:
             raise ValueError("Give exactly one of `input_ids` and `inputs_embeds`.")
         if attention_mask is not None:
             if attention_mask.dim() != 2:
@@ -161,8 +165,7 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
                 position_ids = (attention_mask.long().cumsum(-1) - 1).clamp(min=0) + self.first_position
         if token_type_ids is None and self.config.backbone_config.model_type == "xlnet":
             # Without them XLNet skips its segment embeddings, which then get no gradient.
-            states = input_ids if input_ids is not None else inputs_embeds[..., 0]
-            token_type_ids = torch.zeros_like(states, dtype=torch.long)
+            token_type_ids = torch.zeros(given[0].shape[:2], dtype=torch.long, device=given[0].device)
         if self.takes_position_ids and position_ids is not None:
             kwargs["position_ids"] = position_ids
         if self.takes_token_type_ids and token_type_ids is not None:
@@ -188,7 +191,7 @@ def check_config_fields(config_class: type[LocalAttentionConfig], config_fields:
 
 
 def register_auto_classes(config_class: type[LocalAttentionConfig], **auto_classes: type[PreTrainedModel]) -> None:
-    """Say which class serves each Auto class, so that checkpoints carry their code and name every head of the family."""
+    """Say which class serves each Auto class: checkpoints then carry their code and name every head of the family."""
     config_class.register_for_auto_class()
     names = {"AutoConfig": f"{config_class.__module__.split('.')[-1]}.{config_class.__name__}"}
     for auto_class, model_class in auto_classes.items():

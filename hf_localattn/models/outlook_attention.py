@@ -5,6 +5,9 @@ Source: COOL, a Context Outlooker (Zhu, Ng and Bressan), section 3.3, equations 
 Shapes: B batch, L tokens, F features, K window (odd), N heads of F/N features each.
 """
 
+from collections.abc import Iterable
+from typing import Any
+
 import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
@@ -25,8 +28,8 @@ def outlook_attention(
     """Mix each window's values with the weights that its central token predicts, and sum overlapping windows.
 
     The window centred at token j reads the sources j - K//2 .. j + K//2 and writes to the targets at the same places:
-    `out[j + p - K//2] += sum_r softmax_r(scores[j, p, r]) * values[j + r - K//2]` (equations 7, 9 and 10). Values are 0
-    outside the sequence and at pads, and windows centred on pads write nothing.
+    `out[j + p - K//2] += sum_r softmax_r(scores[j, p, r]) * values[j + r - K//2]` (equations 7, 9 and 10). Values are
+    0 outside the sequence and at pads, and windows centred on pads write nothing.
 
     Args:
         values: (B, L, F).
@@ -103,12 +106,12 @@ def _mix_windows(values: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
 class _BandedOutlook(torch.autograd.Function):
     """Softmax over sources and mixing in one step: K*K fused multiply-adds on shifted views.
 
-    Nothing of the size of the scores is kept for the gradient but the scores themselves: the softmax is recomputed, and
-    the gradient is written straight into its own buffer. One example at a time stays within the CPU's cache.
+    Nothing of the size of the scores is kept for the gradient but the scores themselves: the softmax is recomputed,
+    and the gradient is written straight into its own buffer. One example at a time stays within the CPU's cache.
     """
 
     @staticmethod
-    def forward(ctx, values, scores, mask):
+    def forward(ctx: Any, values: torch.Tensor, scores: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
         ctx.save_for_backward(values, scores, mask)
         length, half = values.shape[1], scores.shape[2] // 2
         with torch.autocast(values.device.type, enabled=False):
@@ -122,7 +125,7 @@ class _BandedOutlook(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, grad_mixed):
+    def backward(ctx: Any, grad_mixed: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, None]:
         values, scores, mask = ctx.saved_tensors
         length, half = values.shape[1], scores.shape[2] // 2
         with torch.autocast(values.device.type, enabled=False):
@@ -154,12 +157,12 @@ def _pad_windows(states: torch.Tensor, half: int) -> torch.Tensor:
     return functional.pad(states, (0, 0, half, half))
 
 
-def _examples(*tensors: torch.Tensor | None):
+def _examples(first: torch.Tensor, *others: torch.Tensor | None) -> Iterable[tuple[Any, ...]]:
     """Iterate over the batch: on a CPU one example at a time, so that what is read again is still in its cache."""
-    if tensors[0].device.type != "cpu":
+    tensors = (first, *others)
+    if first.device.type != "cpu":
         return [tensors]
-    size = tensors[0].shape[0]
-    return zip(*([None] * size if t is None else t.split(1) for t in tensors), strict=True)
+    return zip(*([None] * len(first) if t is None else t.split(1) for t in tensors), strict=True)
 
 
 class OutlookLayer(GradientCheckpointingLayer):

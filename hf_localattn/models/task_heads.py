@@ -12,6 +12,8 @@ from transformers.loss.loss_utils import ForQuestionAnsweringLoss
 from transformers.modeling_outputs import QuestionAnsweringModelOutput
 from transformers.utils import can_return_tuple
 
+from .modeling_local_attention import LocalAttentionPreTrainedModel
+
 
 @dataclass
 class LocalQuestionAnsweringOutput(QuestionAnsweringModelOutput):
@@ -24,10 +26,10 @@ class LocalQuestionAnsweringOutput(QuestionAnsweringModelOutput):
     local_attentions: tuple[torch.Tensor, ...] | None = None
 
 
-class QuestionAnsweringHead:
+class QuestionAnsweringHead(LocalAttentionPreTrainedModel):
     """Start and end logits of the answer span from every token's features: one linear layer (equations 14 and 15).
 
-    Mixed into a `LocalAttentionPreTrainedModel`, whose base model gives the features.
+    A family's class inherits from this one and from the family's own base class, and names its `base_model_class`.
     """
 
     def __init__(self, config: Any):

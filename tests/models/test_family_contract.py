@@ -166,7 +166,9 @@ def test_every_trainable_parameter_gets_a_gradient(name, task, backbone, inputs)
     model = tiny_model(name, task, backbone).train()
     found = gradients(model, task, **inputs)
     assert [parameter for parameter, gradient in found.items() if gradient is None] == []
-    assert [parameter for parameter, gradient in found.items() if "backbone" not in parameter and not gradient.any()] == []
+    assert [
+        parameter for parameter, gradient in found.items() if "backbone" not in parameter and not gradient.any()
+    ] == []
 
 
 def test_gradient_checkpointing_gives_the_same_gradients(model, inputs, task):

@@ -34,7 +34,10 @@ def random_inputs(batch=2, length=5, features=6, window=3, heads=6, seed=0):
 def loop(values, scores, mask, **options):
     real = torch.ones(values.shape[:2]) if mask is None else mask
     return torch.stack(
-        [reference.outlook_attention(v, s, r.bool().tolist(), **options) for v, s, r in zip(values, scores, real)]
+        [
+            reference.outlook_attention(v, s, r.bool().tolist(), **options)
+            for v, s, r in zip(values, scores, real, strict=True)
+        ]
     )
 
 

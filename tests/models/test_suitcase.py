@@ -1,4 +1,4 @@
-"""`models/` travels to the Hub with every checkpoint: it must be whole, flat, and need nothing but torch and transformers."""
+"""`models/` travels to the Hub with every checkpoint: it is whole and flat, and needs only torch and transformers."""
 
 import ast
 import re

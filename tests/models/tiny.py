@@ -44,9 +44,7 @@ TINY_BACKBONES = {
 # What keeps a family's own layers tiny; its first tested backbone is the one the whole contract runs on.
 TINY_FIELDS = {"cool": {"conv_filters": 5}}
 
-CASES = [
-    (name, task) for name, family in FAMILIES.items() for task in ("headless", *family.heads)
-]
+CASES = [(name, task) for name, family in FAMILIES.items() for task in ("headless", *family.heads)]
 
 
 def tiny_config(name, backbone=None, **fields):
@@ -55,7 +53,13 @@ def tiny_config(name, backbone=None, **fields):
     # Attention dropout would make training runs incomparable.
     silent = {
         field: 0.0
-        for field in ("hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout", "summary_last_dropout")
+        for field in (
+            "hidden_dropout_prob",
+            "attention_probs_dropout_prob",
+            "dropout",
+            "attention_dropout",
+            "summary_last_dropout",
+        )
         if hasattr(CONFIG_MAPPING[backbone](), field)
     }
     backbone_config = {"model_type": backbone, **TINY_BACKBONES[backbone], **silent}

@@ -43,7 +43,7 @@ def outlook_attention(values, scores, real, joint_softmax=False, mask_outside_wi
 
 
 def outlook_layer(states, real, value, score, feed_forward, window, heads, norms=None, **options):
-    """Equations 6-13 for one example: states (L, F) -> (L, F). `value`, `score`, `feed_forward`: (weight, bias) pairs."""
+    """Equations 6-13 for one example: states (L, F) -> (L, F). `value` and the like: (weight, bias) pairs."""
     length, features = states.shape
     first_norm, second_norm = norms or (lambda row: row, lambda row: row)
     v = torch.stack([linear(first_norm(row), *value) for row in states])  # (6)
@@ -62,7 +62,7 @@ def outlook_layer(states, real, value, score, feed_forward, window, heads, norms
 
 
 def convolution_block(states, kernels, pooling="max", alignment="adaptive"):
-    """Equations 2-5 for one example without pads: states (L, H) -> (L, F). `kernels`: (weight (C, H, k), bias) pairs."""
+    """Equations 2-5 for one example without pads: states (L, H) -> (L, F). `kernels`: (weight (C, H, k), bias)."""
     length, width = states.shape
     columns = []
     for weight, bias in kernels:

@@ -1,0 +1,68 @@
+"""Runs benchmark cases, prints their ratios beside the targets, and writes the results as data."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks import cool  # noqa: F401 (fills the registry)
+from benchmarks.measure import environment, measure
+from benchmarks.registry import CASES, Case
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="CASE", help=f"all where none is named: {', '.join(CASES)}")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--output", type=Path, default=RESULTS, help="folder for the result files")
+    arguments = parser.parse_args()
+    unknown = set(arguments.names) - set(CASES)
+    if unknown:
+        parser.error(f"no case {', '.join(sorted(unknown))}; there are {', '.join(CASES)}")
+
+    torch.set_num_threads(arguments.threads)
+    device = torch.device(arguments.device)
+    for name in arguments.names or CASES:
+        result = run(CASES[name], device, arguments.repeats)
+        print(report(CASES[name], result), flush=True)
+        write(result, arguments.output / f"{name}--{device.type}-{arguments.threads}-threads.json")
+
+
+def run(case: Case, device: torch.device, repeats: int) -> dict[str, Any]:
+    """Measure a case, with its environment."""
+    measured = measure(case.variants(device), device, repeats)
+    return {"case": case.name, "what": case.what, "environment": environment(device), "variants": measured}
+
+
+def report(case: Case, result: dict[str, Any]) -> str:
+    """A case as a small table, its targets beside it."""
+    lines = [f"\n{case.name}: {case.what}", f"{'':20}{'seconds':>10}{'time':>8}{'aim':>8}{'memory':>9}{'aim':>8}"]
+    for name, measured in result["variants"].items():
+        aims = (case.time_targets.get(name), case.memory_targets.get(name))
+        time_aim, memory_aim = (f"{aim:.2f}" if aim else "" for aim in aims)
+        lines.append(
+            f"{name:20}{min(measured['seconds']):10.4f}{measured['time_ratio']:8.3f}{time_aim:>8}"
+            f"{measured['memory_ratio']:9.3f}{memory_aim:>8}"
+        )
+    return "\n".join(lines)
+
+
+def write(result: dict[str, Any], path: Path) -> None:
+    """Write a result, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.write_text(json.dumps(result, indent=2) + "\n")
+    os.replace(unfinished, path)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""COOL: a training step over the bare backbone, and the outlook operation over VOLO's formulation of it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+from torch.nn import functional
+from transformers import BertConfig, BertForQuestionAnswering
+
+from benchmarks.registry import Step, case
+from hf_localattn import CoolConfig, CoolForQuestionAnswering, outlook_attention
+
+BATCH, LENGTH, WINDOW = 8, 384, 3
+
+
+@case(
+    "cool-step",
+    f"COOL on BERT-base, question answering, training step at batch {BATCH}, length {LENGTH}; peer: the bare backbone",
+    time_targets={"with conv": 1.06, "without conv": 1.30},
+)
+def training_step(device: torch.device) -> dict[str, Step]:
+    torch.manual_seed(0)
+    mask = torch.ones(BATCH, LENGTH, dtype=torch.long)
+    mask[::2, 300:] = 0
+    positions = torch.randint(0, 300, (BATCH,))
+    inputs = {
+        "input_ids": torch.randint(1000, 30000, (BATCH, LENGTH)),
+        "attention_mask": mask,
+        "start_positions": positions,
+        "end_positions": positions,
+    }
+    inputs = {name: tensor.to(device) for name, tensor in inputs.items()}
+
+    def step(model: torch.nn.Module) -> None:
+        model(**inputs).loss.backward()
+        model.zero_grad(set_to_none=True)
+
+    models = {
+        "backbone": BertForQuestionAnswering(BertConfig()),
+        "with conv": CoolForQuestionAnswering(CoolConfig()),
+        "without conv": CoolForQuestionAnswering(CoolConfig(use_conv=False)),
+    }
+    return {name: partial(step, model.train().to(device)) for name, model in models.items()}
+
+
+def outlook_variants(features: int, device: torch.device) -> dict[str, Step]:
+    torch.manual_seed(0)
+    values = torch.randn(BATCH, LENGTH, features, device=device, requires_grad=True)
+    scores = torch.randn(BATCH, LENGTH, WINDOW, WINDOW, features, device=device, requires_grad=True)
+    gradient = torch.randn(BATCH, LENGTH, features, device=device)
+
+    def step(function) -> None:
+        function().backward(gradient)
+        values.grad = scores.grad = None
+
+    return {
+        "unfold and fold": partial(step, lambda: unfold_and_fold(values, scores)),
+        "banded": partial(step, lambda: outlook_attention(values, scores)[0]),
+    }
+
+
+def unfold_and_fold(values: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+    """VOLO's outlook attention in one dimension with one head per feature, in the layout that is fastest for it."""
+    batch, length, features = values.shape
+    window = scores.shape[2]
+    columns = values.transpose(1, 2)[..., None]
+    unfolded = functional.unfold(columns, (window, 1), padding=(window // 2, 0))
+    sources = unfolded.view(batch, features, window, length).permute(0, 3, 2, 1)
+    written = (scores.softmax(3) * sources[:, :, None]).sum(3)
+    written = written.permute(0, 3, 2, 1).reshape(batch, features * window, length)
+    return functional.fold(written, (length, 1), (window, 1), padding=(window // 2, 0))[..., 0].transpose(1, 2)
+
+
+for width in (300, 768):
+    case(
+        f"outlook-{width}",
+        f"Outlook operation at F {width}, forward and backward, batch {BATCH}, length {LENGTH}; peer: unfold and fold",
+        time_targets={"banded": 0.5},
+        memory_targets={"banded": 0.6},
+    )(partial(outlook_variants, width))

@@ -1,0 +1,64 @@
+"""The benchmark machinery: it measures right, and its result files can be read. Speed itself is never tested."""
+
+import json
+from functools import partial
+
+import pytest
+import torch
+
+from benchmarks import __main__ as runner
+from benchmarks import cool
+from benchmarks.measure import measure, peak_bytes
+from benchmarks.registry import CASES, Case
+
+CPU = torch.device("cpu")
+
+
+def allocate(floats):
+    kept = torch.empty(floats)
+    scratch = torch.empty(2 * floats)
+    del scratch
+    return kept.add_(1)
+
+
+def test_peak_counts_what_is_held_at_once():
+    assert peak_bytes(lambda: allocate(1000), CPU) == pytest.approx(3 * 4000, rel=0.05)
+
+
+def test_ratios_are_to_the_first_variant():
+    variants = {"peer": partial(allocate, 1000), "double": partial(allocate, 2000)}
+    results = measure(variants, CPU, repeats=2)
+    assert results["peer"]["time_ratio"] == results["peer"]["memory_ratio"] == 1.0
+    assert results["double"]["memory_ratio"] == pytest.approx(2.0, rel=0.05)
+    assert all(len(result["seconds"]) == 2 for result in results.values())
+
+
+def test_results_are_written_with_their_environment(tmp_path):
+    case = Case("mini", "a mini case", lambda device: {"peer": partial(allocate, 10)}, time_targets={"peer": 1.0})
+    result = runner.run(case, CPU, repeats=1)
+    assert "mini: a mini case" in runner.report(case, result)
+    runner.write(result, tmp_path / "results" / "mini.json")
+    read = json.loads((tmp_path / "results" / "mini.json").read_text())
+    assert {"torch", "transformers", "device", "threads", "date"} <= read["environment"].keys()
+    assert [path.name for path in (tmp_path / "results").iterdir()] == ["mini.json"]
+
+
+def test_an_unknown_case_lists_those_there_are(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["benchmarks", "cool-stepp"])
+    with pytest.raises(SystemExit):
+        runner.main()
+    assert "no case cool-stepp; there are cool-step, outlook-300" in capsys.readouterr().err
+
+
+def test_the_peer_of_the_outlook_operation_computes_the_same():
+    values, scores = torch.randn(2, 7, 5), torch.randn(2, 7, 3, 3, 5)
+    torch.testing.assert_close(cool.unfold_and_fold(values, scores), cool.outlook_attention(values, scores)[0])
+
+
+@pytest.mark.parametrize("path", sorted(runner.RESULTS.glob("*.json")), ids=lambda path: path.stem)
+def test_committed_results_belong_to_a_case(path):
+    result = json.loads(path.read_text())
+    case = CASES[result["case"]]
+    assert path.name.startswith(f"{case.name}--")
+    assert case.time_targets.keys() | case.memory_targets.keys() <= result["variants"].keys()
+    assert next(iter(result["variants"].values()))["time_ratio"] == 1.0

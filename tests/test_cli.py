@@ -1,0 +1,45 @@
+"""The `hf-localattn` command as a user meets it."""
+
+import json
+
+import pytest
+
+from hf_localattn import __version__
+from hf_localattn.cli import main
+
+
+def test_init_writes_a_folder_and_says_what_next(tmp_path, capsys):
+    folder = tmp_path / "cool"
+    assert main(["init", "cool", "tiny", str(folder), "--set", "use_conv=false", "--set", "num_local_layers=1"]) == 0
+    assert f"--model_name_or_path {folder} --trust_remote_code" in capsys.readouterr().out
+    config = json.loads((folder / "config.json").read_text())
+    assert (config["use_conv"], config["num_local_layers"]) == (False, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["coool", "tiny"], "no family 'coool'"),
+        (["cool", "tiny", "--set", "outlook_kernel=3"], "Did you mean 'outlook_kernel_size'?"),
+        (["cool", "tiny", "--set", "mode=up"], "`mode` is 'up'; choose one of"),
+        (["cool", "./nowhere"], "not a folder with a `config.json`"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(arguments, message, tmp_path, capsys):
+    family, backbone, *options = arguments
+    assert main(["init", family, backbone, str(tmp_path / "out"), *options]) == 2
+    error = capsys.readouterr().err.strip()
+    assert error.startswith("hf-localattn: error: ")
+    assert message in error
+    assert "\n" not in error
+    assert not list(tmp_path.iterdir())
+
+
+def test_version_and_help(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["--version"])
+    assert stopped.value.code == 0
+    assert __version__ in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["init", "--help"])
+    assert "FIELD=VALUE" in capsys.readouterr().out
