@@ -42,9 +42,8 @@ class LocalAttentionConfig(PreTrainedConfig):
     """
 
     model_type = ""
-    sub_configs = {"backbone_config": AutoConfig}
-    # A list, as Trainer wants it.
-    keys_to_ignore_at_inference = ["hidden_states", "attentions", "local_attentions"]  # noqa: RUF012
+    sub_configs: ClassVar[dict[str, Any]] = {"backbone_config": AutoConfig}
+    keys_to_ignore_at_inference: ClassVar[list[str]] = ["hidden_states", "attentions", "local_attentions"]
 
     default_backbone: ClassVar[str] = "bert"
     tested_backbones: ClassVar[Sequence[str]] = (

@@ -126,7 +126,7 @@ class CoolModel(CoolPreTrainedModel):
         )
 
 
-class CoolForQuestionAnswering(QuestionAnsweringHead, CoolPreTrainedModel):
+class CoolForQuestionAnswering(CoolPreTrainedModel, QuestionAnsweringHead):
     """COOL with start and end logits of an answer span on top (section 3.4)."""
 
     base_model_class = CoolModel
