@@ -4,6 +4,7 @@ Importing this package registers its families with the Auto classes of transform
 """
 
 from hf_localattn.families import register
+from hf_localattn.inference import Answer, answer_question
 from hf_localattn.models import (
     CoolConfig,
     CoolForQuestionAnswering,
@@ -15,9 +16,11 @@ from hf_localattn.models import (
 __version__ = "0.1.0"
 
 __all__ = [
+    "Answer",
     "CoolConfig",
     "CoolForQuestionAnswering",
     "CoolModel",
+    "answer_question",
     "outlook_attention",
     "outlook_attention_matrix",
 ]

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from hf_localattn import __version__
+from hf_localattn.errors import one_line_errors
 from hf_localattn.families import FAMILIES, parse_config_fields
 from hf_localattn.hub import init_checkpoint
 
@@ -55,11 +56,8 @@ def run_init(arguments: argparse.Namespace) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; bad input gives one line on standard error and exit code 2."""
     arguments = build_parser().parse_args(argv)
-    try:
+    with one_line_errors():
         arguments.run(arguments)
-    except (ValueError, OSError) as error:
-        print(f"hf-localattn: error: {error}", file=sys.stderr)
-        return 2
     return 0
 
 

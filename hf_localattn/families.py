@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -14,7 +12,6 @@ from transformers import AutoConfig, AutoModel, AutoModelForQuestionAnswering, P
 from hf_localattn.models import CoolConfig, CoolForQuestionAnswering, CoolModel
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
 from hf_localattn.models.modeling_local_attention import check_config_fields
-from hf_localattn.resources import tiny_backbone
 
 AUTO_CLASSES: dict[str, Any] = {"question-answering": AutoModelForQuestionAnswering}
 """The Auto class of each task, which serves families and stock backbones alike."""
@@ -52,24 +49,6 @@ def get_family(name: str) -> Family:
     if name not in FAMILIES:
         raise ValueError(f"There is no family {name!r}. Choose one of {', '.join(FAMILIES)}.")
     return FAMILIES[name]
-
-
-def resolve_backbone(name_or_path: str | os.PathLike[str]) -> str:
-    """Where a backbone is loaded from: "tiny" is the small random one that ships, anything else stays as it is.
-
-    Raises:
-        FileNotFoundError: what is plainly a path leads to no folder with a `config.json`.
-    """
-    if name_or_path == "tiny":
-        return str(tiny_backbone())
-    path = Path(name_or_path)
-    plainly_a_path = path.exists() or path.is_absolute() or str(name_or_path).startswith(("./", "../", "~"))
-    if plainly_a_path and not (path / "config.json").is_file():
-        raise FileNotFoundError(
-            f"{str(name_or_path)!r} is not a folder with a `config.json`. Give the folder of a saved encoder, the id "
-            "of one on the Hub, or 'tiny'."
-        )
-    return str(name_or_path)
 
 
 def parse_config_fields(family: str, assignments: Iterable[str]) -> dict[str, Any]:

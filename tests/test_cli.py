@@ -27,9 +27,11 @@ def test_init_writes_a_folder_and_says_what_next(tmp_path, capsys):
 )
 def test_bad_input_is_one_line_and_exit_code_2(arguments, message, tmp_path, capsys):
     family, backbone, *options = arguments
-    assert main(["init", family, backbone, str(tmp_path / "out"), *options]) == 2
+    with pytest.raises(SystemExit) as stopped:
+        main(["init", family, backbone, str(tmp_path / "out"), *options])
+    assert stopped.value.code == 2
     error = capsys.readouterr().err.strip()
-    assert error.startswith("hf-localattn: error: ")
+    assert error.startswith("error: ")
     assert message in error
     assert "\n" not in error
     assert not list(tmp_path.iterdir())

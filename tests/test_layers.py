@@ -9,8 +9,8 @@ import hf_localattn
 
 PACKAGE = Path(hf_localattn.__file__).parent
 LAYERS = [
-    {"models", "resources"},
-    {"families"},
+    {"models", "resources", "errors"},
+    {"families", "pretrained"},
     {"data", "metrics"},
     {"inference"},
     {"training", "inspection", "hub"},

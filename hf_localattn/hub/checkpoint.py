@@ -8,9 +8,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoTokenizer
-
-from hf_localattn.families import get_family, resolve_backbone
+from hf_localattn.errors import loading
+from hf_localattn.families import get_family
+from hf_localattn.models.modeling_local_attention import check_config_fields
+from hf_localattn.pretrained import load_tokenizer, resolve_backbone
 
 
 def init_checkpoint(
@@ -42,9 +43,12 @@ def init_checkpoint(
     output = Path(output_dir)
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise FileExistsError(f"{str(output)!r} is in the way: choose a folder that does not exist yet, or empty it.")
+    classes = get_family(family)
+    check_config_fields(classes.config, config_fields)
     source = resolve_backbone(backbone)
-    model = get_family(family).model.from_backbone(source, revision=revision, token=token, **config_fields)
-    tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, token=token)
+    tokenizer = load_tokenizer(source, revision=revision, token=token)
+    with loading("backbone", source):
+        model = classes.model.from_backbone(source, revision=revision, token=token, **config_fields)
 
     output.parent.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(prefix=f".{output.name}.", dir=output.parent))

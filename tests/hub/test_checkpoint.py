@@ -1,14 +1,16 @@
 """`init` folders: whole, loadable into every head, and written whole or not at all."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerBase
 
-from hf_localattn.families import AUTO_CLASSES, FAMILIES, parse_config_fields, resolve_backbone
+from hf_localattn.families import AUTO_CLASSES, FAMILIES, parse_config_fields
 from hf_localattn.hub import init_checkpoint
+from hf_localattn.pretrained import resolve_backbone
 from tests.models.tiny import tiny_model
 
 
@@ -89,13 +91,13 @@ def test_bad_input_is_named_and_nothing_written(arguments, fields, error, messag
 
 def test_a_backbone_without_a_tokenizer_is_named(tmp_path):
     tiny_model("cool").backbone_model.save_pretrained(tmp_path / "backbone")
-    with pytest.raises(OSError, match=r"no tokenizer.*backbone"):
+    with pytest.raises(ValueError, match=r"backbone' has no tokenizer files"):
         init_checkpoint("cool", tmp_path / "backbone", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_a_decoder_is_refused(tmp_path):
-    (tmp_path / "gpt2").mkdir()
+    shutil.copytree(resolve_backbone("tiny"), tmp_path / "gpt2")
     (tmp_path / "gpt2" / "config.json").write_text(json.dumps({"model_type": "gpt2"}))
     with pytest.raises(ValueError, match="'gpt2' is a decoder"):
         init_checkpoint("cool", tmp_path / "gpt2", tmp_path / "out")

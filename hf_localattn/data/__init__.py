@@ -1,0 +1,5 @@
+"""Readers of corpora and what turns them into model inputs and back into answers."""
+
+from hf_localattn.data.squad import check_squad, count_unanswerable, load_squad
+
+__all__ = ["check_squad", "count_unanswerable", "load_squad"]

@@ -1,0 +1,247 @@
+"""SQuAD-style question answering: files and Hub data sets, checked before anything is trained on them."""
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset, Features, List, Value
+
+COLUMNS = ("id", "title", "context", "question", "answers")
+
+SQUAD_FEATURES = Features(
+    {
+        "id": Value("string"),
+        "title": Value("string"),
+        "context": Value("string"),
+        "question": Value("string"),
+        "answers": {"text": List(Value("string")), "answer_start": List(Value("int64"))},
+    }
+)
+
+Record = dict[str, Any]
+
+
+def load_squad(path: str | os.PathLike[str], *, require_answers: bool = True) -> Dataset:
+    """Reads one file of questions with their passages into the columns id, title, context, question and answers.
+
+    Known layouts: SQuAD's own nested json (1.1 and 2.0), flat json (a list of rows, or `{"data": [rows]}`) and jsonl
+    (one row a line). An unanswerable question has an empty list of answers. `answer_start` counts characters.
+
+    Args:
+        path: a `.json` or `.jsonl` file, UTF-8.
+        require_answers: whether a row without the field `answers` is an error; if not, it counts as unanswered.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file or one of its records is not usable; names the record, the field and the remedy.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no such file; check the path (it is relative to {Path.cwd()}).")
+    if path.suffix not in (".json", ".jsonl"):
+        raise ValueError(
+            f"{path}: cannot read {path.suffix or 'a file without an extension'}; questions, passages and answer"
+            " positions are read from .json (SQuAD's nested layout or a list of rows) or .jsonl (one row a line)."
+        )
+    rows = []
+    for where, record in _records(path):
+        try:
+            rows.append(_normalised(record, require_answers))
+        except ValueError as error:
+            raise ValueError(f"{path}, {where}{_named(record)}: {error}") from None
+    if not rows:
+        raise ValueError(f"{path}: holds no questions; expected at least one row with {', '.join(COLUMNS)}.")
+    _check_unique_ids(str(path), (row["id"] for row in rows))
+    return Dataset.from_list(rows, features=SQUAD_FEATURES)
+
+
+def check_squad(dataset: Dataset, name: str = "data set", *, require_answers: bool = True) -> Dataset:
+    """Makes the checks of `load_squad` on a data set from elsewhere and returns it with exactly the SQuAD columns.
+
+    Raises:
+        ValueError: a column is missing or a row is not usable; names the row and the remedy.
+    """
+    needed = [column for column in COLUMNS if column != "title" and (column != "answers" or require_answers)]
+    missing = [column for column in needed if column not in dataset.column_names]
+    if missing:
+        raise ValueError(
+            f"{name}: has no column {', '.join(missing)} (it has {', '.join(dataset.column_names)}); rename its"
+            f" columns to {', '.join(COLUMNS)}, or save it as .jsonl with these fields and pass the file."
+        )
+    if len(dataset) == 0:
+        raise ValueError(f"{name}: holds no questions.")
+
+    def normalised(lazy_record: Record, index: int) -> Record:
+        record = dict(lazy_record)
+        try:
+            return _normalised(record, require_answers)
+        except ValueError as error:
+            raise ValueError(f"{name}, row {index + 1}{_named(record)}: {error}") from None
+
+    checked = dataset.map(
+        normalised,
+        with_indices=True,
+        remove_columns=[column for column in dataset.column_names if column not in COLUMNS],
+        features=SQUAD_FEATURES,
+        desc=f"Checking {name}",
+    )
+    _check_unique_ids(name, checked["id"])
+    return checked
+
+
+def count_unanswerable(dataset: Dataset) -> int:
+    """Returns how many questions of a SQuAD data set have no answer."""
+    return sum(not answers["text"] for answers in dataset["answers"])
+
+
+def _records(path: Path) -> Iterator[tuple[str, Any]]:
+    """Yields (where in the file, raw record) whatever the layout."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: is not UTF-8 text ({error.reason} at byte {error.start}); re-save it.") from None
+    if not text.strip():
+        raise ValueError(f"{path}: is empty.")
+    if path.suffix == ".jsonl":
+        yield from _json_lines(path, text)
+        return
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        if error.msg == "Extra data":  # one row a line under the name .json
+            yield from _json_lines(path, text)
+            return
+        raise ValueError(f"{path}, line {error.lineno}, column {error.colno}: invalid JSON: {error.msg}.") from None
+    rows = content.get("data") if isinstance(content, dict) else content
+    if not isinstance(rows, list):
+        raise ValueError(f'{path}: expected a list of rows, or {{"data": [...]}}; found {_shape(content)}.')
+    for number, row in enumerate(rows, start=1):
+        if isinstance(row, dict) and "paragraphs" in row:
+            yield from _nested_records(path, number, row)
+        else:
+            yield f"record {number}", row
+
+
+def _json_lines(path: Path, text: str) -> Iterator[tuple[str, Any]]:
+    # not `splitlines`: passages may hold U+2028 and its kin unescaped
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            yield f"line {number}", json.loads(line)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{path}, line {number}, column {error.colno}: invalid JSON: {error.msg}.") from None
+
+
+def _nested_records(path: Path, number: int, article: Record) -> Iterator[tuple[str, Any]]:
+    for p, paragraph in enumerate(_children(path, f"article {number}", article, "paragraphs"), start=1):
+        where = f"article {number}, paragraph {p}"
+        for q, question in enumerate(_children(path, where, paragraph, "qas"), start=1):
+            shared = {"title": article.get("title"), "context": paragraph.get("context")}
+            shared = {key: value for key, value in shared.items() if value is not None}
+            yield f"{where}, question {q}", {**shared, **question} if isinstance(question, dict) else question
+
+
+def _children(path: Path, where: str, parent: Any, field: str) -> list[Any]:
+    children = parent.get(field) if isinstance(parent, dict) else None
+    if not isinstance(children, list):
+        raise ValueError(f"{path}, {where}: expected a list {field!r}; found {_shape(parent)}.")
+    return children
+
+
+def _normalised(record: Any, require_answers: bool) -> Record:
+    """The record with exactly the SQuAD columns; raises ValueError without saying where."""
+    if not isinstance(record, dict):
+        raise ValueError(f"expected an object with {', '.join(COLUMNS)}; found {_shape(record)}.")
+    for field in ("id", "context", "question"):
+        if record.get(field) is None:
+            raise ValueError(f"the field {field!r} is missing (found {', '.join(record) or 'none'}).")
+    identifier = record["id"]
+    if isinstance(identifier, bool) or not isinstance(identifier, (str, int)):
+        raise ValueError(f"the field 'id' must be a text or a whole number; found {_shape(identifier)}.")
+    for field in ("context", "question"):
+        if not isinstance(record[field], str):
+            raise ValueError(f"the field {field!r} must be a text; found {_shape(record[field])}.")
+        if not record[field].strip():
+            raise ValueError(f"the field {field!r} is empty.")
+    return {
+        "id": str(identifier),
+        "title": str(record.get("title") or ""),
+        "context": record["context"],
+        "question": record["question"],
+        "answers": _normalised_answers(record, require_answers),
+    }
+
+
+def _normalised_answers(record: Record, require_answers: bool) -> dict[str, list[Any]]:
+    answers = record.get("answers")
+    impossible = bool(record.get("is_impossible", False))
+    if answers is None:
+        if require_answers and not impossible:
+            raise ValueError("the field 'answers' is missing (an unanswerable question has an empty list there).")
+        answers = []
+    if isinstance(answers, dict):
+        texts, starts = answers.get("text"), answers.get("answer_start")
+    elif isinstance(answers, list) and all(isinstance(answer, dict) for answer in answers):
+        texts = [answer.get("text") for answer in answers]
+        starts = [answer.get("answer_start") for answer in answers]
+    else:
+        texts = starts = None
+    if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
+        raise ValueError(
+            'the field \'answers\' must be {"text": [...], "answer_start": [...]} with lists of equal length, or a'
+            f' list of {{"text": ..., "answer_start": ...}}; found {_shape(answers)}.'
+        )
+    if impossible and texts:
+        raise ValueError("'is_impossible' is true, but there are answers; remove one of the two.")
+    for text, start in zip(texts, starts, strict=True):
+        _check_answer(record["context"], text, start)
+    return {"text": texts, "answer_start": starts}
+
+
+def _check_answer(context: str, text: Any, start: Any) -> None:
+    if not isinstance(text, str) or not text.strip():
+        raise ValueError(f"an answer's 'text' must be a non-empty text; found {_shape(text)}.")
+    if isinstance(start, bool) or not isinstance(start, int):
+        raise ValueError(f"an answer's 'answer_start' must be a whole number; found {_shape(start)}.")
+    if start >= 0 and context.startswith(text, start):
+        return
+    found = context[start : start + len(text)] if start >= 0 else ""
+    elsewhere = [i for i in range(len(context)) if context.startswith(text, i)]
+    if elsewhere:
+        places = ", ".join(map(str, elsewhere[:5])) + (", ..." if len(elsewhere) > 5 else "")
+        remedy = f"the text occurs at {places}: correct 'answer_start' (characters, counted from 0)."
+    else:
+        remedy = "the text occurs nowhere in the context: correct the answer or drop the record."
+    raise ValueError(f"the answer {_short(text)} is not at answer_start {start} (there: {_short(found)}); {remedy}")
+
+
+def _check_unique_ids(name: str, ids: Iterable[str]) -> None:
+    first: dict[str, int] = {}
+    for number, identifier in enumerate(ids, start=1):
+        if identifier in first:
+            raise ValueError(
+                f"{name}: questions {first[identifier]} and {number} have the same id {identifier!r};"
+                " predictions are stored by id, so make the ids unique."
+            )
+        first[identifier] = number
+
+
+def _named(record: Any) -> str:
+    identifier = record.get("id") if isinstance(record, dict) else None
+    return "" if identifier is None else f" (id {identifier})"
+
+
+def _shape(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"an object with {', '.join(map(str, value)) or 'no fields'}"
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    return _short(value)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

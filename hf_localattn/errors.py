@@ -1,0 +1,37 @@
+"""How errors reach the user: one line for what the user can mend, a traceback for everything else."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Ends the program with `error: …` on stderr and exit code 2 if preparing fails for a reason the user can mend.
+
+    That is ValueError, OSError (files, network, the Hub), and ImportError (a missing extra).
+    """
+    try:
+        yield
+    except (ValueError, OSError, ImportError) as error:
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        sys.exit(2)
+
+
+@contextmanager
+def loading(what: str, name: str) -> Iterator[None]:
+    """Says which name could not be loaded, and what can be done, around a call that may go to the Hub."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(_advice(what, name, error)) from error
+    except (ValueError, ImportError, KeyError) as error:
+        raise ValueError(f"Cannot load the {what} {name!r}: {error}") from error
+
+
+def _advice(what: str, name: str, error: OSError) -> str:
+    return (
+        f"Cannot load the {what} {name!r}: it is not a complete local folder, and could not be had from the Hugging"
+        f" Face Hub. If it should be a folder, check the path; without a network give a local folder, or fill the"
+        f" cache first and set HF_HUB_OFFLINE=1; if it is private, run `hf auth login`. ({error})"
+    )

@@ -1,0 +1,174 @@
+"""Asking a fine-tuned model: the training scripts' post-processing in one call."""
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from hf_localattn.data.qa_answers import AnswerSettings, Candidate, QuestionAnswers, extract_answers
+from hf_localattn.data.qa_windows import QuestionAnsweringCollator, evaluation_features, unpad_left
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer in a context.
+
+    Attributes:
+        text: `context[start:end]`; "" if there is no answer (then start and end are 0).
+        start: first character.
+        end: one behind the last character.
+        score: sum of the start and end logit.
+        probability: softmax of the score over the n best answers.
+    """
+
+    text: str
+    start: int
+    end: int
+    score: float
+    probability: float
+
+
+def answer_question(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    question: str | Sequence[str],
+    context: str | Sequence[str],
+    *,
+    top_k: int = 1,
+    batch_size: int = 8,
+    max_length: int = 384,
+    doc_stride: int = 128,
+    max_answer_length: int = 30,
+    handle_no_answer: bool = False,
+    null_score_diff_threshold: float = 0.0,
+    n_best_size: int = 20,
+) -> Any:
+    """Returns the answer to a question in a context of any length; to lists of them, a list.
+
+    Works with any transformers question-answering model. One context may serve several questions. The result is an
+    `Answer`, or with `top_k` over 1 a list of them; for several questions a list of such results.
+
+    Args:
+        model: gives start_logits and end_logits (batch, length); used on its device, put back into its mode.
+        tokenizer: the model's, a fast one.
+        question: one text, or several.
+        context: one text, or as many as there are questions.
+        top_k: 1 gives one answer per question, more a list of at most so many, the chosen one first.
+        batch_size: windows per forward pass.
+        max_length: tokens of a window; cut to what the model can take, and then doc_stride to a third of that.
+        doc_stride: tokens by which the windows of a long context overlap.
+        max_answer_length: tokens of the longest answer.
+        handle_no_answer: whether the model may abstain (SQuAD 2.0): text "".
+        null_score_diff_threshold: abstains if "no answer" scores higher than the best answer by more than this.
+        n_best_size: how many starts and ends of a window are combined.
+
+    Raises:
+        ValueError: an empty question or context, lists of different lengths, settings that do not fit, or a model
+            without start and end logits.
+    """
+    single = isinstance(question, str)
+    questions, contexts = _pairs(question, context)
+    for name, value in (("top_k", top_k), ("batch_size", batch_size)):
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1; got {value}.")
+    settings = AnswerSettings(
+        max(n_best_size, top_k), max_answer_length, handle_no_answer, float(null_score_diff_threshold)
+    )
+    limit = longest_input(model, tokenizer)
+    if limit is not None and limit < max_length:
+        max_length, doc_stride = limit, min(doc_stride, limit // 3)
+    ids = [str(number) for number in range(len(questions))]
+    rows = {"id": ids, "question": questions, "context": contexts}
+    columns = evaluation_features(rows, tokenizer, max_length, doc_stride)
+    features = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    starts, ends = _logits(model, tokenizer, features, batch_size)
+    found = extract_answers(dict(zip(ids, contexts, strict=True)), features, starts, ends, settings)
+    answers = [_ranked(found[identifier], top_k) for identifier in ids]
+    if top_k == 1:
+        return answers[0][0] if single else [own[0] for own in answers]
+    return answers[0] if single else answers
+
+
+def longest_input(model: nn.Module, tokenizer: PreTrainedTokenizerBase) -> int | None:
+    """Returns how many tokens model and tokenizer can take; None if neither sets a limit."""
+    limits = [tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None)]
+    for name, module in model.named_modules():
+        # RoBERTa's positions begin behind the padding index: its table of 514 serves 512 tokens.
+        positions = name.endswith("position_embeddings") and isinstance(module, nn.Embedding)
+        if positions and module.padding_idx is not None:
+            limits.append(module.num_embeddings - module.padding_idx - 1)
+    # tokenizers without a limit say 1e30, XLNet's config says -1
+    known = [int(limit) for limit in limits if isinstance(limit, (int, float)) and 0 < limit < 1_000_000_000]
+    return min(known, default=None)
+
+
+def _pairs(question: str | Sequence[str], context: str | Sequence[str]) -> tuple[list[str], list[str]]:
+    questions = [question] if isinstance(question, str) else list(question)
+    contexts = [context] * len(questions) if isinstance(context, str) else list(context)
+    if isinstance(question, str) and not isinstance(context, str):
+        raise ValueError("one question needs one context; pass the question once for each of several contexts.")
+    if len(questions) != len(contexts):
+        raise ValueError(f"{len(questions)} questions, but {len(contexts)} contexts; pass as many, or one context.")
+    if not questions:
+        raise ValueError("no question was asked: the list is empty.")
+    for name, texts in (("question", questions), ("context", contexts)):
+        for number, text in enumerate(texts):
+            if not isinstance(text, str) or not text.strip():
+                raise ValueError(f"{name} {number} is empty; expected a text, got {text!r}.")
+    return questions, contexts
+
+
+def _logits(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, features: list[dict[str, Any]], batch_size: int
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Start and end logits (tokens,) of every window."""
+    collate = QuestionAnsweringCollator(tokenizer)
+    accepted = inspect.signature(model.forward).parameters
+    rows: list[tuple[np.ndarray, np.ndarray]] = [(np.empty(0), np.empty(0))] * len(features)
+    by_length = sorted(range(len(features)), key=lambda i: -len(features[i]["input_ids"]))  # little padding
+    with evaluating(model), torch.inference_mode():
+        for at in range(0, len(by_length), batch_size):
+            chosen = by_length[at : at + batch_size]
+            batch = {name: tensor.to(model.device) for name, tensor in collate([features[i] for i in chosen]).items()}
+            # a wrapper that takes (*args, **kwargs) knows by itself what to do with the rest
+            known = {name: tensor for name, tensor in batch.items() if name in accepted or "input_ids" not in accepted}
+            output = model(**known, return_dict=True)
+            if not isinstance(output, Mapping) or not {"start_logits", "end_logits"} <= set(output):
+                raise ValueError(
+                    f"{type(model).__name__} gives no start_logits and end_logits; load the checkpoint with a"
+                    " question-answering class, such as AutoModelForQuestionAnswering."
+                )
+            logits = [output["start_logits"], output["end_logits"]]
+            if tokenizer.padding_side == "left":
+                logits = [unpad_left(tensor, batch["attention_mask"]) for tensor in logits]
+            start, end = (tensor.float().cpu().numpy() for tensor in logits)
+            for row, i in enumerate(chosen):
+                rows[i] = (start[row], end[row])
+    return [start for start, _ in rows], [end for _, end in rows]
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Puts a model in evaluation mode and every module of it back into its former mode."""
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
+
+
+def _ranked(answers: QuestionAnswers, top_k: int) -> list[Answer]:
+    others = [candidate for candidate in answers.n_best if candidate != answers.best]
+    return [_as_answer(candidate) for candidate in [answers.best, *others][:top_k]]
+
+
+def _as_answer(candidate: Candidate) -> Answer:
+    return Answer(candidate.text, candidate.start, candidate.end, candidate.score, candidate.probability)

@@ -1,0 +1,1 @@
+"""The metric of SQuAD 1.1."""

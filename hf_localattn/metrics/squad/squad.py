@@ -1,0 +1,64 @@
+"""SQuAD 1.1's exact match and F1."""
+
+import logging
+
+import datasets
+import evaluate
+
+from hf_localattn.metrics.squad_scores import answer_scores, is_blank
+
+logger = logging.getLogger(__name__)
+
+DESCRIPTION = "Exact match and F1 of SQuAD 1.1, in percent."
+
+INPUTS_DESCRIPTION = """
+Args:
+    predictions: list of {"id", "prediction_text"}.
+    references: list of {"id", "answers": {"text": [...], "answer_start": [...]}}; `answer_start` is not looked at.
+Returns:
+    exact_match, f1: means over the questions of the best score against any of their answers, in percent. A question
+    without a prediction scores 0.
+"""
+
+
+class Squad(evaluate.Metric):
+    """Exact match and F1 of SQuAD 1.1 with the interface of the evaluate library's metric of this name."""
+
+    def _info(self) -> evaluate.MetricInfo:
+        return evaluate.MetricInfo(
+            description=DESCRIPTION,
+            citation="Rajpurkar et al. 2016, SQuAD: 100,000+ Questions for Machine Comprehension of Text, EMNLP",
+            inputs_description=INPUTS_DESCRIPTION,
+            features=datasets.Features(
+                {
+                    "predictions": {"id": datasets.Value("string"), "prediction_text": datasets.Value("string")},
+                    "references": {
+                        "id": datasets.Value("string"),
+                        "answers": {
+                            "text": datasets.List(datasets.Value("string")),
+                            "answer_start": datasets.List(datasets.Value("int32")),
+                        },
+                    },
+                }
+            ),
+        )
+
+    def _compute(self, predictions: list[dict], references: list[dict]) -> dict[str, float]:
+        texts = {prediction["id"]: prediction["prediction_text"] for prediction in predictions}
+        exact, f1 = 0.0, 0.0
+        for reference in references:
+            golds = reference["answers"]["text"]
+            if not golds:
+                raise ValueError(
+                    f"question {reference['id']!r} has no answer: data with unanswerable questions needs squad_v2."
+                )
+            if reference["id"] not in texts:
+                logger.warning("Question %s has no prediction and scores 0.", reference["id"])
+                continue
+            prediction = texts[reference["id"]]
+            scores = [answer_scores(prediction, gold) for gold in golds]
+            exact += max(score[0] for score in scores)
+            # The official script of 1.1 counts common words, so a blank prediction has F1 0 even beside a blank
+            # gold answer such as "the"; torchmetrics follows 2.0, where the two agree.
+            f1 += 0.0 if is_blank(prediction) else max(score[1] for score in scores)
+        return {"exact_match": 100 * exact / len(references), "f1": 100 * f1 / len(references)}

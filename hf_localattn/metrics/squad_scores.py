@@ -1,0 +1,22 @@
+"""Exact match and F1 of single answers, shared by the SQuAD metrics; the comparison itself is torchmetrics'."""
+
+from functools import lru_cache
+
+from torchmetrics.functional.text import squad
+
+
+@lru_cache(maxsize=4096)  # answers recur: the same gold answers are scored after every epoch
+def answer_scores(prediction: str, gold: str) -> tuple[float, float]:
+    """Returns exact match (0 or 1) and F1 (0 to 1) of a predicted against a gold answer, after SQuAD's normalisation.
+
+    Two answers of which nothing is left after the normalisation (articles, punctuation) agree.
+    """
+    scores = squad(
+        {"id": "", "prediction_text": prediction}, {"id": "", "answers": {"text": [gold], "answer_start": [0]}}
+    )
+    return float(scores["exact_match"]) / 100, float(scores["f1"]) / 100
+
+
+def is_blank(answer: str) -> bool:
+    """Returns whether nothing is left of an answer after SQuAD's normalisation."""
+    return answer_scores(answer, "")[0] == 1

@@ -1,0 +1,46 @@
+"""What is loaded from a folder or the Hub, checked for the mistakes that otherwise show up much later."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+from hf_localattn.errors import loading
+from hf_localattn.resources import tiny_backbone
+
+
+def resolve_backbone(name_or_path: str | os.PathLike[str]) -> str:
+    """Where a backbone is loaded from: "tiny" is the small random one that ships, anything else stays as it is.
+
+    Raises:
+        FileNotFoundError: what is plainly a path leads to no folder with a `config.json`.
+    """
+    if name_or_path == "tiny":
+        return str(tiny_backbone())
+    path = Path(name_or_path)
+    plainly_a_path = path.exists() or path.is_absolute() or str(name_or_path).startswith(("./", "../", "~"))
+    if plainly_a_path and not (path / "config.json").is_file():
+        raise FileNotFoundError(
+            f"{str(name_or_path)!r} is not a folder with a `config.json`. Give the folder of a saved encoder, the id "
+            "of one on the Hub, or 'tiny'."
+        )
+    return str(name_or_path)
+
+
+def load_tokenizer(name_or_path: str, **kwargs: Any) -> PreTrainedTokenizerBase:
+    """Load a tokenizer, as `AutoTokenizer.from_pretrained` does.
+
+    Raises:
+        ValueError: there is none (transformers then makes one up, which knows no word).
+        OSError: it cannot be fetched.
+    """
+    with loading("tokenizer", name_or_path):
+        tokenizer = AutoTokenizer.from_pretrained(name_or_path, **kwargs)
+    if len(tokenizer) <= len(set(tokenizer.all_special_tokens)):
+        raise ValueError(
+            f"{name_or_path!r} has no tokenizer files. Save the tokenizer beside the model, or name another one."
+        )
+    return tokenizer

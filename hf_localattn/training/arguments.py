@@ -1,0 +1,138 @@
+"""The scripts' arguments: names and defaults of the stock transformers scripts, plus this package's own.
+
+The dataclasses are for `transformers.HfArgumentParser`; a field is a command-line option.
+"""
+
+import difflib
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from transformers import HfArgumentParser
+from transformers import TrainingArguments as StockTrainingArguments
+
+from hf_localattn.families import FAMILIES
+
+PLAIN = "none"
+
+
+def _option(default: Any, text: str) -> Any:
+    return field(default=default, metadata={"help": text})
+
+
+@dataclass
+class ModelArguments:
+    """Which model is fine-tuned: a complete checkpoint, or a family on top of a plain backbone."""
+
+    model_name_or_path: str | None = _option(
+        None, "Hub id or folder of the model to fine-tune. Either this, or --family and --backbone."
+    )
+    family: str | None = _option(
+        None,
+        f"Start from a plain pretrained encoder with fresh local layers of this family: {', '.join(FAMILIES)}; or"
+        f" '{PLAIN}' for the encoder's stock class. Needs --backbone.",
+    )
+    backbone: str | None = _option(None, "Hub id or folder of the encoder for --family, or 'tiny'.")
+    local_config: list[str] = field(
+        default_factory=list,
+        metadata={"help": "Fields of the family's config, e.g. --local_config num_local_layers=2 use_conv=false."},
+    )
+    config_name: str | None = _option(None, "Config name or folder, if not the model's.")
+    tokenizer_name: str | None = _option(None, "Tokenizer name or folder, if not the model's.")
+    cache_dir: str | None = _option(None, "Where files from the Hub are kept.")
+    model_revision: str = _option("main", "Branch, tag or commit of the model on the Hub.")
+    token: str | None = _option(None, "Token for private files on the Hub; by default that of `hf auth login`.")
+    trust_remote_code: bool = _option(
+        False, "Run the code that comes with a model. Only for repositories whose code you have read."
+    )
+
+    def __post_init__(self) -> None:
+        if (self.model_name_or_path is None) == (self.family is None):
+            raise ValueError("Give either --model_name_or_path, or --family together with --backbone.")
+        if self.family is not None and self.backbone is None:
+            raise ValueError(f"--family {self.family} needs --backbone, a pretrained encoder's Hub id or folder.")
+        if self.family is None and self.backbone is not None:
+            raise ValueError(f"--backbone goes with --family: {', '.join([*FAMILIES, PLAIN])}.")
+        if self.family is not None and self.family not in (*FAMILIES, PLAIN):
+            raise ValueError(f"--family must be one of {', '.join([*FAMILIES, PLAIN])}; got {self.family!r}.")
+        if self.local_config and self.family in (None, PLAIN):
+            raise ValueError("--local_config sets fields of a family's config: it needs --family and --backbone.")
+        if self.config_name is not None and self.family not in (None, PLAIN):
+            raise ValueError("--config_name does not go with --family: set its fields by --local_config.")
+
+    @property
+    def source(self) -> str:
+        """The Hub id or folder that the weights come from."""
+        return self.model_name_or_path or self.backbone or ""
+
+
+@dataclass
+class QuestionAnsweringDataArguments:
+    """Which questions the model is trained and evaluated on, and how they become inputs and answers."""
+
+    dataset_name: str | None = _option(None, "A data set on the Hub, such as squad or squad_v2.")
+    dataset_config_name: str | None = _option(None, "The configuration of the data set on the Hub.")
+    train_file: str | None = _option(None, "Training data: .json (SQuAD's layout or rows) or .jsonl.")
+    validation_file: str | None = _option(None, "Evaluation data, likewise.")
+    test_file: str | None = _option(None, "Data to predict on, likewise; answers are optional.")
+    overwrite_cache: bool = _option(False, "Prepare features anew even if they are in the cache.")
+    preprocessing_num_workers: int | None = _option(None, "Number of processes that prepare features.")
+    max_seq_length: int = _option(384, "Tokens of a window: question, passage and special tokens.")
+    pad_to_max_length: bool = _option(
+        True, "Pad every window to max_seq_length; if false to the longest of its batch, which is faster off a TPU."
+    )
+    max_train_samples: int | None = _option(None, "Use only so many training questions.")
+    max_eval_samples: int | None = _option(None, "Use only so many evaluation questions.")
+    max_predict_samples: int | None = _option(None, "Use only so many questions to predict on.")
+    version_2_with_negative: bool = _option(False, "Some questions have no answer (SQuAD 2.0).")
+    null_score_diff_threshold: float = _option(
+        0.0, "Answer nothing if 'no answer' scores higher than the best answer by more than this (SQuAD 2.0)."
+    )
+    doc_stride: int = _option(128, "Tokens by which the windows of a long passage overlap.")
+    n_best_size: int = _option(20, "How many starts and ends are combined, and answers kept, per question.")
+    max_answer_length: int = _option(30, "Tokens of the longest answer.")
+
+    def __post_init__(self) -> None:
+        files = (self.train_file, self.validation_file, self.test_file)
+        if self.dataset_name is None and not any(files):
+            raise ValueError("No data: give --dataset_name, or --train_file, --validation_file or --test_file.")
+        if self.dataset_name is not None and any(files):
+            raise ValueError("Give either --dataset_name or files, not both.")
+        for name in ("max_train_samples", "max_eval_samples", "max_predict_samples"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise ValueError(f"--{name} must be at least 1; got {value}.")
+
+
+@dataclass
+class TrainingArguments(StockTrainingArguments):
+    """transformers' training arguments with a learning rate for the layers that start from nothing."""
+
+    local_learning_rate: float | None = _option(
+        None, "Learning rate of everything but the backbone (local layers and head); by default --learning_rate."
+    )
+
+
+def parse_arguments(classes: Sequence[type], arguments: Sequence[str] | None = None) -> tuple[Any, ...]:
+    """Returns one object per dataclass from the command line, or from a single .json file of options.
+
+    Raises:
+        ValueError: an option that does not exist, a value that is not possible, or an unreadable file.
+    """
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    parser = HfArgumentParser(classes)
+    if len(arguments) != 1 or not arguments[0].endswith(".json"):
+        *parsed, unknown = parser.parse_args_into_dataclasses(args=arguments, return_remaining_strings=True)
+        if unknown:
+            nearest = difflib.get_close_matches(unknown[0], parser._option_string_actions, n=1)
+            raise ValueError(f"Unknown option {unknown[0]}." + (f" Did you mean {nearest[0]}?" if nearest else ""))
+        return tuple(parsed)
+    path = Path(arguments[0])
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such file of arguments.")
+    try:
+        return parser.parse_json_file(json_file=str(path))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}, line {error.lineno}: invalid JSON: {error.msg}.") from None

@@ -1,0 +1,136 @@
+"""The output folder: what may be in it, and from which checkpoint a run goes on."""
+
+import json
+import logging
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+# A leading underscore keeps a file out of Trainer's uploads to the Hub.
+ASIDE = "_incomplete-"
+STAGING = "_saving-"
+# Trainer's order of writing: weights, optimizer and scheduler, random states, and last the state.
+STATE = "trainer_state.json"
+OPTIMIZER = ("optimizer.pt", "optimizer.bin", "optimizer", "optimizer_0", "global_step*", "rank*-optimizer.pt")
+
+
+def prepare_output_folder(output_dir: str | os.PathLike[str], resume_from_checkpoint: str | bool | None) -> str | None:
+    """Returns the checkpoint that training goes on from, None for a fresh start, before anything is written.
+
+    A folder with complete checkpoints of an unfinished run is resumed by itself. Incomplete ones, left by a run that
+    was killed while writing, are moved aside with a warning.
+
+    Args:
+        output_dir: need not exist.
+        resume_from_checkpoint: a checkpoint folder, or True (also "true") for the last complete one in output_dir.
+
+    Raises:
+        ValueError: the folder holds something else or a finished run, or there is no such complete checkpoint.
+    """
+    folder = Path(output_dir)
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"--output_dir {folder} is a file; choose a folder.")
+    wanted = resume_from_checkpoint
+    if isinstance(wanted, str) and wanted.lower() in ("true", "false", ""):
+        wanted = wanted.lower() == "true"
+    if isinstance(wanted, str):
+        if missing := _missing_parts(Path(wanted)):
+            raise ValueError(f"--resume_from_checkpoint {wanted} is not a complete checkpoint: {missing}.")
+        return wanted
+    for staging in folder.glob(f"{STAGING}*"):  # of a run that was killed while saving
+        shutil.rmtree(staging, ignore_errors=True)
+    checkpoint = last_complete_checkpoint(folder) if folder.is_dir() else None
+    if wanted:
+        if checkpoint is None:
+            raise ValueError(f"--resume_from_checkpoint: {folder} holds no complete checkpoint to resume from.")
+        return checkpoint
+    in_the_way = _contents(folder)
+    if not in_the_way:
+        return None
+    if checkpoint is None:
+        raise ValueError(
+            f"--output_dir {folder} is not empty ({_listed(in_the_way)}) and holds no checkpoint to resume from."
+            " Choose another folder, or empty this one."
+        )
+    if (folder / STATE).exists():
+        raise ValueError(
+            f"--output_dir {folder} holds a finished run. Choose another folder, or go on training from its last"
+            f" checkpoint by --resume_from_checkpoint {checkpoint}."
+        )
+    logger.warning("Resuming from %s. To start afresh choose another --output_dir, or empty this one.", checkpoint)
+    return checkpoint
+
+
+def last_complete_checkpoint(output_dir: str | os.PathLike[str]) -> str | None:
+    """Returns the folder of the highest complete checkpoint, None if there is none; moves incomplete ones aside."""
+    last = None
+    for _, path in sorted(_checkpoints(Path(output_dir))):
+        if missing := _missing_parts(path):
+            aside = path.with_name(ASIDE + path.name)
+            shutil.rmtree(aside, ignore_errors=True)
+            os.replace(path, aside)
+            logger.warning("Ignoring the incomplete checkpoint %s (%s); moved to %s.", path, missing, aside.name)
+        else:
+            last = str(path)
+    return last
+
+
+@contextmanager
+def replaced_whole(folder: str | os.PathLike[str]) -> Iterator[str]:
+    """Gives a temporary folder; when the block has ended well, moves its files into `folder` one by one.
+
+    No file in `folder` is ever half-written, and a failing block changes nothing there. Weight files of an earlier
+    save that the new one does not have are removed.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(prefix=STAGING, dir=folder))
+    try:
+        yield str(staging)
+        fresh = sorted(path.relative_to(staging) for path in staging.rglob("*") if path.is_file())
+        for name in fresh:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            os.replace(staging / name, folder / name)
+        for stale in folder.glob("*.safetensors*"):
+            if stale.relative_to(folder) not in fresh:
+                stale.unlink()
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _checkpoints(folder: Path) -> list[tuple[int, Path]]:
+    matches = [(re.fullmatch(r"checkpoint-(\d+)", path.name), path) for path in folder.glob("checkpoint-*")]
+    return [(int(match[1]), path) for match, path in matches if match and path.is_dir()]
+
+
+def _missing_parts(checkpoint: Path) -> str:
+    """What keeps a checkpoint from being resumed; empty if nothing does."""
+    if not checkpoint.is_dir():
+        return "no such folder"
+    if not (any(checkpoint.glob("*.safetensors*")) or any(checkpoint.glob("pytorch_model*"))):
+        return "it has no weights"
+    if not any(any(checkpoint.glob(pattern)) for pattern in OPTIMIZER):
+        return "it has no optimizer state"
+    try:
+        json.loads((checkpoint / STATE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return f"it has no whole {STATE}, which is written last"
+    return ""
+
+
+def _contents(folder: Path) -> list[str]:
+    """What is in the way of a run: everything but logs and hidden or set-aside files."""
+    if not folder.is_dir():
+        return []
+    names = sorted(path.name for path in folder.iterdir())
+    return [n for n in names if not n.startswith((".", ASIDE, STAGING)) and not n.endswith(".log") and n != "runs"]
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

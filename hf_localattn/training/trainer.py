@@ -1,0 +1,152 @@
+"""Trainers: two learning rates, saves that are whole or not there, and evaluation of question answering by answers."""
+
+from typing import Any
+
+import datasets
+import numpy as np
+import torch
+from transformers import PreTrainedModel, Trainer
+from transformers.trainer_utils import EvalLoopOutput, PredictionOutput
+
+from hf_localattn.data.qa_answers import AnswerSettings, QuestionAnswers, extract_answers, write_answers
+from hf_localattn.data.qa_windows import unpad_left
+from hf_localattn.metrics import load_metric
+from hf_localattn.training.output_folder import replaced_whole
+from hf_localattn.training.parameter_groups import backbone_of, split_parameter_groups
+
+
+class LocalAttentionTrainer(Trainer):
+    """transformers' Trainer with `args.local_learning_rate`, which never leaves a half-written file in its folders."""
+
+    def create_optimizer(self, model: PreTrainedModel | None = None) -> torch.optim.Optimizer:
+        """Returns Trainer's optimizer, its groups split where a local learning rate is given."""
+        if self.optimizer is not None:
+            return self.optimizer
+        optimizer = super().create_optimizer(model)
+        rate = getattr(self.args, "local_learning_rate", None)
+        if rate is not None:
+            groups = optimizer.param_groups
+            groups[:] = split_parameter_groups(groups, backbone_of(model or self.model), rate)
+        return optimizer
+
+    def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
+        if not self.args.should_save:  # this rank writes nothing, but may have to take part in gathering
+            super()._save(output_dir, state_dict)
+            return
+        with replaced_whole(output_dir or self.args.output_dir) as staging:
+            super()._save(staging, state_dict)
+
+
+class QuestionAnsweringTrainer(LocalAttentionTrainer):
+    """Evaluates and predicts on windows, and scores the answers they give to the questions they are from.
+
+    `eval_dataset` holds the windows (`evaluation_features`), `eval_examples` the questions (SQuAD columns). The
+    metrics are those of SQuAD 1.1, or of 2.0 if `answer_settings.handle_no_answer`.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        eval_examples: datasets.Dataset | None = None,
+        answer_settings: AnswerSettings | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.eval_examples = eval_examples
+        self.answer_settings = answer_settings or AnswerSettings()
+        self._questions: tuple[datasets.Dataset, datasets.Dataset] | None = None
+
+    def evaluate(
+        self,
+        eval_dataset: datasets.Dataset | None = None,
+        ignore_keys: list[str] | None = None,
+        metric_key_prefix: str = "eval",
+        eval_examples: datasets.Dataset | None = None,
+    ) -> dict[str, float]:
+        """Returns the metrics on windows and their questions, and writes the predictions to the output folder."""
+        features = self.eval_dataset if eval_dataset is None else eval_dataset
+        examples = self.eval_examples if eval_examples is None else eval_examples
+        if features is None or examples is None:
+            raise ValueError("evaluation needs both eval_dataset (windows) and eval_examples (questions).")
+        self._questions = (examples, features)
+        return super().evaluate(features, ignore_keys, metric_key_prefix)
+
+    def predict(
+        self,
+        test_dataset: datasets.Dataset,
+        test_examples: datasets.Dataset | None = None,
+        ignore_keys: list[str] | None = None,
+        metric_key_prefix: str = "test",
+    ) -> PredictionOutput:
+        """Returns `QuestionAnswers` by id as predictions, and writes them; metrics if the questions have answers."""
+        if test_examples is None:
+            raise ValueError("prediction needs test_examples (questions) besides test_dataset (windows).")
+        self._questions = (test_examples, test_dataset)
+        return super().predict(test_dataset, ignore_keys, metric_key_prefix)
+
+    def evaluation_loop(
+        self,
+        dataloader: torch.utils.data.DataLoader,
+        description: str,
+        prediction_loss_only: bool | None = None,
+        ignore_keys: list[str] | None = None,
+        metric_key_prefix: str = "eval",
+    ) -> EvalLoopOutput:
+        """Runs the model over the windows and adds the questions' metrics, so that callbacks see them."""
+        output = super().evaluation_loop(dataloader, description, False, ignore_keys, metric_key_prefix)
+        assert self._questions is not None, "evaluation_loop is reached through evaluate or predict"
+        examples, features = self._questions
+        contexts = dict(zip(examples["id"], examples["context"], strict=True))
+        starts, ends = output.predictions
+        answers = extract_answers(contexts, features, starts, ends, self.answer_settings)
+        if self.args.should_save:
+            write_answers(answers, self.args.output_dir, metric_key_prefix)
+        scores = score_answers(answers, examples, self.answer_settings)
+        metrics = {f"{metric_key_prefix}_{name}": value for name, value in scores.items()}
+        return output._replace(predictions=answers, metrics={**output.metrics, **metrics})
+
+    def prediction_step(
+        self,
+        model: torch.nn.Module,
+        inputs: dict[str, Any],
+        prediction_loss_only: bool,
+        ignore_keys: list[str] | None = None,
+    ) -> tuple[Any, Any, Any]:
+        """Keeps the start and end logits alone, position i being token i of the unpadded window."""
+        loss, outputs, labels = super().prediction_step(model, inputs, prediction_loss_only, ignore_keys)
+        if outputs is None:
+            return loss, outputs, labels
+        logits = tuple(outputs[:2])
+        if getattr(self.processing_class, "padding_side", "right") == "left":
+            mask = inputs["attention_mask"].to(logits[0].device)
+            logits = tuple(unpad_left(tensor, mask) for tensor in logits)
+        return loss, logits, labels
+
+
+def score_answers(
+    answers: dict[str, QuestionAnswers], examples: datasets.Dataset, settings: AnswerSettings
+) -> dict[str, float]:
+    """Returns SQuAD's metrics of the chosen answers; none if no question has a gold answer.
+
+    With "no answer" allowed, `best_f1_thresh` and `best_exact_thresh` are values for null_score_diff_threshold.
+    """
+    golds = dict(zip(examples["id"], examples["answers"], strict=True))
+    if not any(gold["text"] for gold in golds.values()):
+        return {}
+    references = [{"id": identifier, "answers": gold} for identifier, gold in golds.items()]
+    if not settings.handle_no_answer:
+        predictions = [{"id": i, "prediction_text": answer.best.text} for i, answer in answers.items()]
+        return load_metric("squad").compute(predictions=predictions, references=references)
+    # The metric gets the best span and decides by the threshold itself, or it could not try other thresholds.
+    return load_metric("squad_v2").compute(
+        predictions=[
+            {
+                "id": identifier,
+                "prediction_text": answer.best_span.text if answer.best_span else "",
+                "no_answer_probability": np.float32(answer.null_odds),
+            }
+            for identifier, answer in answers.items()
+        ],
+        references=references,
+        no_answer_threshold=settings.null_score_diff_threshold,
+    )

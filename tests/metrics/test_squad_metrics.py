@@ -1,0 +1,102 @@
+"""Expected numbers are those of the official scripts (evaluate-v1.1.py, evaluate-v2.0.py) on the same input."""
+
+import pytest
+
+from hf_localattn.metrics import load_metric
+
+
+def references(*golds):
+    return [{"id": str(i), "answers": {"text": own, "answer_start": [0] * len(own)}} for i, own in enumerate(golds)]
+
+
+def predictions(*texts, no_answer=None):
+    rows = [{"id": str(i), "prediction_text": text} for i, text in enumerate(texts)]
+    for row, probability in zip(rows, no_answer or [], strict=False):
+        row["no_answer_probability"] = probability
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("text", "golds", "exact", "f1"),
+    [
+        ("The Mat!", ["mat"], 100, 100),
+        ("on the red mat", ["red mat", "dog"], 0, 80),
+        ("mat", ["dog", "mat"], 100, 100),
+        ("", ["mat"], 0, 0),
+        ("the", ["an"], 100, 0),
+        ("mat", ["the"], 0, 0),
+        ("É€", ["é€"], 100, 100),
+        ("“mat”", ["mat"], 0, 0),  # only ASCII punctuation is dropped
+        ("U.S.", ["US"], 100, 100),
+    ],
+)
+def test_version_1(text, golds, exact, f1):
+    result = load_metric("squad").compute(predictions=predictions(text), references=references(golds))
+    assert result == {"exact_match": pytest.approx(exact), "f1": pytest.approx(f1)}
+
+
+def test_version_1_is_a_mean_and_a_missing_prediction_scores_nothing():
+    result = load_metric("squad").compute(
+        predictions=[*predictions("mat", "a dog"), {"id": "other", "prediction_text": "mat"}],
+        references=references(["mat"], ["red dog"], ["mat"]),
+    )
+    assert result == {"exact_match": pytest.approx(100 / 3), "f1": pytest.approx(100 * (1 + 2 / 3) / 3)}
+
+
+def test_version_1_has_no_unanswerable_questions():
+    with pytest.raises(ValueError, match=r"question '0' has no answer: .* needs squad_v2"):
+        load_metric("squad").compute(predictions=predictions("x"), references=references([]))
+
+
+def test_version_2_counts_answerable_and_unanswerable_questions_apart():
+    result = load_metric("squad_v2").compute(
+        predictions=predictions("mat", "red mat", "", "dog", no_answer=[0.0] * 4),
+        references=references(["the mat"], ["mat", "the"], [], []),
+    )
+    assert result == {
+        "exact": 50,
+        "f1": pytest.approx(100 * (1 + 2 / 3 + 1) / 4),
+        "total": 4,
+        "HasAns_exact": 50,
+        "HasAns_f1": pytest.approx(100 * (1 + 2 / 3) / 2),
+        "HasAns_total": 2,
+        "NoAns_exact": 50,
+        "NoAns_f1": 50,
+        "NoAns_total": 2,
+    }
+
+
+def test_version_2_finds_the_best_threshold():
+    scores = {"predictions": predictions("mat", "x", "y", "dog", no_answer=[-2.0, -1.0, 0.5, 3.0])}
+    scores["references"] = references(["mat"], ["x z"], [], ["dog"])
+    result = load_metric("squad_v2").compute(**scores, no_answer_threshold=0.0)
+    assert result["exact"] == 50  # mat, and silence on y
+    assert (result["best_exact"], result["best_exact_thresh"]) == (50, -2)
+    assert (result["best_f1"], result["best_f1_thresh"]) == (pytest.approx(100 * (1 + 1 + 2 / 3) / 4), -1)
+    at_best = load_metric("squad_v2").compute(**scores, no_answer_threshold=result["best_f1_thresh"])
+    assert at_best["f1"] == pytest.approx(result["best_f1"])
+
+
+def test_version_2_with_blank_answers_and_missing_predictions():
+    result = load_metric("squad_v2").compute(
+        predictions=[
+            *predictions("", "the", no_answer=[0.0, 0.0]),
+            {"id": "other", "prediction_text": "mat", "no_answer_probability": 0.0},
+        ],
+        references=references(["the"], ["the"], ["mat"]),
+    )
+    # a blank gold answer is as good as none, and a blank prediction as good as silence
+    assert (result["exact"], result["f1"]) == (pytest.approx(200 / 3), pytest.approx(200 / 3))
+    assert "best_f1" not in result
+
+
+def test_only_one_kind_of_question():
+    result = load_metric("squad_v2").compute(
+        predictions=predictions("x", no_answer=[0.0]), references=references(["x"])
+    )
+    assert set(result) == {"exact", "f1", "total", "HasAns_exact", "HasAns_f1", "HasAns_total"}
+
+
+def test_an_unknown_metric():
+    with pytest.raises(ValueError, match="no metric 'bleu'; there are squad, squad_v2"):
+        load_metric("bleu")

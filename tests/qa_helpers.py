@@ -1,0 +1,86 @@
+"""A tokenizer, a model and questions small enough for the question-answering tests, made without any file."""
+
+import json
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from transformers import BertConfig, BertForQuestionAnswering, PreTrainedTokenizerFast
+
+ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789.,?!'-"
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+WORDS = ["the", "cat", "##s", "sat", "on", "mat", "who", "where", "red", "##ing", "dog"]
+
+
+def word_pieces(padding_side: str = "right", cls_last: bool = False) -> PreTrainedTokenizerFast:
+    """A WordPiece tokenizer that knows every text in ALPHABET; `cls_last` puts [CLS] where XLNet has it."""
+    pieces = [*SPECIAL, *WORDS, *ALPHABET, *(f"##{letter}" for letter in ALPHABET)]
+    tokenizer = Tokenizer(models.WordPiece({piece: i for i, piece in enumerate(pieces)}, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    cls, sep = pieces.index("[CLS]"), pieces.index("[SEP]")
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A [SEP] [CLS]" if cls_last else "[CLS] $A [SEP]",
+        pair="$A [SEP] $B:1 [SEP]:1 [CLS]:1" if cls_last else "[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", cls), ("[SEP]", sep)],
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        unk_token="[UNK]",
+        pad_token="[PAD]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        padding_side=padding_side,
+        model_max_length=64,
+    )
+
+
+def byte_pieces() -> PreTrainedTokenizerFast:
+    """A byte-level tokenizer: a character outside ASCII becomes several tokens with equal offsets."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {piece: i for i, piece in enumerate(["<pad>", "<s>", "</s>", *alphabet])}
+    tokenizer = Tokenizer(models.BPE(vocabulary, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", pair="<s> $A </s> $B </s>", special_tokens=[("<s>", 1), ("</s>", 2)]
+    )
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", bos_token="<s>", eos_token="</s>")
+
+
+def tiny_bert(tokenizer: PreTrainedTokenizerFast, seed: int = 0) -> BertForQuestionAnswering:
+    """A random BERT of 16 dimensions in evaluation mode."""
+    torch.manual_seed(seed)
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=64,
+        initializer_range=0.5,
+    )
+    return BertForQuestionAnswering(config).eval()
+
+
+def question(number: int = 0, **changes: object) -> dict:
+    """A SQuAD row whose answer is "on the mat"."""
+    row = {
+        "id": f"q{number}",
+        "title": "cats",
+        "context": "the cats sat on the mat. the dog sat.",
+        "question": "where sat the cat?",
+        "answers": {"text": ["on the mat"], "answer_start": [13]},
+    }
+    return {**row, **changes}
+
+
+def unanswerable(number: int = 0) -> dict:
+    """A SQuAD row without an answer."""
+    return question(number, question="who red?", answers={"text": [], "answer_start": []})
+
+
+def write_jsonl(path: Path, rows: list[dict]) -> Path:
+    """Writes one row a line and returns the path."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path

@@ -1,0 +1,59 @@
+import json
+
+import pytest
+
+from hf_localattn.training.arguments import (
+    ModelArguments,
+    QuestionAnsweringDataArguments,
+    TrainingArguments,
+    parse_arguments,
+)
+
+CLASSES = (ModelArguments, QuestionAnsweringDataArguments, TrainingArguments)
+DATA = ["--train_file", "x.json", "--output_dir", "out"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "Give either --model_name_or_path, or --family together with --backbone"),
+        (["--model_name_or_path", "x", "--family", "cool", "--backbone", "y"], "Give either"),
+        (["--family", "cool"], "--family cool needs --backbone"),
+        (["--model_name_or_path", "x", "--backbone", "y"], "--backbone goes with --family"),
+        (["--family", "hot", "--backbone", "x"], "--family must be one of cool, .*none; got 'hot'"),
+        (["--family", "none", "--backbone", "x", "--local_config", "a=1"], "--local_config sets fields"),
+        (["--family", "cool", "--backbone", "x", "--config_name", "y"], "--config_name does not go with"),
+        (["--model_name_or_path", "x", "--max_train_samples", "0"], "--max_train_samples must be at least 1"),
+        (["--model_name_or_path", "x", "--dataset_name", "squad"], "either --dataset_name or files"),
+        (
+            ["--model_name_or_path", "x", "--lerning_rate", "1"],
+            "Unknown option --lerning_rate. Did you mean --learning",
+        ),
+    ],
+)
+def test_arguments_that_do_not_go_together(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        parse_arguments(CLASSES, [*arguments, *DATA])
+
+
+def test_there_must_be_data():
+    with pytest.raises(ValueError, match="No data: give --dataset_name, or --train_file"):
+        parse_arguments(CLASSES, ["--model_name_or_path", "x", "--output_dir", "out"])
+
+
+def test_fields_of_a_family_come_as_a_list():
+    arguments = ["--family", "cool", "--backbone", "x", "--local_config", "a=1", "b=2", *DATA]
+    model_args, _, _ = parse_arguments(CLASSES, arguments)
+    assert (model_args.local_config, model_args.source) == (["a=1", "b=2"], "x")
+
+
+def test_a_file_of_arguments(tmp_path):
+    path = tmp_path / "arguments.json"
+    path.write_text(json.dumps({"model_name_or_path": "x", "train_file": "y.json", "output_dir": "out"}))
+    model_args, data_args, training_args = parse_arguments(CLASSES, [str(path)])
+    assert (model_args.source, data_args.train_file, training_args.output_dir) == ("x", "y.json", "out")
+    path.write_text("{\n")
+    with pytest.raises(ValueError, match="line 2: invalid JSON"):
+        parse_arguments(CLASSES, [str(path)])
+    with pytest.raises(FileNotFoundError, match=r"missing\.json: no such file"):
+        parse_arguments(CLASSES, ["missing.json"])
