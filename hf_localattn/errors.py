@@ -25,7 +25,7 @@ def loading(what: str, name: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise OSError(_advice(what, name, error)) from error
-    except (ValueError, ImportError, KeyError) as error:
+    except (ImportError, KeyError) as error:
         raise ValueError(f"Cannot load the {what} {name!r}: {error}") from error
 
 
