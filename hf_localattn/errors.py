@@ -9,13 +9,23 @@ from contextlib import contextmanager
 def one_line_errors() -> Iterator[None]:
     """Ends the program with `error: …` on stderr and exit code 2 if preparing fails for a reason the user can mend.
 
-    That is ValueError, OSError (files, network, the Hub), and ImportError (a missing extra).
+    That is ValueError, OSError (files, network, the Hub), ImportError (a missing extra), and no connection.
     """
     try:
         yield
-    except (ValueError, OSError, ImportError) as error:
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+    except Exception as error:
+        if not isinstance(error, (ValueError, OSError, ImportError)) and not _is_connection_error(error):
+            raise
+        text = " ".join(str(error).split())
+        if _is_connection_error(error):
+            text = f"no connection to the Hub ({text}); check the network, or work without --push_to_hub and Hub names"
+        print(f"error: {text}", file=sys.stderr)
         sys.exit(2)
+
+
+def _is_connection_error(error: Exception) -> bool:
+    """Whether the HTTP client under huggingface_hub, which has changed before, could not talk to the server."""
+    return any(base.__name__ == "TransportError" for base in type(error).__mro__)
 
 
 @contextmanager
