@@ -41,7 +41,6 @@ def loading(what: str, name: str) -> Iterator[None]:
 
 def _advice(what: str, name: str, error: OSError) -> str:
     return (
-        f"Cannot load the {what} {name!r}: it is not a complete local folder, and could not be had from the Hugging"
-        f" Face Hub. If it should be a folder, check the path; without a network give a local folder, or fill the"
-        f" cache first and set HF_HUB_OFFLINE=1; if it is private, run `hf auth login`. ({error})"
+        f"Cannot load the {what} {name!r}: {error} -- If it should be a folder, check the path; without a network give"
+        f" a local folder, or fill the cache first and set HF_HUB_OFFLINE=1; if it is private, run `hf auth login`."
     )

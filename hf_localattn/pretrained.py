@@ -20,14 +20,14 @@ def resolve_backbone(name_or_path: str | os.PathLike[str]) -> str:
     """
     if name_or_path == "tiny":
         return str(tiny_backbone())
-    path = Path(name_or_path)
+    path = Path(name_or_path).expanduser()
     plainly_a_path = path.exists() or path.is_absolute() or str(name_or_path).startswith(("./", "../", "~"))
     if plainly_a_path and not (path / "config.json").is_file():
         raise FileNotFoundError(
             f"{str(name_or_path)!r} is not a folder with a `config.json`. Give the folder of a saved encoder, the id "
             "of one on the Hub, or 'tiny'."
         )
-    return str(name_or_path)
+    return str(path) if plainly_a_path else str(name_or_path)
 
 
 def load_tokenizer(name_or_path: str, **kwargs: Any) -> PreTrainedTokenizerBase:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from hf_localattn.errors import loading
 from hf_localattn.families import get_family
+from hf_localattn.files import replaced_whole
 from hf_localattn.models.modeling_local_attention import check_config_fields
 from hf_localattn.pretrained import load_tokenizer, resolve_backbone
 
@@ -50,20 +49,7 @@ def init_checkpoint(
     with loading("backbone", source):
         model = classes.model.from_backbone(source, revision=revision, token=token, **config_fields)
 
-    output.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = Path(tempfile.mkdtemp(prefix=f".{output.name}.", dir=output.parent))
-    try:
+    with replaced_whole(output) as unfinished:
         model.save_pretrained(unfinished)
         tokenizer.save_pretrained(unfinished)
-        unfinished.chmod(0o777 & ~_umask())
-        os.replace(unfinished, output)
-    except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise
     return output
-
-
-def _umask() -> int:
-    umask = os.umask(0)
-    os.umask(umask)
-    return umask

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .configuration_local_attention import LocalAttentionConfig
+
+if TYPE_CHECKING:
+    # Never run. transformers follows such lines to find the files that make up the code of this module: with the
+    # models among them a configuration takes all code along, and two versions are told apart by any difference.
+    from .modeling_cool import CoolModel  # noqa: F401
 
 
 class CoolConfig(LocalAttentionConfig):
@@ -21,7 +26,7 @@ class CoolConfig(LocalAttentionConfig):
         conv_kernel_sizes: widths of its convolutions in tokens.
         conv_filters: filters of each.
         conv_pooling: "max" or "avg", the adaptive pooling of equation 4.
-        conv_alignment: "adaptive" (the paper's padding of 2 and pooling) or "same" (centred, no pooling).
+        conv_alignment: "adaptive" (the paper's padding of 2 and pooling) or "same" (centred as in torch, no pooling).
         num_local_layers: outlook layers; 2 with the convolutional block and 3 without where absent.
         outlook_kernel_size: K, the window in tokens, odd.
         outlook_num_heads: groups of features that share their weights; one per feature (F) where absent. With fewer,
@@ -30,7 +35,7 @@ class CoolConfig(LocalAttentionConfig):
         mask_outside_window: take no softmax mass to places outside the sequence. The paper's zeros keep it.
         outlook_dropout: dropout of the outlook weights.
         num_ffn_layers: linear layers after each outlook attention (equation 12), GELU between several.
-        use_layer_norm: normalise the input of each attention and of its linear layers.
+        use_layer_norm: normalise the input of each attention and of its linear layers (pre-norm, as in VOLO).
         qkv_bias: bias of the value and score projections.
         qa_loss: "mean" of the start and end cross-entropy, their "sum", or "eq16", the paper's printed
             -log(p(start) + p(end)).
@@ -59,7 +64,7 @@ class CoolConfig(LocalAttentionConfig):
     qa_loss: str = "mean"
 
     def __post_init__(self, **kwargs: Any) -> None:
-        if self.num_local_layers is None:
+        if self.num_local_layers is None:  # `use_conv` set later does not change it
             self.num_local_layers = 2 if self.use_conv else 3
         super().__post_init__(**kwargs)
 
@@ -69,6 +74,7 @@ class CoolConfig(LocalAttentionConfig):
         return len(self.conv_kernel_sizes) * self.conv_filters if self.use_conv else self.hidden_size
 
     def check_fields(self) -> None:
+        self._check_bools("use_conv", "mask_outside_window", "use_layer_norm", "qkv_bias")
         self._check_choice("mode", ("g2l",))
         self._check_choice("conv_pooling", ("max", "avg"))
         self._check_choice("conv_alignment", ("adaptive", "same"))
@@ -91,8 +97,7 @@ class CoolConfig(LocalAttentionConfig):
                     f"`outlook_num_heads` is {self.outlook_num_heads}; it must divide the local width "
                     f"{self.local_size}."
                 )
-        if not 0.0 <= self.outlook_dropout < 1.0:
-            raise ValueError(f"`outlook_dropout` is {self.outlook_dropout!r}; it must lie in [0, 1).")
+        self._check_number("outlook_dropout", 0.0, 1.0)
 
     def _check_conv_kernel_sizes(self) -> None:
         sizes = self.conv_kernel_sizes

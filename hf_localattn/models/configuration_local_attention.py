@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -69,12 +70,20 @@ class LocalAttentionConfig(PreTrainedConfig):
 
     def __post_init__(self, **kwargs: Any) -> None:
         self.backbone_config = self._build_backbone_config(self.backbone_config)
-        self._check_backbone()
         super().__post_init__(**kwargs)
+        self.check()
+
+    def check(self) -> None:
+        """Raise `ValueError` for a field that cannot be, naming it, its value and the remedy.
+
+        A configuration checks itself when it is made or loaded; a model checks it again, as fields can be set.
+        """
+        self._check_backbone()
+        self._check_number("initializer_range", 0.0, math.inf)
         self.check_fields()
 
     def check_fields(self) -> None:
-        """Raise `ValueError` for a field that cannot be, naming it, its value and the remedy."""
+        """The family's own part of `check`."""
 
     def _build_backbone_config(self, backbone_config: Any) -> PreTrainedConfig:
         if isinstance(backbone_config, PreTrainedConfig):
@@ -127,7 +136,10 @@ class LocalAttentionConfig(PreTrainedConfig):
                 f"This is a {model_type!r} checkpoint, not a {cls.model_type!r} one. To put new local layers on a "
                 "pretrained encoder use `from_backbone` of the model class."
             )
-        return super().from_dict(config_dict, **kwargs)
+        loaded = super().from_dict(config_dict, **kwargs)
+        # transformers sets overrides after the fact.
+        (loaded[0] if isinstance(loaded, tuple) else loaded).check()
+        return loaded
 
     def _check_choice(self, field: str, choices: Sequence[str]) -> None:
         value = getattr(self, field)
@@ -138,3 +150,13 @@ class LocalAttentionConfig(PreTrainedConfig):
         value = getattr(self, field)
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise ValueError(f"`{field}` is {value!r}; it must be a whole number of at least {least}.")
+
+    def _check_number(self, field: str, least: float, below: float) -> None:
+        value = getattr(self, field)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < below:
+            raise ValueError(f"`{field}` is {value!r}; it must be a number in [{least}, {below}).")
+
+    def _check_bools(self, *names: str) -> None:
+        for field in names:
+            if not isinstance(getattr(self, field), bool):
+                raise ValueError(f"`{field}` is {getattr(self, field)!r}; it must be true or false.")

@@ -27,7 +27,7 @@ class ConvolutionBlock(nn.Module):
         num_filters: output features of each width; F is their sum.
         pooling: "max" or "avg" (the paper does not say; max keeps an n-gram's strongest match).
         alignment: "adaptive" pools L + 5 - k positions to L as `AdaptiveMaxPool1d` does; "same" centres each kernel on
-            its token (an even one reaches one token further to the left) and pools nothing.
+            its token as torch's `padding="same"` does (an even one reaches one token further right) and pools nothing.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class ConvolutionBlock(nn.Module):
         columns = states.transpose(1, 2)
         outputs = []
         for convolution, kernel in zip(self.convolutions, self.kernel_sizes, strict=True):
-            margins = (PADDING, PADDING) if self.alignment == "adaptive" else (kernel // 2, (kernel - 1) // 2)
+            margins = (PADDING, PADDING) if self.alignment == "adaptive" else ((kernel - 1) // 2, kernel // 2)
             features = convolution(functional.pad(columns, margins)).relu().transpose(1, 2)
             outputs.append(adaptive_pool(features, mask, self.pooling, states.shape[1]))
         return torch.cat(outputs, dim=-1)
@@ -94,7 +94,7 @@ def _adaptive_windows(
         mask = mask.to(torch.int64)
         first = mask.argmax(-1, keepdim=True)
         last = length - 1 - mask.flip(-1).argmax(-1, keepdim=True)
-        tokens = last - first + 1
+        tokens = torch.where(mask.any(-1, keepdim=True), last - first + 1, 1)
         # Pads take the window of the nearest token: what they pool means nothing, but must stay finite.
         index = torch.minimum((index - first).clamp(min=0), tokens - 1)
     return index * extra // tokens, 1 + ((index + 1) * extra + tokens - 1) // tokens

@@ -114,10 +114,11 @@ class CoolModel(CoolPreTrainedModel):
             position_ids: (B, L); real tokens are counted when absent.
             **kwargs: `output_attentions`, `output_hidden_states` and others of the backbone.
         """
-        kwargs["output_attentions"] = self.wants("output_attentions", kwargs)
-        kwargs["output_hidden_states"] = self.wants("output_hidden_states", kwargs)
+        kwargs["output_attentions"] = self.is_asked_for("output_attentions", kwargs)
+        kwargs["output_hidden_states"] = self.is_asked_for("output_hidden_states", kwargs)
         outputs = self.encode(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
-        states, weights = self.outlooker(outputs.last_hidden_state, attention_mask, kwargs["output_attentions"])
+        mask = None if attention_mask is None else attention_mask != 0
+        states, weights = self.outlooker(outputs.last_hidden_state, mask, kwargs["output_attentions"])
         return LocalModelOutput(
             last_hidden_state=states,
             hidden_states=outputs.hidden_states,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import torch
-from transformers import MODEL_MAPPING, AutoConfig, AutoModel, PreTrainedModel
+from transformers import MODEL_MAPPING, AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
 from .configuration_local_attention import LocalAttentionConfig
@@ -44,6 +44,10 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
 
     auto_classes: ClassVar[dict[str, str]] = {}
     """The family's class for each Auto class: what `auto_map` of every saved checkpoint says."""
+
+    def __init__(self, config: LocalAttentionConfig):
+        config.check()
+        super().__init__(config)
 
     @classmethod
     def from_backbone(
@@ -80,15 +84,23 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         }
         backbone_config = AutoConfig.from_pretrained(name_or_path, **source)
         config = cls.config_class(backbone_config=backbone_config, **config_fields)
-        backbone, report = AutoModel.from_pretrained(
-            name_or_path,
-            config=backbone_config,
-            use_safetensors=True,
-            dtype=dtype or "auto",
-            output_loading_info=True,
-            **_without_pooler(backbone_config),
-            **source,
-        )
+        try:
+            backbone, report = AutoModel.from_pretrained(
+                name_or_path,
+                config=backbone_config,
+                use_safetensors=True,
+                dtype=dtype or "auto",
+                output_loading_info=True,
+                **_without_pooler(backbone_config),
+                **source,
+            )
+        except OSError as error:
+            if "safetensors" not in str(error):
+                raise
+            raise OSError(
+                f"{str(name_or_path)!r} has no safetensors weights, and nothing else is read. If you trust its file, "
+                "convert it: `AutoModel.from_pretrained(name, use_safetensors=False).save_pretrained(folder)`."
+            ) from error
         if report["missing_keys"]:
             raise ValueError(
                 f"{str(name_or_path)!r} lacks weights of {type(backbone).__name__}, such as "
@@ -102,14 +114,20 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: Any, *model_args: Any, **kwargs: Any) -> Any:
         """As transformers' own, from safetensors only: nothing is ever unpickled."""
-        if kwargs.setdefault("use_safetensors", True) is False:
-            raise ValueError("`use_safetensors=False` would unpickle weights; convert the checkpoint to safetensors.")
-        return super().from_pretrained(pretrained_model_name_or_path, *model_args, **kwargs)
+        if not kwargs.setdefault("use_safetensors", True):
+            raise ValueError(
+                f"`use_safetensors={kwargs['use_safetensors']}` would unpickle weights; convert the checkpoint to "
+                "safetensors."
+            )
+        loaded = super().from_pretrained(pretrained_model_name_or_path, *model_args, **kwargs)
+        # Loading makes parameters anew, and trainable.
+        (loaded[0] if isinstance(loaded, tuple) else loaded)._freeze_unused()
+        return loaded
 
-    def save_pretrained(self, save_directory: str | os.PathLike[str], **kwargs: Any) -> None:
+    def save_pretrained(self, save_directory: str | os.PathLike[str], *args: Any, **kwargs: Any) -> None:
         """As transformers' own, with the code files beside the weights and every head of the family in `auto_map`."""
         self.config.auto_map = dict(self.auto_classes)
-        super().save_pretrained(save_directory, **kwargs)
+        super().save_pretrained(save_directory, *args, **kwargs)
 
     @property
     def backbone_model(self) -> PreTrainedModel:
@@ -127,21 +145,28 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
     def add_base_model(self) -> None:
         """Put the family's headless model under the attribute where transformers looks for it."""
         setattr(self, self.base_model_prefix, self.base_model_class(self.config))
+        self.supports_gradient_checkpointing = self.base_model.supports_gradient_checkpointing
 
     def add_backbone(self) -> None:
         """Build the backbone, without the pooler that nothing would use."""
         config = self.config.backbone_config
         self.backbone = AutoModel.from_config(config, dtype=torch.get_default_dtype(), **_without_pooler(config))
-        if config.model_type == "xlnet":
-            # Only pretraining uses it; left trainable it would never get a gradient.
-            self.backbone.mask_emb.requires_grad_(False)
+        self._freeze_unused()
+        self.supports_gradient_checkpointing = self.backbone.supports_gradient_checkpointing
         inputs = inspect.signature(self.backbone.forward).parameters
+        # Other backbones count from elsewhere (ESM, MPNet, Nystromformer): theirs stay as they are.
+        self.sets_position_ids = "position_ids" in inputs and config.model_type in self.config.tested_backbones
         self.takes_position_ids = "position_ids" in inputs
         self.takes_token_type_ids = "token_type_ids" in inputs
         embeddings = getattr(self.backbone, "embeddings", None)
         # RoBERTa and its kin count positions from behind the padding index.
         counts_from_padding = hasattr(embeddings, "create_position_ids_from_input_ids")
         self.first_position = config.pad_token_id + 1 if counts_from_padding else 0
+
+    def _freeze_unused(self) -> None:
+        """Exclude from training what would never get a gradient, so that distributed training need not look for it."""
+        if self.config.backbone_config.model_type == "xlnet":
+            self.backbone_model.mask_emb.requires_grad_(False)  # serves pretraining alone
 
     def encode(
         self,
@@ -161,8 +186,8 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
                 raise ValueError(
                     f"`attention_mask` has shape {tuple(attention_mask.shape)}; local layers need (batch, length)."
                 )
-            if position_ids is None and self.takes_position_ids:
-                position_ids = (attention_mask.long().cumsum(-1) - 1).clamp(min=0) + self.first_position
+            if position_ids is None and self.sets_position_ids:
+                position_ids = ((attention_mask != 0).cumsum(-1) - 1).clamp(min=0) + self.first_position
         if token_type_ids is None and self.config.backbone_config.model_type == "xlnet":
             # Without them XLNet skips its segment embeddings, which then get no gradient.
             token_type_ids = torch.zeros(given[0].shape[:2], dtype=torch.long, device=given[0].device)
@@ -174,20 +199,25 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
             input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, return_dict=True, **kwargs
         )
 
-    def wants(self, output: str, kwargs: dict[str, Any]) -> bool:
+    def is_asked_for(self, output: str, kwargs: dict[str, Any]) -> bool:
         """Whether the caller, or else the configuration, asks for `output_attentions` or `output_hidden_states`."""
         value = kwargs.get(output)
         return bool(getattr(self.config, output) if value is None else value)
 
 
 def check_config_fields(config_class: type[LocalAttentionConfig], config_fields: dict[str, Any]) -> None:
-    """Raise `ValueError` for a name that is no field of the configuration class, naming the nearest one."""
-    known = {field.name for field in fields(config_class)} | {"num_labels", "attn_implementation"}
+    """Raise `ValueError` for a name that is no field a user sets, naming the nearest one."""
+    of_every_model = {field.name for field in fields(PreTrainedConfig)} | {"backbone_config"}
+    known = {field.name for field in fields(config_class)} - of_every_model
+    known |= {"num_labels", "id2label", "label2id", "problem_type"}
     for name in config_fields:
-        if name not in known:
-            nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-            hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
-            raise ValueError(f"{config_class.__name__} has no field {name!r}.{hint}")
+        if name in known:
+            continue
+        if isinstance(getattr(config_class, name, None), property):
+            raise ValueError(f"`{name}` belongs to the backbone: choose a backbone that has the value you want.")
+        nearest = difflib.get_close_matches(name, known, n=1)
+        hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
+        raise ValueError(f"{config_class.__name__} has no field {name!r}.{hint}")
 
 
 def register_auto_classes(config_class: type[LocalAttentionConfig], **auto_classes: type[PreTrainedModel]) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.autograd.function import once_differentiable
 from torch.nn import functional
 from transformers.modeling_layers import GradientCheckpointingLayer
 
@@ -50,7 +49,7 @@ def outlook_attention(
         scores = _mask_sources(scores, mask)
 
     plain = not (joint_softmax or dropout or return_weights) and scores.shape[-1] == values.shape[-1]
-    if plain and not torch.compiler.is_compiling():  # a compiler fuses the definition by itself
+    if plain and not _is_transformed():
         return _BandedOutlook.apply(values, scores, mask), None
 
     weights = scores.flatten(3).softmax(-1).view_as(scores) if joint_softmax else scores.softmax(dim=3)
@@ -60,15 +59,16 @@ def outlook_attention(
     return mixed, weights if return_weights else None
 
 
-def outlook_attention_matrix(weights: torch.Tensor) -> torch.Tensor:
+def outlook_attention_matrix(weights: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
     """Reduce outlook weights to one token-to-token map: how much of token s, on average over heads, reaches token t.
 
     Args:
         weights: (B, L, K, K, N) as in `local_attentions`, [central token, target, source, head].
+        mask: (B, L), true at real tokens; `None` when all are real.
 
     Returns:
-        (B, L, L) as [target token, source token]; a row sums to the number of windows that write to its token, less
-        what falls outside the sequence.
+        (B, L, L) as [target token, source token]. Where the softmax is per head, a row sums to the number of windows
+        that write to its token, less what they spend outside the sequence and on pads.
     """
     batch, length, window, _, _ = weights.shape
     half = window // 2
@@ -78,7 +78,14 @@ def outlook_attention_matrix(weights: torch.Tensor) -> torch.Tensor:
     for target in range(window):
         for source in range(window):
             padded[:, centre + target, centre + source] += weights[:, :, target, source]
-    return padded[:, half : half + length, half : half + length]
+    matrix = padded[:, half : half + length, half : half + length]
+    return matrix if mask is None else matrix.masked_fill(~mask.to(torch.bool)[:, None, :], 0.0)
+
+
+def _is_transformed() -> bool:
+    """Whether the definition must be seen as it is: compilers fuse it themselves, and `torch.func` looks inside."""
+    functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: False)
+    return torch.compiler.is_compiling() or functorch()
 
 
 def _mask_sources(scores: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
@@ -117,29 +124,36 @@ class _BandedOutlook(torch.autograd.Function):
         with torch.autocast(values.device.type, enabled=False):
             sources = _pad_windows(values.to(scores.dtype), half)
             mixed = torch.zeros_like(sources)
-            for s, a, m, out in _examples(sources, scores, mask, mixed):
-                for target in range(a.shape[2]):
-                    written, _ = _window_outputs(s, a[:, :, target])
-                    out[:, target : target + length].add_(written if m is None else written * m[..., None])
+            for source, score, real, out in _one_by_one(sources, scores, mask, mixed):
+                for target in range(score.shape[2]):
+                    written, _ = _window_outputs(source, score[:, :, target])
+                    out[:, target : target + length].add_(written if real is None else written * real[..., None])
             return mixed[:, half : half + length]
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad_mixed: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, None]:
         values, scores, mask = ctx.saved_tensors
+        if torch.is_grad_enabled():  # somebody will differentiate this gradient: let autograd see the definition
+            weights = scores.softmax(dim=3)
+            weights = weights if mask is None else weights.masked_fill(~mask[:, :, None, None, None], 0.0)
+            mixed = _mix_windows(values.to(scores.dtype), weights)
+            grad_values, grad_scores = torch.autograd.grad(mixed, (values, scores), grad_mixed, create_graph=True)
+            return grad_values, grad_scores, None
         length, half = values.shape[1], scores.shape[2] // 2
         with torch.autocast(values.device.type, enabled=False):
             sources, grads = _pad_windows(values.to(scores.dtype), half), _pad_windows(grad_mixed, half)
             grad_sources, grad_scores = torch.zeros_like(sources), torch.empty_like(scores)
-            for s, a, m, g, gs, ga in _examples(sources, scores, mask, grads, grad_sources, grad_scores):
-                for target in range(a.shape[2]):
-                    written, weights = _window_outputs(s, a[:, :, target])
-                    grad = g[:, target : target + length]
-                    grad = grad if m is None else grad * m[..., None]
-                    for r in range(a.shape[2]):
-                        weighted = weights[:, :, r].mul_(grad)
-                        gs[:, r : r + length].add_(weighted)
-                        torch.mul(weighted, s[:, r : r + length] - written, out=ga[:, :, target, r])
+            for source, score, real, grad, grad_source, grad_score in _one_by_one(
+                sources, scores, mask, grads, grad_sources, grad_scores
+            ):
+                for target in range(score.shape[2]):
+                    written, weights = _window_outputs(source, score[:, :, target])
+                    grad_written = grad[:, target : target + length]
+                    grad_written = grad_written if real is None else grad_written * real[..., None]
+                    for r in range(score.shape[2]):
+                        weighted = weights[:, :, r].mul_(grad_written)
+                        grad_source[:, r : r + length].add_(weighted)
+                        torch.mul(weighted, source[:, r : r + length] - written, out=grad_score[:, :, target, r])
             return grad_sources[:, half : half + length].to(values.dtype), grad_scores, None
 
 
@@ -157,7 +171,7 @@ def _pad_windows(states: torch.Tensor, half: int) -> torch.Tensor:
     return functional.pad(states, (0, 0, half, half))
 
 
-def _examples(first: torch.Tensor, *others: torch.Tensor | None) -> Iterable[tuple[Any, ...]]:
+def _one_by_one(first: torch.Tensor, *others: torch.Tensor | None) -> Iterable[tuple[Any, ...]]:
     """Iterate over the batch: on a CPU one example at a time, so that what is read again is still in its cache."""
     tensors = (first, *others)
     if first.device.type != "cpu":

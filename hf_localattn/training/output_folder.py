@@ -5,16 +5,14 @@ import logging
 import os
 import re
 import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+
+from hf_localattn.files import STAGING
 
 logger = logging.getLogger(__name__)
 
 # A leading underscore keeps a file out of Trainer's uploads to the Hub.
 ASIDE = "_incomplete-"
-STAGING = "_saving-"
 # Trainer's order of writing: weights, optimizer and scheduler, random states, and last the state.
 STATE = "trainer_state.json"
 OPTIMIZER = ("optimizer.pt", "optimizer.bin", "optimizer", "optimizer_0", "global_step*", "rank*-optimizer.pt")
@@ -79,29 +77,6 @@ def last_complete_checkpoint(output_dir: str | os.PathLike[str]) -> str | None:
         else:
             last = str(path)
     return last
-
-
-@contextmanager
-def replaced_whole(folder: str | os.PathLike[str]) -> Iterator[str]:
-    """Gives a temporary folder; when the block has ended well, moves its files into `folder` one by one.
-
-    No file in `folder` is ever half-written, and a failing block changes nothing there. Weight files of an earlier
-    save that the new one does not have are removed.
-    """
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=STAGING, dir=folder))
-    try:
-        yield str(staging)
-        fresh = sorted(path.relative_to(staging) for path in staging.rglob("*") if path.is_file())
-        for name in fresh:
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            os.replace(staging / name, folder / name)
-        for stale in folder.glob("*.safetensors*"):
-            if stale.relative_to(folder) not in fresh:
-                stale.unlink()
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
 
 
 def _checkpoints(folder: Path) -> list[tuple[int, Path]]:

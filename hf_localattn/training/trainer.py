@@ -10,8 +10,8 @@ from transformers.trainer_utils import EvalLoopOutput, PredictionOutput
 
 from hf_localattn.data.qa_answers import AnswerSettings, QuestionAnswers, extract_answers, write_answers
 from hf_localattn.data.qa_windows import unpad_left
+from hf_localattn.files import replaced_whole
 from hf_localattn.metrics import load_metric
-from hf_localattn.training.output_folder import replaced_whole
 from hf_localattn.training.parameter_groups import backbone_of, split_parameter_groups
 
 

@@ -53,13 +53,18 @@ def test_an_occupied_folder_is_left_alone(tmp_path):
         init_checkpoint("cool", "tiny", tmp_path / "file")
 
 
-def test_an_empty_folder_is_fine(tmp_path):
+def test_an_empty_folder_is_fine(tmp_path, monkeypatch):
     (tmp_path / "empty").mkdir()
-    assert init_checkpoint("cool", "tiny", tmp_path / "empty").is_dir()
+    (tmp_path / "link").symlink_to(tmp_path / "empty")
+    assert (init_checkpoint("cool", "tiny", tmp_path / "link") / "config.json").is_file()
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    assert init_checkpoint("cool", "tiny", ".")
+    assert (tmp_path / "here" / "config.json").is_file()
 
 
 def test_nothing_half_written_is_left(tmp_path, monkeypatch):
-    def fail(self, folder):
+    def fail(self, folder, **_):
         raise OSError("disk full")
 
     monkeypatch.setattr(PreTrainedTokenizerBase, "save_pretrained", fail)

@@ -152,6 +152,21 @@ def test_right_padding_gives_the_backbones_own_positions(backbone, inputs):
     assert torch.equal(inside[mask.bool()], alone[mask.bool()])
 
 
+def test_any_mask_that_is_not_zero_marks_a_token(model, inputs):
+    expected = main_outputs(model(**inputs))
+    for mask in (inputs["attention_mask"].bool(), inputs["attention_mask"].float()):
+        real = mask.bool()
+        outputs = main_outputs(model(inputs["input_ids"], attention_mask=mask))
+        assert_close([output[real] for output in outputs], [output[real] for output in expected])
+
+
+def test_an_untested_backbone_keeps_its_own_positions():
+    model = tiny_model("cool", backbone="mpnet")
+    ids = token_ids(2, 7)
+    with_mask = model(ids, attention_mask=torch.ones_like(ids)).last_hidden_state
+    assert torch.equal(with_mask, model(ids).last_hidden_state)
+
+
 def test_a_row_of_pads_is_finite(model, inputs, task):
     inputs["attention_mask"][1] = 0
     assert all(output.isfinite().all() for output in main_outputs(model(**inputs)))
@@ -171,14 +186,36 @@ def test_every_trainable_parameter_gets_a_gradient(name, task, backbone, inputs)
     ] == []
 
 
+@pytest.mark.parametrize(("name", "task", "backbone"), BACKBONE_CASES)
+def test_what_is_trainable_stays_so_after_loading(name, task, backbone, inputs, tmp_path):
+    model = tiny_model(name, task, backbone)
+    model.save_pretrained(tmp_path)
+    loaded = auto_class(task).from_pretrained(tmp_path).train()
+    assert {n: p.requires_grad for n, p in loaded.named_parameters()} == {
+        n: p.requires_grad for n, p in model.named_parameters()
+    }
+    assert None not in gradients(loaded, task, **inputs).values()
+
+
 def test_gradient_checkpointing_gives_the_same_gradients(model, inputs, task):
     model.train()
     expected = gradients(model, task, **inputs)
-    enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
-    enable()
+    enable_checkpointing(model)
     assert sum(getattr(module, "gradient_checkpointing", False) for module in model.modules()) > 2
     actual = gradients(model, task, **inputs)
     assert_close(actual.values(), expected.values())
+
+
+def enable_checkpointing(model):
+    """By its new name where there is one: the old one warns."""
+    getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_gradient_checkpointing_is_refused_where_the_backbone_has_none(name):
+    model = tiny_model(name, backbone="albert")
+    with pytest.raises(ValueError, match=r"does not support \w+ checkpointing"):
+        enable_checkpointing(model)
 
 
 def test_a_step_of_training_changes_every_part(model, inputs, task):
@@ -206,6 +243,16 @@ def test_eager_equals_sdpa(name, task, backbone, inputs):
     model.set_attn_implementation("eager")
     assert model.backbone_model.config._attn_implementation == "eager"
     assert_close([output[real] for output in main_outputs(model(**inputs))], sdpa, tolerance=1e-5)
+
+
+@pytest.mark.slow(reason="flex attention is compiled, which takes minutes")
+def test_flex_equals_eager(model, inputs):
+    real = inputs["attention_mask"].bool()
+    eager = [output[real] for output in main_outputs(model(**inputs))]
+    model.set_attn_implementation("flex_attention")
+    with torch.no_grad():  # flex has no backward on a CPU
+        flex = main_outputs(model(**inputs))
+    assert_close([output[real] for output in flex], eager, tolerance=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -281,6 +328,8 @@ def test_a_pickled_checkpoint_is_refused(model, tmp_path):
         type(model).from_pretrained(tmp_path)
     with pytest.raises(ValueError, match=r"unpickle"):
         type(model).from_pretrained(tmp_path, use_safetensors=False)
+    with pytest.raises(ValueError, match=r"unpickle"):
+        type(model).from_pretrained(tmp_path, use_safetensors=None)
 
 
 def test_deepcopy_is_independent(model, inputs):
@@ -368,14 +417,26 @@ def test_configuration_round_trip(name, tmp_path):
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("backbone", TINY_BACKBONES)
 def test_common_fields_are_the_backbones(name, backbone):
-    if backbone not in FAMILIES[name].config.tested_backbones:
-        pytest.skip(f"{name} does not take {backbone}")
     config = tiny_config(name, backbone)
     assert config.hidden_size == 32
     assert config.num_attention_heads == 2
     assert config.vocab_size == 59
     config.vocab_size = 60
     assert config.backbone_config.vocab_size == 60
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_overrides_at_loading_are_checked(name, tmp_path):
+    tiny_model(name).save_pretrained(tmp_path)
+    family = FAMILIES[name]
+    with pytest.raises(ValueError, match="`initializer_range` is -1"):
+        AutoConfig.from_pretrained(tmp_path, initializer_range=-1)
+    with pytest.raises(ValueError, match="`initializer_range` is 'x'"):
+        AutoModel.from_pretrained(tmp_path, initializer_range="x")
+    config = tiny_config(name)
+    config.initializer_range = -1
+    with pytest.raises(ValueError, match="`initializer_range` is -1"):
+        family.model(config)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -416,7 +477,15 @@ def test_from_backbone_refuses_what_cannot_serve(name, tmp_path):
     model_class = FAMILIES[name].model
     with pytest.raises(ValueError, match=r"has no field 'num_local_layer'. Did you mean 'num_local_layers'\?"):
         model_class.from_backbone(tmp_path, num_local_layer=1)
+    with pytest.raises(ValueError, match="`hidden_size` belongs to the backbone"):
+        model_class.from_backbone(tmp_path, hidden_size=64)
+    with pytest.raises(ValueError, match="has no field 'is_encoder_decoder'"):
+        model_class.from_backbone(tmp_path, is_encoder_decoder=True)
     model = tiny_model(name)
+    model.config.backbone_config.save_pretrained(tmp_path / "pickled")
+    torch.save(model.backbone_model.state_dict(), tmp_path / "pickled" / "pytorch_model.bin")
+    with pytest.raises(OSError, match="pickled' has no safetensors weights"):
+        model_class.from_backbone(tmp_path / "pickled")
     model.backbone_model.save_pretrained(tmp_path / "backbone")
     weights = load_file(tmp_path / "backbone" / "model.safetensors")
     save_file(dict(list(weights.items())[:3]), tmp_path / "backbone" / "model.safetensors", metadata={"format": "pt"})

@@ -111,6 +111,19 @@ def test_gradcheck():
     assert torch.autograd.gradcheck(lambda v, s: outlook_attention(v, s, mask)[0], random_inputs())
 
 
+def test_the_gradient_has_a_gradient():
+    mask = torch.tensor([[1, 1, 0]])
+    inputs = random_inputs(batch=1, length=3, features=2, heads=2)
+    assert torch.autograd.gradgradcheck(lambda v, s: outlook_attention(v, s, mask)[0], inputs)
+
+
+def test_functional_transforms_see_through_it():
+    values, scores = (tensor.detach() for tensor in random_inputs())
+    per_example = torch.func.vmap(torch.func.grad(lambda v, s: outlook_attention(v[None], s[None])[0].square().sum()))
+    whole = torch.func.grad(lambda v: outlook_attention(v, scores)[0].square().sum())(values)
+    torch.testing.assert_close(per_example(values, scores), whole)
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_stays_finite_at_extreme_scores(dtype):
     values, scores = (t.detach().to(dtype) for t in random_inputs())
@@ -142,6 +155,15 @@ def test_matrix_is_the_map_that_the_attention_applies():
     mixed, weights = outlook_attention(values, scores, return_weights=True)
     matrix = outlook_attention_matrix(weights)
     torch.testing.assert_close((matrix @ values[..., :1])[..., 0], mixed.mean(-1))
+
+
+def test_matrix_shows_nothing_that_a_pad_says():
+    values, scores = random_inputs(length=5)
+    mask = torch.tensor(MASKS["right"])
+    _, weights = outlook_attention(values, scores, mask, return_weights=True)
+    matrix = outlook_attention_matrix(weights, mask)
+    assert not matrix[1, :, 2:].any()
+    torch.testing.assert_close(matrix[0], outlook_attention_matrix(weights)[0])
 
 
 @pytest.mark.parametrize(

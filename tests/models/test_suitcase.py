@@ -79,6 +79,42 @@ assert type(auto_class.from_config(AutoConfig.from_pretrained(again, trust_remot
 """
 
 
+TWO_VERSIONS = """
+import sys
+sys.modules["hf_localattn"] = None
+import torch
+from transformers import AutoModel
+
+inputs = torch.load(sys.argv[3])
+first, second = (AutoModel.from_pretrained(folder, trust_remote_code=True) for folder in sys.argv[1:3])
+with torch.no_grad():
+    one, other = (model(**inputs).last_hidden_state for model in (first, second))
+assert torch.equal(other, one + 1), (one - other).abs().max()
+"""
+
+
+def run_fresh(program, folder, *arguments):
+    environment = {"HF_HOME": str(folder / "home"), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "PATH": ""}
+    command = [sys.executable, "-I", "-c", program, *map(str, arguments)]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_two_versions_of_the_code_live_in_one_process(name, tmp_path):
+    """Also in folders of the same name, which transformers tells apart by the code that the configuration reaches."""
+    model = tiny_model(name)
+    for version in ("old", "new"):
+        model.save_pretrained(tmp_path / version / "checkpoint")
+    code = tmp_path / "new" / "checkpoint" / f"{model.__module__.split('.')[-1]}.py"
+    changed = code.read_text().replace("last_hidden_state=states,", "last_hidden_state=states + 1,")
+    assert changed != code.read_text()
+    code.write_text(changed)
+    torch.save({"input_ids": token_ids(2, 9)}, tmp_path / "inputs.pt")
+    folders = (tmp_path / version / "checkpoint" for version in ("old", "new"))
+    result = run_fresh(TWO_VERSIONS, tmp_path, *folders, tmp_path / "inputs.pt")
+    assert result.returncode == 0, result.stderr
+
+
 @pytest.mark.parametrize(("name", "task"), CASES)
 def test_loads_where_the_package_is_not_installed(name, task, tmp_path):
     model = tiny_model(name, task)
@@ -92,15 +128,7 @@ def test_loads_where_the_package_is_not_installed(name, task, tmp_path):
     torch.save(expected, tmp_path / "expected.pt")
     auto_class = "AutoModel" if task == "headless" else AUTO_CLASSES[task].__name__
     arguments = [folder, again, auto_class, tmp_path / "inputs.pt", tmp_path / "expected.pt"]
-    environment = {"HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "PATH": ""}
-    result = subprocess.run(
-        [sys.executable, "-I", "-c", FRESH_PROCESS, *map(str, arguments)],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    result = run_fresh(FRESH_PROCESS, tmp_path, *arguments)
     assert result.returncode == 0, result.stderr
     code = {path.name for path in folder.glob("*.py")}
     assert code == {path.name for path in again.glob("*.py")}

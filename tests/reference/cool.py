@@ -67,7 +67,7 @@ def convolution_block(states, kernels, pooling="max", alignment="adaptive"):
     columns = []
     for weight, bias in kernels:
         filters, _, size = weight.shape
-        before, after = (2, 2) if alignment == "adaptive" else (size // 2, (size - 1) // 2)
+        before, after = (2, 2) if alignment == "adaptive" else ((size - 1) // 2, size // 2)
         positions = []
         for position in range(length + before + after - size + 1):
             row = []

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from hf_localattn.training.output_folder import last_complete_checkpoint, prepare_output_folder, replaced_whole
+from hf_localattn.training.output_folder import last_complete_checkpoint, prepare_output_folder
 
 
 def checkpoint(folder, step, without=None):
@@ -72,24 +72,3 @@ def test_a_state_cut_short_is_incomplete(tmp_path):
     assert prepare_output_folder(tmp_path, None) is None  # what is moved aside is not in the way
     with pytest.raises(ValueError, match="holds no complete checkpoint"):
         prepare_output_folder(tmp_path, True)
-
-
-def test_a_save_replaces_files_whole_or_not_at_all(tmp_path):
-    (tmp_path / "model-00001-of-00002.safetensors").write_text("old")
-    (tmp_path / "config.json").write_text("old")
-
-    def interrupted():
-        with replaced_whole(tmp_path) as staging:
-            (tmp_path / staging / "config.json").write_text("ne")
-            raise OSError("disk full")
-
-    with pytest.raises(OSError, match="disk full"):
-        interrupted()
-    assert (tmp_path / "config.json").read_text() == "old"
-    with replaced_whole(tmp_path) as staging:
-        for name in ("config.json", "model.safetensors"):
-            (tmp_path / staging / name).write_text("new")
-    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
-        "config.json": "new",
-        "model.safetensors": "new",
-    }

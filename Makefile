@@ -1,0 +1,88 @@
+# Every target sets up what it needs by itself: Python 3.11 or newer is all that has to be there.
+#
+#   make demo         train, save, reload and ask a tiny model, in about three minutes
+#   make test         the test suite, offline; `make test ARGS="-k cool"` for a part of it
+#   make lint         ruff (format and rules) and mypy
+#   make test-floors  the suite with the lowest versions that setup.cfg allows
+#   make benchmark    the benchmarks, with results as data
+#   make wheel        the wheel, in dist/
+#   make constraints  write constraints.txt anew, from the newest versions
+#   make clean        remove everything that these targets make
+#
+# Another Python: `make test PYTHON=python3.12`, after `make clean`. PyPI's torch for Linux brings CUDA along; where
+# there is no GPU, `PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu make test` saves gigabytes.
+
+PYTHON ?= python3
+ARGS   ?=
+
+VENV   := .venv
+FLOORS := .venv-floors
+NEWEST := .venv-newest
+
+# After the installation nothing needs the network, and nothing goes to the user's own caches ($@ names the venv's).
+OFFLINE = HF_HUB_OFFLINE=1 HF_DATASETS_OFFLINE=1 HF_HUB_DISABLE_TELEMETRY=1 HF_HOME="$(CURDIR)/$(VENV)/huggingface"
+# One torch thread in each process: tiny models gain nothing from more, and the processes share the cores.
+PYTEST  = OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(OFFLINE) \
+          $(VENV)/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
+
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint test-floors benchmark wheel constraints clean
+
+help:
+	@sed -n 's/^#   make/  make/p' Makefile
+
+demo: $(VENV)/.installed
+	$(OFFLINE) $(VENV)/bin/python examples/demo.py $(ARGS)
+
+test: $(VENV)/.installed
+	$(PYTEST) $(ARGS)
+
+lint: $(VENV)/.installed
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+
+test-floors: VENV := $(FLOORS)
+test-floors: $(FLOORS)/.installed
+	$(PYTEST) $(ARGS)
+
+benchmark: $(VENV)/.installed
+	$(OFFLINE) $(VENV)/bin/python -m benchmarks $(ARGS)
+
+wheel: $(VENV)/.installed
+	rm -rf build
+	$(VENV)/bin/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+
+# The stamp is the last thing made, so that an interrupted installation is taken up again.
+$(VENV)/.installed: setup.cfg pyproject.toml constraints.txt
+	$(call create,$(VENV))
+	$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt setuptools
+	$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[dev]'
+	touch $@
+
+$(FLOORS)/.installed: setup.cfg pyproject.toml scripts/floors.py
+	$(call create,$(FLOORS))
+	$(FLOORS)/bin/python scripts/floors.py test > $(FLOORS)/floors.txt
+	$(FLOORS)/bin/python -m pip install --quiet --requirement $(FLOORS)/floors.txt
+	$(FLOORS)/bin/python -m pip install --quiet --constraint $(FLOORS)/floors.txt --no-build-isolation --editable '.[test]'
+	touch $@
+
+# torch stays as it is: it is renewed by hand, in constraints.txt, because of its size.
+constraints:
+	rm -rf $(NEWEST)
+	$(call create,$(NEWEST))
+	$(NEWEST)/bin/python -m pip install --quiet "$$(grep '^torch==' constraints.txt)" '.[dev,plot,search,peft,onnx]'
+	{ sed -n '/^#/p' constraints.txt; $(NEWEST)/bin/python -m pip freeze --all \
+	  | grep -v -E '^(hf_localattn|pip|nvidia-|cuda-|triton)' | sed -E 's/\+cpu$$//'; } > constraints.new
+	mv constraints.new constraints.txt
+	rm -rf $(NEWEST)
+
+clean:
+	rm -rf $(VENV) $(FLOORS) $(NEWEST) build dist demo_output *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+define create
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo >&2 "hf_localattn needs Python 3.11 or newer;\
+ $(PYTHON) is $$($(PYTHON) --version 2>&1). Name another: make PYTHON=python3.12 ..."; exit 1; }
+$(PYTHON) -m venv $(1)
+endef

@@ -1,0 +1,21 @@
+"""What `init tiny` and the quickstart need, shipped with the package (written by `scripts/make_resources.py`)."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+_FOLDER = Path(str(files(__name__)))
+
+
+def tiny_backbone() -> Path:
+    """Folder of a small random BERT (2 layers, width 64, 0.2 M parameters) with its fast tokenizer."""
+    return _FOLDER / "tiny-bert"
+
+
+def reading_comprehension() -> dict[str, Path]:
+    """Files of a small question-answering set in SQuAD's layout: "train" and "validation".
+
+    All names fill all roles equally often and no sentence is in both, so that only neighbouring words tell the answer.
+    """
+    return {half: _FOLDER / "reading" / f"{half}.json" for half in ("train", "validation")}

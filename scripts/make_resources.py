@@ -1,0 +1,53 @@
+"""Write `hf_localattn/resources/`: the tiny backbone and the reading-comprehension set. The same every time.
+
+Usage: python scripts/make_resources.py [--output FOLDER]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from reading_texts import reading_comprehension
+from tiny_backbone import write_tiny_backbone
+
+RESOURCES = Path(__file__).resolve().parent.parent / "hf_localattn" / "resources"
+
+
+def main() -> None:
+    """Write both; what is there already is overwritten."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--output", type=Path, default=RESOURCES, help="default: the package's own folder")
+    output = parser.parse_args().output
+
+    halves = reading_comprehension()
+    folder = output / "reading"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, half in halves.items():
+        (folder / f"{name}.json").write_text(dump(half), encoding="utf-8")
+    write_tiny_backbone(output / "tiny-bert", (text for half in halves.values() for text in texts(half)))
+
+
+def dump(half: dict[str, Any]) -> str:
+    """As json, a paragraph a line: short, and still good to read and to compare."""
+    articles = []
+    for article in half["data"]:
+        paragraphs = ",\n".join(json.dumps(paragraph) for paragraph in article["paragraphs"])
+        articles.append(f'{{"title": {json.dumps(article["title"])}, "paragraphs": [\n{paragraphs}\n]}}')
+    return f'{{"version": {json.dumps(half["version"])}, "data": [\n' + ",\n".join(articles) + "\n]}\n"
+
+
+def texts(half: dict[str, Any]) -> Iterator[str]:
+    """All titles, passages and questions."""
+    for article in half["data"]:
+        yield article["title"]
+        for paragraph in article["paragraphs"]:
+            yield paragraph["context"]
+            yield from (question["question"] for question in paragraph["qas"])
+
+
+if __name__ == "__main__":
+    main()

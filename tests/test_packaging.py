@@ -1,0 +1,123 @@
+"""What is installed is what was developed: the wheel, the requirements, the versions."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import subprocess
+import sys
+import zipfile
+from configparser import ConfigParser
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+import hf_localattn
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "hf_localattn"
+STANDARD_LIBRARY = sys.stdlib_module_names
+
+
+def read_requirements() -> dict[str, list[Requirement]]:
+    """The requirements of the package (under the empty name) and of each extra; one that cannot be parsed raises."""
+    config = ConfigParser()
+    config.read(ROOT / "setup.cfg", encoding="utf-8")
+    texts = {"": config["options"]["install_requires"], **config["options.extras_require"]}
+    return {name: [Requirement(line) for line in text.split("\n") if line.strip()] for name, text in texts.items()}
+
+
+def read_constraints() -> dict[str, Version]:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = [line.split("==") for line in lines if line and not line.startswith("#")]
+    return {canonicalize_name(name): Version(version) for name, version in pins}
+
+
+REQUIREMENTS = read_requirements()
+EXTERNAL = [
+    pytest.param(requirement, id=f"{extra or 'package'}-{requirement.name}")
+    for extra, requirements in REQUIREMENTS.items()
+    for requirement in requirements
+    if requirement.name != "hf_localattn"
+]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    """The wheel, built from a copy: a build folder left in the checkout could lend it files that are gone."""
+    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
+    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
+        if (ROOT / name).exists():
+            shutil.copy(ROOT / name, source)
+    shutil.copytree(PACKAGE, source / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index"]
+    subprocess.run([*command, "--wheel-dir", str(target), str(source)], check=True, capture_output=True, text=True)
+    return zipfile.ZipFile(next(target.glob("*.whl")))
+
+
+def test_wheel_holds_every_file_of_the_package(wheel: zipfile.ZipFile) -> None:
+    files = {
+        path.relative_to(ROOT).as_posix()
+        for path in PACKAGE.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    packed = {name for name in wheel.namelist() if name.startswith("hf_localattn/")}
+    assert packed == files
+
+
+def test_wheel_brings_licence_command_and_types(wheel: zipfile.ZipFile) -> None:
+    info = f"hf_localattn-{hf_localattn.__version__}.dist-info"
+    names = wheel.namelist()
+    assert "hf_localattn/py.typed" in names
+    assert f"{info}/licenses/LICENSE" in names
+    assert "hf-localattn = hf_localattn.cli:main" in wheel.read(f"{info}/entry_points.txt").decode()
+
+
+def test_wheel_has_nothing_else_on_top(wheel: zipfile.ZipFile) -> None:
+    top = {name.split("/")[0] for name in wheel.namelist()}
+    assert top == {"hf_localattn", f"hf_localattn-{hf_localattn.__version__}.dist-info"}
+
+
+def test_version_is_written_once() -> None:
+    config = ConfigParser()
+    config.read(ROOT / "setup.cfg", encoding="utf-8")
+    assert config["metadata"]["version"] == "attr: hf_localattn.__version__"
+    assert "version" not in (ROOT / "pyproject.toml").read_text(encoding="utf-8").split("[tool.")[0]
+    assert str(Version(hf_localattn.__version__)) == hf_localattn.__version__
+
+
+@pytest.mark.parametrize("requirement", EXTERNAL)
+def test_requirement_is_a_floor_below_the_tested_version(requirement: Requirement) -> None:
+    (specifier,) = requirement.specifier
+    assert specifier.operator == ">=", f"{requirement}: floors, no caps"
+    tested = read_constraints().get(canonicalize_name(requirement.name))
+    assert tested is not None, f"constraints.txt has no {requirement.name}: run `make constraints`"
+    assert Version(specifier.version) <= tested
+
+
+def test_extras_name_each_other_rightly() -> None:
+    own = [
+        requirement for group in REQUIREMENTS.values() for requirement in group if requirement.name == "hf_localattn"
+    ]
+    assert own
+    for requirement in own:
+        assert requirement.extras <= set(REQUIREMENTS)
+
+
+def test_what_is_imported_is_required() -> None:
+    """Every third-party module imported by the package, even inside a function, is a requirement or in an extra."""
+    imported = {
+        (node.names[0].name if isinstance(node, ast.Import) else node.module).split(".")[0]
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and node.level == 0 and node.module)
+    }
+    distributions = packages_distributions()
+    required = {canonicalize_name(parameter.values[0].name) for parameter in EXTERNAL}
+    for module in imported - STANDARD_LIBRARY - {"hf_localattn"}:
+        names = {canonicalize_name(name) for name in distributions.get(module, [module])}
+        assert names & required, f"`{module}` is imported but no requirement of setup.cfg brings it"
