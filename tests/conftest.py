@@ -1,6 +1,9 @@
 """What every test runs under: no network, no shared state, repeatable numbers."""
 
 import os
+import runpy
+from argparse import Namespace
+from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
@@ -20,3 +23,13 @@ def poisoned_memory():
     torch.use_deterministic_algorithms(True, warn_only=True)
     yield
     torch.use_deterministic_algorithms(False)
+
+
+@pytest.fixture(scope="session")
+def demo_output(tmp_path_factory):
+    """What `make demo` leaves behind, from half of its steps and without the comparison."""
+    output = tmp_path_factory.mktemp("demo") / "demo_output"
+    demo = runpy.run_path(str(Path(__file__).parent.parent / "examples" / "demo.py"), run_name="demo")
+    arguments = Namespace(seed=0, steps=300)
+    demo["save"](demo["train"]("cool", arguments), output, {})
+    return output

@@ -1,0 +1,186 @@
+"""COOL from nothing to a shared checkpoint: train, compare, save, reload without this package, ask.
+
+Runs offline within three minutes on two cores: `make demo`, or `python examples/demo.py --help`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import datasets
+import torch
+import transformers
+from transformers.trainer_callback import PrinterCallback
+
+from hf_localattn.data import load_squad
+from hf_localattn.resources import reading_comprehension
+from hf_localattn.training.arguments import ModelArguments, QuestionAnsweringDataArguments, TrainingArguments
+from hf_localattn.training.question_answering import prepare
+
+# A narrow outlooker for a narrow backbone; the rest is as in the paper.
+COOL = ["conv_filters=32"]
+
+RESULTS = "demo.json"
+"""The scores; also the mark of a folder that the next demo may replace."""
+
+# Loads a checkpoint as anybody would who never heard of this package. `-I` and the first line make sure of that.
+FRESH_PROCESS = """
+import sys
+sys.modules["hf_localattn"] = None  # from here on, importing it is an error
+
+import torch
+from transformers import AutoModelForQuestionAnswering, AutoTokenizer
+
+folder, question, passage = sys.argv[1:]
+tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
+model = AutoModelForQuestionAnswering.from_pretrained(folder, trust_remote_code=True)
+
+inputs = tokenizer(question, passage, return_tensors="pt", return_offsets_mapping=True)
+offsets = inputs.pop("offset_mapping")[0]
+with torch.no_grad():
+    outputs = model(**inputs)
+first, last = outputs.start_logits.argmax(), outputs.end_logits.argmax()
+print(passage[offsets[first, 0] : offsets[last, 1]])
+"""
+
+
+def main() -> None:
+    """Tell the story."""
+    arguments = parse_arguments()
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    datasets.disable_progress_bars()
+    torch.set_num_threads(1)  # matrices this small are not worth sharing
+
+    files = reading_comprehension()
+    questions = {half: load_squad(path) for half, path in files.items()}
+    example = questions["validation"][0]
+    print(f"{len(questions['train'])} questions to learn from, {len(questions['validation'])} about unseen sentences:")
+    print(f"  {example['context']}\n  {example['question']} {example['answers']['text'][0]}\n")
+
+    cool, plain = train("cool", arguments), train("none", arguments)
+    print(f"\n{'':24}{'EM':>8}{'F1':>8}")
+    for label, trained in (("COOL", cool), ("the backbone without it", plain)):
+        print(f"{label:24}{trained.exact_match:8.1f}{trained.f1:8.1f}")
+    print("This is a matter of budget: the backbone alone gets there, too, with many times the steps.\n")
+
+    scores = {name: {"exact_match": one.exact_match, "f1": one.f1} for name, one in (("cool", cool), ("none", plain))}
+    save(cool, arguments.output, {"seed": arguments.seed, "steps": arguments.steps, **scores})
+    print(f"Saved to {arguments.output}. A fresh process, without hf_localattn, reloads it and is asked:")
+    print(f"  {example['context']}\n  {example['question']} ", end="", flush=True)
+    print(ask_in_fresh_process(arguments.output, example["question"], example["context"]))
+
+
+def parse_arguments() -> argparse.Namespace:
+    """The demo's few options; an output folder that is in the way ends it here, not after the training."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, default=Path("demo_output"), help="default: %(default)s")
+    parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
+    parser.add_argument("--steps", type=int, default=600, help="training steps of each model, default: %(default)s")
+    arguments = parser.parse_args()
+    output = arguments.output
+    if output.exists() and not (output / RESULTS).is_file() and (output.is_file() or any(output.iterdir())):
+        parser.error(f"{output} is in the way and not from an earlier demo: move it, or choose another with --output.")
+    return arguments
+
+
+@dataclass
+class Trained:
+    """A model after its training, with its scores on the unseen half."""
+
+    model: transformers.PreTrainedModel
+    tokenizer: transformers.PreTrainedTokenizerBase
+    exact_match: float
+    f1: float
+
+
+def train(family: str, arguments: argparse.Namespace) -> Trained:
+    """Fine-tune the tiny backbone with a family's local layers, or without any ("none")."""
+    files = reading_comprehension()
+    with tempfile.TemporaryDirectory() as scratch:
+        trainer, _ = prepare(
+            ModelArguments(family=family, backbone="tiny", local_config=COOL if family == "cool" else []),
+            QuestionAnsweringDataArguments(
+                train_file=str(files["train"]),
+                validation_file=str(files["validation"]),
+                max_seq_length=64,
+                doc_stride=16,
+                pad_to_max_length=False,
+            ),
+            TrainingArguments(
+                output_dir=scratch,
+                do_train=True,
+                do_eval=True,
+                max_steps=arguments.steps,
+                learning_rate=3e-3,
+                warmup_steps=0.1,
+                per_device_train_batch_size=64,
+                per_device_eval_batch_size=64,
+                eval_strategy="steps",
+                eval_steps=50,
+                save_strategy="no",
+                seed=arguments.seed,
+                use_cpu=True,
+                disable_tqdm=True,
+            ),
+        )
+        size = trainer.model.num_parameters() / 1e6
+        print(f"{type(trainer.model).__name__}, {size:.1f} M parameters, EM on the unseen half:")
+        trainer.remove_callback(PrinterCallback)
+        trainer.add_callback(Curve())
+        trainer.train()
+        trainer.remove_callback(Curve)
+        scores = trainer.evaluate()
+    return Trained(trainer.model, trainer.processing_class, scores["eval_exact_match"], scores["eval_f1"])
+
+
+class Curve(transformers.TrainerCallback):
+    """Prints every evaluation: learning starts abruptly, and one wants to see it."""
+
+    def on_train_begin(self, *_: Any, **__: Any) -> None:
+        self.start = time.monotonic()
+
+    def on_evaluate(self, _args: Any, state: Any, _control: Any, metrics: dict[str, float], **_: Any) -> None:
+        seconds = time.monotonic() - self.start
+        print(f"  step {state.global_step:4}{metrics['eval_exact_match']:8.1f}{seconds:6.0f} s", flush=True)
+
+
+def save(trained: Trained, output: Path, results: dict[str, Any]) -> None:
+    """Write a whole checkpoint, then put it in the place of an earlier demo's."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=output.parent, prefix=".demo-") as unfinished:
+        checkpoint = Path(unfinished) / "checkpoint"
+        trained.model.save_pretrained(checkpoint)
+        trained.tokenizer.save_pretrained(checkpoint)
+        (checkpoint / RESULTS).write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+        if output.exists():
+            shutil.rmtree(output)
+        checkpoint.rename(output)
+
+
+def ask_in_fresh_process(folder: Path, question: str, passage: str) -> str:
+    """Load the checkpoint where `hf_localattn` cannot be imported, and return its answer."""
+    with tempfile.TemporaryDirectory() as elsewhere:
+        result = subprocess.run(
+            [sys.executable, "-I", "-c", FRESH_PROCESS, str(folder.resolve()), question, passage],
+            cwd=elsewhere,
+            env={**os.environ, "HF_MODULES_CACHE": elsewhere, "HF_HUB_DISABLE_PROGRESS_BARS": "1"},
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+    return result.stdout.strip()
+
+
+if __name__ == "__main__":
+    main()
