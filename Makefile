@@ -54,13 +54,13 @@ wheel: $(VENV)/.installed
 	$(VENV)/bin/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 
 # The stamp is the last thing made, so that an interrupted installation is taken up again.
-$(VENV)/.installed: setup.cfg pyproject.toml constraints.txt
+$(VENV)/.installed: setup.cfg constraints.txt
 	$(call create,$(VENV))
 	$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt setuptools
 	$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[dev]'
 	touch $@
 
-$(FLOORS)/.installed: setup.cfg pyproject.toml scripts/floors.py
+$(FLOORS)/.installed: setup.cfg scripts/floors.py
 	$(call create,$(FLOORS))
 	$(FLOORS)/bin/python scripts/floors.py test > $(FLOORS)/floors.txt
 	$(FLOORS)/bin/python -m pip install --quiet --requirement $(FLOORS)/floors.txt
