@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from benchmarks import __main__ as runner
-from benchmarks import cool
 from benchmarks.measure import measure, peak_bytes
 from benchmarks.registry import CASES, Case
 
@@ -48,11 +47,6 @@ def test_an_unknown_case_lists_those_there_are(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         runner.main()
     assert "no case cool-stepp; there are cool-step, outlook-300" in capsys.readouterr().err
-
-
-def test_the_peer_of_the_outlook_operation_computes_the_same():
-    values, scores = torch.randn(2, 7, 5), torch.randn(2, 7, 3, 3, 5)
-    torch.testing.assert_close(cool.unfold_and_fold(values, scores), cool.outlook_attention(values, scores)[0])
 
 
 @pytest.mark.parametrize("path", sorted(runner.RESULTS.glob("*.json")), ids=lambda path: path.stem)

@@ -4,8 +4,8 @@ import hypothesis.strategies as st
 import pytest
 import torch
 from hypothesis import given, settings
-from torch.nn import functional
 
+from benchmarks.cool import unfold_and_fold
 from hf_localattn.models.outlook_attention import OutlookLayer, outlook_attention, outlook_attention_matrix
 from tests.reference import cool as reference
 
@@ -81,14 +81,6 @@ def test_equals_the_loop_at_every_window_and_length(window, length):
 )
 def test_equals_unfold_and_fold(batch, length, features, window, seed):
     inputs = random_inputs(batch, length, features, window, features, seed)
-
-    def unfold_and_fold(values, scores):
-        columns = values.transpose(1, 2)[..., None]
-        unfolded = functional.unfold(columns, (window, 1), padding=(window // 2, 0))
-        sources = unfolded.view(batch, features, window, length).permute(0, 3, 2, 1)
-        written = (scores.softmax(3) * sources[:, :, None]).sum(3)
-        written = written.permute(0, 3, 2, 1).reshape(batch, features * window, length)
-        return functional.fold(written, (length, 1), (window, 1), padding=(window // 2, 0))[..., 0].transpose(1, 2)
 
     banded = outputs_and_gradients(lambda v, s: outlook_attention(v, s)[0], *inputs)
     assert_same(banded, outputs_and_gradients(unfold_and_fold, *inputs))
