@@ -72,7 +72,9 @@ def main() -> None:
     print(f"\n{'':24}{'EM':>8}{'F1':>8}")
     for label, trained in (("COOL", cool), ("the backbone without it", plain)):
         print(f"{label:24}{trained.exact_match:8.1f}{trained.f1:8.1f}")
-    print("This is a matter of budget: both had the same steps, too few for the backbone alone to begin to learn.\n")
+    # Measured on 19,200 questions made by the same templates, at a learning rate of 1e-3: EM 86 after 6,500 steps, 99
+    # after 7,500. The shipped questions alone the plain backbone learns by heart, whatever the steps (EM 34).
+    print("This is a matter of budget: with eleven times the texts and steps the backbone alone learns it, too.\n")
 
     scores = {name: {"exact_match": one.exact_match, "f1": one.f1} for name, one in (("cool", cool), ("none", plain))}
     save(cool, arguments.output, {"seed": arguments.seed, "steps": arguments.steps, **scores})

@@ -14,7 +14,7 @@ SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 COMMON_PIECES = Path(__file__).with_name("vocabulary.txt")
 """Characters, endings (##...) and the most common English words, separated by white space."""
 MAX_LENGTH = 512
-# How soon two equal words find each other depends on the draw: of six draws, this one lets the demo learn earliest.
+# How soon two equal words find each other depends on the draw: of five draws, this one lets the demo learn earliest.
 SEED = 3
 
 
