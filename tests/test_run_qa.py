@@ -136,6 +136,17 @@ def test_a_killed_run_goes_on_from_its_last_complete_checkpoint(main, files, tmp
     assert metrics["train_loss"] > 0
 
 
+def test_a_run_killed_before_its_final_save_trains_no_further(main, files, tmp_path):
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    work = ["--do_train", "--max_steps", "3", "--save_steps", "3"]
+    main(options(files, whole, *work))
+    shutil.copytree(whole / "checkpoint-3", killed / "checkpoint-3")
+    main(options(files, killed, *work))
+    assert json.loads((killed / "trainer_state.json").read_text())["global_step"] == 3
+    assert (killed / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+    assert [path.name for path in killed.glob("checkpoint-*")] == ["checkpoint-3"]
+
+
 def test_a_family_on_a_plain_backbone(main, files, tmp_path):
     run = options(
         files, tmp_path / "out", "--do_train", "--do_eval", "--max_steps", "1", "--local_learning_rate", "1e-3"

@@ -59,7 +59,7 @@ def prepare_output_folder(output_dir: str | os.PathLike[str], resume_from_checkp
     if (folder / STATE).exists():
         raise ValueError(
             f"--output_dir {folder} holds a finished run. Choose another folder, or go on training from its last"
-            f" checkpoint by --resume_from_checkpoint {checkpoint}."
+            f" checkpoint by --resume_from_checkpoint {checkpoint} with more steps or epochs."
         )
     logger.warning("Resuming from %s. To start afresh choose another --output_dir, or empty this one.", checkpoint)
     return checkpoint
@@ -77,6 +77,11 @@ def last_complete_checkpoint(output_dir: str | os.PathLike[str]) -> str | None:
         else:
             last = str(path)
     return last
+
+
+def steps_done(checkpoint: str | os.PathLike[str]) -> int:
+    """Returns how many steps a checkpoint was trained."""
+    return int(json.loads((Path(checkpoint) / STATE).read_text(encoding="utf-8"))["global_step"])
 
 
 def _checkpoints(folder: Path) -> list[tuple[int, Path]]:

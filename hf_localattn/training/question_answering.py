@@ -12,6 +12,7 @@ from transformers import (
     AutoModelForQuestionAnswering,
     PreTrainedModel,
     PreTrainedTokenizerBase,
+    TrainerState,
     set_seed,
 )
 
@@ -33,7 +34,7 @@ from hf_localattn.training.arguments import (
     QuestionAnsweringDataArguments,
     TrainingArguments,
 )
-from hf_localattn.training.output_folder import prepare_output_folder
+from hf_localattn.training.output_folder import STATE, prepare_output_folder, steps_done
 from hf_localattn.training.parameter_groups import backbone_of
 from hf_localattn.training.trainer import QuestionAnsweringTrainer
 
@@ -231,7 +232,16 @@ def train(trainer: QuestionAnsweringTrainer) -> dict[str, float]:
     """Trains if asked to, from the checkpoint that `prepare` found, and saves model, tokenizer and state."""
     if not trainer.args.do_train:
         return {}
-    result = trainer.train(resume_from_checkpoint=trainer.args.resume_from_checkpoint)
+    checkpoint = trainer.args.resume_from_checkpoint
+    if checkpoint and 0 < trainer.args.max_steps <= steps_done(checkpoint):
+        # Killed between its last checkpoint and its final save: Trainer would train one step too many.
+        logger.warning("%s has all %d steps: nothing is left to train.", checkpoint, trainer.args.max_steps)
+        trainer._load_from_checkpoint(checkpoint)
+        trainer.state = TrainerState.load_from_json(str(Path(checkpoint) / STATE))
+        trainer.save_model()
+        trainer.save_state()
+        return {}
+    result = trainer.train(resume_from_checkpoint=checkpoint)
     trainer.save_model()
     metrics = {**result.metrics, "train_samples": len(trainer.train_dataset)}
     _report(trainer, "train", metrics)
