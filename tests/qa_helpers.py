@@ -48,12 +48,12 @@ def byte_pieces() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", bos_token="<s>", eos_token="</s>")
 
 
-def tiny_bert(tokenizer: PreTrainedTokenizerFast, seed: int = 0) -> BertForQuestionAnswering:
-    """A random BERT of 16 dimensions in evaluation mode."""
+def tiny_bert(tokenizer: PreTrainedTokenizerFast, seed: int = 0, hidden_size: int = 16) -> BertForQuestionAnswering:
+    """A random BERT of few dimensions in evaluation mode."""
     torch.manual_seed(seed)
     config = BertConfig(
         vocab_size=len(tokenizer),
-        hidden_size=16,
+        hidden_size=hidden_size,
         num_hidden_layers=1,
         num_attention_heads=2,
         intermediate_size=32,

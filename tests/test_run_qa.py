@@ -147,6 +147,18 @@ def test_a_run_killed_before_its_final_save_trains_no_further(main, files, tmp_p
     assert [path.name for path in killed.glob("checkpoint-*")] == ["checkpoint-3"]
 
 
+def test_a_checkpoint_of_another_model_is_not_resumed(main, files, tmp_path, capsys):
+    out = tmp_path / "out"
+    main(options(files, out, "--do_train", "--max_steps", "1", "--save_steps", "1"))
+    (out / "trainer_state.json").unlink()  # as if killed before the end
+    tokenizer = word_pieces()
+    tiny_bert(tokenizer, hidden_size=24).save_pretrained(files / "other")
+    tokenizer.save_pretrained(files / "other")
+    with pytest.raises(SystemExit):
+        main(options(files, out, "--do_train", "--max_steps", "2", model="other"))
+    assert "checkpoint-1 holds another model" in capsys.readouterr().err
+
+
 def test_a_family_on_a_plain_backbone(main, files, tmp_path):
     run = options(
         files, tmp_path / "out", "--do_train", "--do_eval", "--max_steps", "1", "--local_learning_rate", "1e-3"

@@ -7,6 +7,9 @@ import re
 import shutil
 from pathlib import Path
 
+from safetensors import safe_open
+from torch import nn
+
 from hf_localattn.files import STAGING
 
 logger = logging.getLogger(__name__)
@@ -82,6 +85,19 @@ def last_complete_checkpoint(output_dir: str | os.PathLike[str]) -> str | None:
 def steps_done(checkpoint: str | os.PathLike[str]) -> int:
     """Returns how many steps a checkpoint was trained."""
     return int(json.loads((Path(checkpoint) / STATE).read_text(encoding="utf-8"))["global_step"])
+
+
+def check_same_model(checkpoint: str | os.PathLike[str], model: nn.Module) -> None:
+    """Raises ValueError if a checkpoint holds weights that the model has no place for."""
+    shapes = {name: list(tensor.shape) for name, tensor in model.state_dict().items()}
+    for file in sorted(Path(checkpoint).glob("*.safetensors")):
+        with safe_open(file, framework="pt") as weights:
+            for name in weights.keys():  # noqa: SIM118 (not a dict)
+                if shapes.get(name) != (shape := weights.get_slice(name).get_shape()):
+                    raise ValueError(
+                        f"{checkpoint} holds another model: its {name} has the shape {shape}, this one's is "
+                        f"{shapes.get(name, 'not there')}. Give the command it was made with, or another --output_dir."
+                    )
 
 
 def _checkpoints(folder: Path) -> list[tuple[int, Path]]:

@@ -34,7 +34,7 @@ from hf_localattn.training.arguments import (
     QuestionAnsweringDataArguments,
     TrainingArguments,
 )
-from hf_localattn.training.output_folder import STATE, prepare_output_folder, steps_done
+from hf_localattn.training.output_folder import STATE, check_same_model, prepare_output_folder, steps_done
 from hf_localattn.training.parameter_groups import backbone_of
 from hf_localattn.training.trainer import QuestionAnsweringTrainer
 
@@ -74,6 +74,8 @@ def prepare(
     data = load_data(model_args, data_args, training_args)
     set_seed(training_args.seed)  # before the model: its new layers are random
     model, tokenizer = load_model_and_tokenizer(model_args)
+    if training_args.do_train and training_args.resume_from_checkpoint:
+        check_same_model(training_args.resume_from_checkpoint, model)
     if training_args.local_learning_rate is not None:
         backbone_of(model)
     features = prepare_features(data, model, tokenizer, data_args, training_args)
