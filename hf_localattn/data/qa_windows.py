@@ -98,11 +98,10 @@ def token_span(offsets: list[tuple[int, int] | None], start: int, end: int) -> t
         start: first character.
         end: one behind the last character.
     """
-    context = [position for position, offset in enumerate(offsets) if offset is not None]
-    if not context:
+    inside = [(position, *offset) for position, offset in enumerate(offsets) if offset is not None]
+    if not inside:
         return None
-    begins = np.array([offsets[position][0] for position in context])  # type: ignore[index]
-    finishes = np.array([offsets[position][1] for position in context])  # type: ignore[index]
+    context, begins, finishes = np.array(inside).T
     if start < begins[0] or end > finishes[-1]:
         return None
     first = np.searchsorted(begins, start, side="right") - 1
@@ -110,7 +109,7 @@ def token_span(offsets: list[tuple[int, int] | None], start: int, end: int) -> t
     # Byte-level tokenizers cut a character into tokens with equal offsets: all of them belong to the answer.
     first = np.searchsorted(begins, begins[first], side="left")
     last = np.searchsorted(finishes, finishes[last], side="right") - 1
-    return (context[first], context[last]) if first <= last else None
+    return (int(context[first]), int(context[last])) if first <= last else None
 
 
 @dataclass

@@ -1,8 +1,14 @@
-"""Exact match and F1 of single answers, shared by the SQuAD metrics; the comparison itself is torchmetrics'."""
+"""What the SQuAD metrics share: references, and scores of single answers, whose comparison is torchmetrics'."""
 
 from functools import lru_cache
 
+from datasets import List, Value
 from torchmetrics.functional.text import squad
+
+REFERENCE_FEATURES = {
+    "id": Value("string"),
+    "answers": {"text": List(Value("string")), "answer_start": List(Value("int32"))},
+}
 
 
 @lru_cache(maxsize=4096)  # answers recur: the same gold answers are scored after every epoch

@@ -154,9 +154,9 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         self._freeze_unused()
         self.supports_gradient_checkpointing = self.backbone.supports_gradient_checkpointing
         inputs = inspect.signature(self.backbone.forward).parameters
-        # Other backbones count from elsewhere (ESM, MPNet, Nystromformer): theirs stay as they are.
-        self.sets_position_ids = "position_ids" in inputs and config.model_type in self.config.tested_backbones
         self.takes_position_ids = "position_ids" in inputs
+        # Other backbones count from elsewhere (ESM, MPNet, Nystromformer): theirs stay as they are.
+        self.sets_position_ids = self.takes_position_ids and config.model_type in self.config.tested_backbones
         self.takes_token_type_ids = "token_type_ids" in inputs
         embeddings = getattr(self.backbone, "embeddings", None)
         # RoBERTa and its kin count positions from behind the padding index.

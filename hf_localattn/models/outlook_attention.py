@@ -52,9 +52,7 @@ def outlook_attention(
     if plain and not _is_transformed():
         return _BandedOutlook.apply(values, scores, mask), None
 
-    weights = scores.flatten(3).softmax(-1).view_as(scores) if joint_softmax else scores.softmax(dim=3)
-    if mask is not None:
-        weights = weights.masked_fill(~mask[:, :, None, None, None], 0.0)
+    weights = _window_weights(scores, mask, joint_softmax)
     mixed = _mix_windows(values, functional.dropout(weights, dropout))
     return mixed, weights if return_weights else None
 
@@ -96,6 +94,12 @@ def _mask_sources(scores: torch.Tensor, mask: torch.Tensor | None) -> torch.Tens
     return scores.masked_fill(~sources[:, :, None, :, None], torch.finfo(scores.dtype).min)
 
 
+def _window_weights(scores: torch.Tensor, mask: torch.Tensor | None, joint_softmax: bool = False) -> torch.Tensor:
+    """Scores (B, L, K, K, N) normalised; windows centred on pads weigh nothing."""
+    weights = scores.flatten(3).softmax(-1).view_as(scores) if joint_softmax else scores.softmax(dim=3)
+    return weights if mask is None else weights.masked_fill(~mask[:, :, None, None, None], 0.0)
+
+
 def _mix_windows(values: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
     """The definition on ready weights (B, L, K, K, N), differentiable by autograd."""
     (batch, length, features), (window, heads) = values.shape, weights.shape[-2:]
@@ -134,9 +138,7 @@ class _BandedOutlook(torch.autograd.Function):
     def backward(ctx: Any, grad_mixed: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, None]:
         values, scores, mask = ctx.saved_tensors
         if torch.is_grad_enabled():  # somebody will differentiate this gradient: let autograd see the definition
-            weights = scores.softmax(dim=3)
-            weights = weights if mask is None else weights.masked_fill(~mask[:, :, None, None, None], 0.0)
-            mixed = _mix_windows(values.to(scores.dtype), weights)
+            mixed = _mix_windows(values.to(scores.dtype), _window_weights(scores, mask))
             grad_values, grad_scores = torch.autograd.grad(mixed, (values, scores), grad_mixed, create_graph=True)
             return grad_values, grad_scores, None
         length, half = values.shape[1], scores.shape[2] // 2

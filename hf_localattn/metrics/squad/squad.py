@@ -5,7 +5,7 @@ import logging
 import datasets
 import evaluate
 
-from hf_localattn.metrics.squad_scores import answer_scores, is_blank
+from hf_localattn.metrics.squad_scores import REFERENCE_FEATURES, answer_scores, is_blank
 
 logger = logging.getLogger(__name__)
 
@@ -32,13 +32,7 @@ class Squad(evaluate.Metric):
             features=datasets.Features(
                 {
                     "predictions": {"id": datasets.Value("string"), "prediction_text": datasets.Value("string")},
-                    "references": {
-                        "id": datasets.Value("string"),
-                        "answers": {
-                            "text": datasets.List(datasets.Value("string")),
-                            "answer_start": datasets.List(datasets.Value("int32")),
-                        },
-                    },
+                    "references": REFERENCE_FEATURES,
                 }
             ),
         )

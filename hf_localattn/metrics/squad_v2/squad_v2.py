@@ -5,7 +5,7 @@ import logging
 import datasets
 import evaluate
 
-from hf_localattn.metrics.squad_scores import answer_scores, is_blank
+from hf_localattn.metrics.squad_scores import REFERENCE_FEATURES, answer_scores, is_blank
 
 logger = logging.getLogger(__name__)
 
@@ -39,13 +39,7 @@ class SquadV2(evaluate.Metric):
                         "prediction_text": datasets.Value("string"),
                         "no_answer_probability": datasets.Value("float32"),
                     },
-                    "references": {
-                        "id": datasets.Value("string"),
-                        "answers": {
-                            "text": datasets.List(datasets.Value("string")),
-                            "answer_start": datasets.List(datasets.Value("int32")),
-                        },
-                    },
+                    "references": REFERENCE_FEATURES,
                 }
             ),
         )
