@@ -4,14 +4,9 @@
 from collections.abc import Sequence
 
 from hf_localattn.errors import one_line_errors
-from hf_localattn.training import question_answering as qa
-from hf_localattn.training.arguments import (
-    ModelArguments,
-    QuestionAnsweringDataArguments,
-    TrainingArguments,
-    parse_arguments,
-)
+from hf_localattn.training.arguments import ModelArguments, TrainingArguments, parse_arguments
 from hf_localattn.training.console import set_up_logging
+from hf_localattn.training.question_answering import QuestionAnsweringDataArguments, prepare
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
@@ -22,12 +17,10 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
             (ModelArguments, QuestionAnsweringDataArguments, TrainingArguments), arguments
         )
         set_up_logging(training_args)
-        trainer, data = qa.prepare(model_args, data_args, training_args)
+        run = prepare(model_args, data_args, training_args)
 
-    metrics = qa.train(trainer)
-    metrics |= qa.evaluate(trainer)
-    metrics |= qa.predict(trainer, data)
-    qa.share(trainer, model_args, data_args)
+    metrics = run.train() | run.evaluate() | run.predict()
+    run.share()
     return metrics
 
 

@@ -24,8 +24,8 @@ from transformers.trainer_callback import PrinterCallback
 
 from hf_localattn.data import load_squad
 from hf_localattn.resources import reading_comprehension
-from hf_localattn.training.arguments import ModelArguments, QuestionAnsweringDataArguments, TrainingArguments
-from hf_localattn.training.question_answering import prepare
+from hf_localattn.training.arguments import ModelArguments, TrainingArguments
+from hf_localattn.training.question_answering import QuestionAnsweringDataArguments, prepare
 
 # A narrow outlooker for a narrow backbone; the rest is as in the paper.
 COOL = ["conv_filters=32"]
@@ -110,7 +110,7 @@ def train(family: str, arguments: argparse.Namespace) -> Trained:
     """Fine-tune the tiny backbone with a family's local layers, or without any ("none")."""
     files = reading_comprehension()
     with tempfile.TemporaryDirectory() as scratch:
-        trainer, _ = prepare(
+        run = prepare(
             ModelArguments(family=family, backbone="tiny", local_config=COOL if family == "cool" else []),
             QuestionAnsweringDataArguments(
                 train_file=str(files["train"]),
@@ -136,6 +136,7 @@ def train(family: str, arguments: argparse.Namespace) -> Trained:
                 disable_tqdm=True,
             ),
         )
+        trainer = run.trainer
         size = trainer.model.num_parameters() / 1e6
         print(f"{type(trainer.model).__name__}, {size:.1f} M parameters, EM on the unseen half:")
         trainer.remove_callback(PrinterCallback)

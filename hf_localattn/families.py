@@ -7,13 +7,28 @@ from dataclasses import dataclass
 from typing import Any
 
 import yaml
-from transformers import AutoConfig, AutoModel, AutoModelForQuestionAnswering, PreTrainedModel
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForMultipleChoice,
+    AutoModelForQuestionAnswering,
+    AutoModelForSeq2SeqLM,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    PreTrainedModel,
+)
 
 from hf_localattn.models import CoolConfig, CoolForQuestionAnswering, CoolModel
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
 from hf_localattn.models.modeling_local_attention import check_config_fields
 
-AUTO_CLASSES: dict[str, Any] = {"question-answering": AutoModelForQuestionAnswering}
+AUTO_CLASSES: dict[str, Any] = {
+    "question-answering": AutoModelForQuestionAnswering,
+    "text-classification": AutoModelForSequenceClassification,
+    "token-classification": AutoModelForTokenClassification,
+    "multiple-choice": AutoModelForMultipleChoice,
+    "text2text-generation": AutoModelForSeq2SeqLM,
+}
 """The Auto class of each task, which serves families and stock backbones alike."""
 
 

@@ -11,12 +11,8 @@ import pytest
 import run_qa
 from hf_localattn.cli import build_parser, main
 from hf_localattn.resources import tiny_backbone
-from hf_localattn.training.arguments import (
-    ModelArguments,
-    QuestionAnsweringDataArguments,
-    TrainingArguments,
-    parse_arguments,
-)
+from hf_localattn.training.arguments import ModelArguments, TrainingArguments, parse_arguments
+from hf_localattn.training.question_answering import QuestionAnsweringDataArguments
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()

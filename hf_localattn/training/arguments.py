@@ -19,7 +19,8 @@ from hf_localattn.families import FAMILIES
 PLAIN = "none"
 
 
-def _option(default: Any, text: str) -> Any:
+def option(default: Any, text: str) -> Any:
+    """A field of a dataclass of arguments, with its help text."""
     return field(default=default, metadata={"help": text})
 
 
@@ -27,25 +28,28 @@ def _option(default: Any, text: str) -> Any:
 class ModelArguments:
     """Which model is fine-tuned: a complete checkpoint, or a family on top of a plain backbone."""
 
-    model_name_or_path: str | None = _option(
+    model_name_or_path: str | None = option(
         None, "Hub id or folder of the model to fine-tune. Either this, or --family and --backbone."
     )
-    family: str | None = _option(
+    family: str | None = option(
         None,
         f"Start from a plain pretrained encoder with fresh local layers of this family: {', '.join(FAMILIES)}; or"
         f" '{PLAIN}' for the encoder's stock class. Needs --backbone.",
     )
-    backbone: str | None = _option(None, "Hub id or folder of the encoder for --family, or 'tiny'.")
+    backbone: str | None = option(None, "Hub id or folder of the encoder for --family, or 'tiny'.")
     local_config: list[str] = field(
         default_factory=list,
         metadata={"help": "Fields of the family's config, e.g. --local_config num_local_layers=2 use_conv=false."},
     )
-    config_name: str | None = _option(None, "Config name or folder, if not the model's.")
-    tokenizer_name: str | None = _option(None, "Tokenizer name or folder, if not the model's.")
-    cache_dir: str | None = _option(None, "Where files from the Hub are kept.")
-    model_revision: str = _option("main", "Branch, tag or commit of the model on the Hub.")
-    token: str | None = _option(None, "Token for private files on the Hub; by default that of `hf auth login`.")
-    trust_remote_code: bool = _option(
+    config_name: str | None = option(None, "Config name or folder, if not the model's.")
+    tokenizer_name: str | None = option(None, "Tokenizer name or folder, if not the model's.")
+    cache_dir: str | None = option(None, "Where files from the Hub are kept.")
+    model_revision: str = option("main", "Branch, tag or commit of the model on the Hub.")
+    token: str | None = option(None, "Token for private files on the Hub; by default that of `hf auth login`.")
+    ignore_mismatched_sizes: bool = option(
+        False, "Start a head afresh whose size does not fit, such as one for another number of labels."
+    )
+    trust_remote_code: bool = option(
         False, "Run the code that comes with a model. Only for repositories whose code you have read."
     )
 
@@ -70,30 +74,23 @@ class ModelArguments:
 
 
 @dataclass
-class QuestionAnsweringDataArguments:
-    """Which questions the model is trained and evaluated on, and how they become inputs and answers."""
+class DataArguments:
+    """What all tasks' data have in common: where they are, and how much of them is used."""
 
-    dataset_name: str | None = _option(None, "A data set on the Hub, such as squad or squad_v2.")
-    dataset_config_name: str | None = _option(None, "The configuration of the data set on the Hub.")
-    train_file: str | None = _option(None, "Training data: .json (SQuAD's layout or rows) or .jsonl.")
-    validation_file: str | None = _option(None, "Evaluation data, likewise.")
-    test_file: str | None = _option(None, "Data to predict on, likewise; answers are optional.")
-    overwrite_cache: bool = _option(False, "Prepare features anew even if they are in the cache.")
-    preprocessing_num_workers: int | None = _option(None, "Number of processes that prepare features.")
-    max_seq_length: int = _option(384, "Tokens of a window: question, passage and special tokens.")
-    pad_to_max_length: bool = _option(
-        True, "Pad every window to max_seq_length; if false to the longest of its batch, which is faster off a TPU."
+    dataset_name: str | None = option(None, "A data set on the Hub that loads without a script.")
+    dataset_config_name: str | None = option(None, "The configuration of the data set on the Hub.")
+    train_file: str | None = option(None, "Training data, a local file.")
+    validation_file: str | None = option(None, "Evaluation data, likewise.")
+    test_file: str | None = option(None, "Data to predict on, likewise; they need no labels.")
+    overwrite_cache: bool = option(False, "Prepare features anew even if they are in the cache.")
+    preprocessing_num_workers: int | None = option(None, "Number of processes that prepare features.")
+    max_seq_length: int = option(128, "Tokens of the longest input, special tokens included; longer ones are cut.")
+    pad_to_max_length: bool = option(
+        False, "Pad every input to max_seq_length, not to the longest of its batch: for TPUs; slower elsewhere."
     )
-    max_train_samples: int | None = _option(None, "Use only so many training questions.")
-    max_eval_samples: int | None = _option(None, "Use only so many evaluation questions.")
-    max_predict_samples: int | None = _option(None, "Use only so many questions to predict on.")
-    version_2_with_negative: bool = _option(False, "Some questions have no answer (SQuAD 2.0).")
-    null_score_diff_threshold: float = _option(
-        0.0, "Answer nothing if 'no answer' scores higher than the best answer by more than this (SQuAD 2.0)."
-    )
-    doc_stride: int = _option(128, "Tokens by which the windows of a long passage overlap.")
-    n_best_size: int = _option(20, "How many starts and ends are combined, and answers kept, per question.")
-    max_answer_length: int = _option(30, "Tokens of the longest answer.")
+    max_train_samples: int | None = option(None, "Use only so many rows to train on.")
+    max_eval_samples: int | None = option(None, "Use only so many rows to evaluate on.")
+    max_predict_samples: int | None = option(None, "Use only so many rows to predict on.")
 
     def __post_init__(self) -> None:
         files = (self.train_file, self.validation_file, self.test_file)
@@ -101,7 +98,7 @@ class QuestionAnsweringDataArguments:
             raise ValueError("No data: give --dataset_name, or --train_file, --validation_file or --test_file.")
         if self.dataset_name is not None and any(files):
             raise ValueError("Give either --dataset_name or files, not both.")
-        for name in ("max_train_samples", "max_eval_samples", "max_predict_samples"):
+        for name in ("max_train_samples", "max_eval_samples", "max_predict_samples", "max_seq_length"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise ValueError(f"--{name} must be at least 1; got {value}.")
 
@@ -110,7 +107,7 @@ class QuestionAnsweringDataArguments:
 class TrainingArguments(StockTrainingArguments):
     """transformers' training arguments with a learning rate for the layers that start from nothing."""
 
-    local_learning_rate: float | None = _option(
+    local_learning_rate: float | None = option(
         None, "Learning rate of everything but the backbone (local layers and head); by default --learning_rate."
     )
 

@@ -1,0 +1,86 @@
+"""The model and the tokenizer of a run: a checkpoint, or a family's fresh layers on a plain backbone."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import torch
+from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase, set_seed
+
+from hf_localattn.errors import loading
+from hf_localattn.families import AUTO_CLASSES, get_family, parse_config_fields
+from hf_localattn.inference import longest_input
+from hf_localattn.pretrained import load_tokenizer, resolve_backbone
+from hf_localattn.training.arguments import PLAIN, DataArguments, ModelArguments, TrainingArguments
+from hf_localattn.training.output_folder import check_same_model
+from hf_localattn.training.parameter_groups import backbone_of
+
+logger = logging.getLogger(__name__)
+
+
+def load_model_and_tokenizer(
+    task: str, model_args: ModelArguments, training_args: TrainingArguments, **config_fields: Any
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """Load the model in fp32, with fresh layers where the checkpoint has none for them, and its tokenizer.
+
+    Args:
+        task: a key of `hf_localattn.families.AUTO_CLASSES`.
+        model_args: which model.
+        training_args: the seed of fresh layers, and the checkpoint that training goes on from, which has to fit.
+        **config_fields: what the data say of the model, such as `num_labels`.
+
+    Raises:
+        ValueError: names, fields, model or tokenizer do not go together.
+        OSError: something cannot be fetched.
+    """
+    set_seed(training_args.seed)  # new layers are random
+    hub: dict[str, Any] = {
+        "cache_dir": model_args.cache_dir,
+        "revision": model_args.model_revision,
+        "token": model_args.token,
+    }
+    trust = {"trust_remote_code": model_args.trust_remote_code}
+    source = resolve_backbone(model_args.source)
+    tokenizer = load_tokenizer(model_args.tokenizer_name or source, **hub, **trust)
+    if model_args.family in (None, PLAIN):
+        with loading("config", model_args.config_name or source):
+            config = AutoConfig.from_pretrained(model_args.config_name or source, **config_fields, **hub, **trust)
+        with loading("model", source):
+            model = AUTO_CLASSES[task].from_pretrained(
+                source,
+                config=config,
+                dtype=torch.float32,
+                ignore_mismatched_sizes=model_args.ignore_mismatched_sizes,
+                **hub,
+                **trust,
+            )
+    else:
+        assert model_args.family is not None
+        fields = parse_config_fields(model_args.family, model_args.local_config)
+        heads = get_family(model_args.family).heads
+        if task not in heads:
+            raise ValueError(f"The family {model_args.family!r} has no model for {task}; it has {', '.join(heads)}.")
+        with loading("backbone", source):
+            model = heads[task].from_backbone(source, **hub, **fields, **config_fields)
+    rows = model.get_input_embeddings().weight.shape[0]
+    if len(tokenizer) > rows:
+        raise ValueError(
+            f"The tokenizer knows {len(tokenizer)} tokens, but the model only {rows}: they do not belong together;"
+            " check --tokenizer_name."
+        )
+    model = model.to(torch.float32)
+    if training_args.do_train and training_args.resume_from_checkpoint:
+        check_same_model(training_args.resume_from_checkpoint, model)
+    if training_args.local_learning_rate is not None:
+        backbone_of(model)
+    return model, tokenizer
+
+
+def input_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data_args: DataArguments) -> int:
+    """Return `max_seq_length`, cut (with a warning) to what model and tokenizer can take."""
+    limit = longest_input(model, tokenizer)
+    if limit is None or data_args.max_seq_length <= limit:
+        return data_args.max_seq_length
+    logger.warning("max_seq_length %d is more than the model takes: using %d.", data_args.max_seq_length, limit)
+    return limit

@@ -1,0 +1,150 @@
+"""A run of a training script, chapter by chapter: train, evaluate, predict, share."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from transformers import TrainerState
+from transformers.trainer_utils import PredictionOutput
+
+from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
+from hf_localattn.training.output_folder import STATE, prepare_output_folder, steps_done
+from hf_localattn.training.splits import Data
+from hf_localattn.training.trainer import LocalAttentionTrainer
+
+logger = logging.getLogger(__name__)
+
+
+def begin(training_args: TrainingArguments, metrics: Mapping[str, bool]) -> None:
+    """Make sure that there is something to do, and somewhere to write it, before anything is loaded.
+
+    Args:
+        training_args: `resume_from_checkpoint` becomes the checkpoint that training goes on from, if any.
+        metrics: the names by which the best model can be told, each with whether more is better. The first one
+            stands for the loss where Trainer would take that.
+
+    Raises:
+        ValueError: nothing to do, an unknown `metric_for_best_model`, or an output folder in use.
+    """
+    if not (training_args.do_train or training_args.do_eval or training_args.do_predict):
+        raise ValueError("Nothing to do: give at least one of --do_train, --do_eval and --do_predict.")
+    metric = training_args.metric_for_best_model
+    if metric == "loss":
+        metric = next(iter(metrics))
+        if metric != "loss":
+            logger.warning("The best model is the one with the best %s.", metric)
+    if metric is not None:
+        name = metric.removeprefix("eval_")
+        if name not in metrics:
+            raise ValueError(f"--metric_for_best_model must be one of {', '.join(metrics)}; got {metric!r}.")
+        training_args.metric_for_best_model, training_args.greater_is_better = name, metrics[name]
+    if training_args.do_train:
+        training_args.resume_from_checkpoint = prepare_output_folder(
+            training_args.output_dir, training_args.resume_from_checkpoint
+        )
+    if training_args.device.type == "cpu":
+        training_args.dataloader_pin_memory = False  # pinning serves an accelerator; without one it only warns
+
+
+class Run:
+    """A model with its trainer and its data, all checked; each task has its own, with its way to write predictions.
+
+    Args:
+        trainer: ready to go.
+        data: the rows of each split, as they were read.
+        features: the model's inputs, likewise. A split beside "validation" or "test" is named after it
+            ("validation_mismatched"), and so are its metrics ("eval_mismatched_accuracy").
+        model_args, data_args: say where model and data are from.
+    """
+
+    task: ClassVar[str]
+    """A key of `hf_localattn.families.AUTO_CLASSES`."""
+
+    def __init__(
+        self,
+        trainer: LocalAttentionTrainer,
+        data: Data,
+        features: Data,
+        model_args: ModelArguments,
+        data_args: DataArguments,
+    ):
+        self.trainer, self.data, self.features = trainer, data, features
+        self.model_args, self.data_args = model_args, data_args
+
+    def train(self) -> dict[str, float]:
+        """Train if asked to, from the checkpoint that `begin` found, and save model, tokenizer and state."""
+        trainer = self.trainer
+        if not trainer.args.do_train:
+            return {}
+        checkpoint = trainer.args.resume_from_checkpoint
+        if checkpoint and 0 < trainer.args.max_steps <= steps_done(checkpoint):
+            # Killed between its last checkpoint and its final save: Trainer would train one step too many.
+            logger.warning("%s has all %d steps: nothing is left to train.", checkpoint, trainer.args.max_steps)
+            trainer._load_from_checkpoint(checkpoint)
+            trainer.state = TrainerState.load_from_json(str(Path(checkpoint) / STATE))
+            trainer.save_model()
+            trainer.save_state()
+            return {}
+        result = trainer.train(resume_from_checkpoint=checkpoint)
+        trainer.save_model()
+        metrics = {**result.metrics, "train_samples": len(self.data["train"])}
+        self._report("train", metrics)
+        trainer.save_state()  # last: its file says that the run is finished
+        return metrics
+
+    def evaluate(self) -> dict[str, float]:
+        """Evaluate if asked to; metrics begin with `eval_`."""
+        metrics: dict[str, float] = {}
+        for split in self._splits("validation"):
+            prefix = split.replace("validation", "eval")
+            own = {**self.evaluate_split(split, prefix), f"{prefix}_samples": len(self.data[split])}
+            self._report(prefix, own)
+            metrics |= own
+        return metrics
+
+    def predict(self) -> dict[str, float]:
+        """Write the predictions for the test rows if asked to; metrics, of labelled rows, begin with `predict_`."""
+        metrics: dict[str, float] = {}
+        for split in self._splits("test"):
+            prefix = split.replace("test", "predict")
+            output = self.predict_split(split, prefix)
+            if self.trainer.args.should_save:
+                self.write_predictions(split, prefix, output)
+            own = {**output.metrics, f"{prefix}_samples": len(self.data[split])}
+            self._report(prefix, own)
+            metrics |= own
+        return metrics
+
+    def share(self) -> None:
+        """Write the model card and, with `--push_to_hub`, upload model, tokenizer, code and card."""
+        card: dict[str, Any] = {"tasks": self.task}
+        if not Path(self.model_args.source).exists():  # a folder of this machine means nothing to others
+            card["finetuned_from"] = self.model_args.source
+        if self.data_args.dataset_name is not None:
+            card |= {"dataset_tags": self.data_args.dataset_name, "dataset": self.data_args.dataset_name}
+        if self.trainer.args.push_to_hub:
+            self.trainer.push_to_hub(**card)
+        elif self.trainer.args.do_train:
+            self.trainer.create_model_card(**card)
+
+    def evaluate_split(self, split: str, prefix: str) -> dict[str, float]:
+        """Metrics of one split."""
+        return self.trainer.evaluate(self.features[split], metric_key_prefix=prefix)
+
+    def predict_split(self, split: str, prefix: str) -> PredictionOutput:
+        """Predictions for one split, and metrics if it has labels."""
+        return self.trainer.predict(self.features[split], metric_key_prefix=prefix)
+
+    def write_predictions(self, split: str, prefix: str, output: PredictionOutput) -> None:
+        """Write what was predicted for the rows of a split to the output folder."""
+        raise NotImplementedError
+
+    def _splits(self, part: str) -> list[str]:
+        return [split for split in self.features if split.startswith(part)]
+
+    def _report(self, stage: str, metrics: dict[str, float]) -> None:
+        self.trainer.log_metrics(stage, metrics)
+        self.trainer.save_metrics(stage, metrics)  # also into all_results.json
