@@ -1,12 +1,13 @@
 """SQuAD-style question answering: files and Hub data sets, checked before anything is trained on them."""
 
-import json
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from datasets import Dataset, Features, List, Value
+
+from hf_localattn.data.tables import Record, read_rows, shape_of, shorten
 
 COLUMNS = ("id", "title", "context", "question", "answers")
 
@@ -19,8 +20,6 @@ SQUAD_FEATURES = Features(
         "answers": {"text": List(Value("string")), "answer_start": List(Value("int64"))},
     }
 )
-
-Record = dict[str, Any]
 
 
 def load_squad(path: str | os.PathLike[str], *, require_answers: bool = True) -> Dataset:
@@ -38,13 +37,6 @@ def load_squad(path: str | os.PathLike[str], *, require_answers: bool = True) ->
         ValueError: the file or one of its records is not usable; names the record, the field and the remedy.
     """
     path = Path(path)
-    if not path.exists():
-        raise FileNotFoundError(f"{path}: no such file; check the path (it is relative to {Path.cwd()}).")
-    if path.suffix not in (".json", ".jsonl"):
-        raise ValueError(
-            f"{path}: cannot read {path.suffix or 'a file without an extension'}; questions, passages and answer"
-            " positions are read from .json (SQuAD's nested layout or a list of rows) or .jsonl (one row a line)."
-        )
     rows = []
     for where, record in _records(path):
         try:
@@ -98,41 +90,12 @@ def count_unanswerable(dataset: Dataset) -> int:
 
 def _records(path: Path) -> Iterator[tuple[str, Any]]:
     """Yields (where in the file, raw record) whatever the layout."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: is not UTF-8 text ({error.reason} at byte {error.start}); re-save it.") from None
-    if not text.strip():
-        raise ValueError(f"{path}: is empty.")
-    if path.suffix == ".jsonl":
-        yield from _json_lines(path, text)
-        return
-    try:
-        content = json.loads(text)
-    except json.JSONDecodeError as error:
-        if error.msg == "Extra data":  # one row a line under the name .json
-            yield from _json_lines(path, text)
-            return
-        raise ValueError(f"{path}, line {error.lineno}, column {error.colno}: invalid JSON: {error.msg}.") from None
-    rows = content.get("data") if isinstance(content, dict) else content
-    if not isinstance(rows, list):
-        raise ValueError(f'{path}: expected a list of rows, or {{"data": [...]}}; found {_shape(content)}.')
-    for number, row in enumerate(rows, start=1):
+    what = "questions, passages and answer positions"
+    for number, (where, row) in enumerate(read_rows(path, suffixes=(".json", ".jsonl"), what=what), start=1):
         if isinstance(row, dict) and "paragraphs" in row:
             yield from _nested_records(path, number, row)
         else:
-            yield f"record {number}", row
-
-
-def _json_lines(path: Path, text: str) -> Iterator[tuple[str, Any]]:
-    # not `splitlines`: passages may hold U+2028 and its kin unescaped
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            yield f"line {number}", json.loads(line)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{path}, line {number}, column {error.colno}: invalid JSON: {error.msg}.") from None
+            yield where, row
 
 
 def _nested_records(path: Path, number: int, article: Record) -> Iterator[tuple[str, Any]]:
@@ -147,23 +110,23 @@ def _nested_records(path: Path, number: int, article: Record) -> Iterator[tuple[
 def _children(path: Path, where: str, parent: Any, field: str) -> list[Any]:
     children = parent.get(field) if isinstance(parent, dict) else None
     if not isinstance(children, list):
-        raise ValueError(f"{path}, {where}: expected a list {field!r}; found {_shape(parent)}.")
+        raise ValueError(f"{path}, {where}: expected a list {field!r}; found {shape_of(parent)}.")
     return children
 
 
 def _normalised(record: Any, require_answers: bool) -> Record:
     """The record with exactly the SQuAD columns; raises ValueError without saying where."""
     if not isinstance(record, dict):
-        raise ValueError(f"expected an object with {', '.join(COLUMNS)}; found {_shape(record)}.")
+        raise ValueError(f"expected an object with {', '.join(COLUMNS)}; found {shape_of(record)}.")
     for field in ("id", "context", "question"):
         if record.get(field) is None:
             raise ValueError(f"the field {field!r} is missing (found {', '.join(record) or 'none'}).")
     identifier = record["id"]
     if isinstance(identifier, bool) or not isinstance(identifier, (str, int)):
-        raise ValueError(f"the field 'id' must be a text or a whole number; found {_shape(identifier)}.")
+        raise ValueError(f"the field 'id' must be a text or a whole number; found {shape_of(identifier)}.")
     for field in ("context", "question"):
         if not isinstance(record[field], str):
-            raise ValueError(f"the field {field!r} must be a text; found {_shape(record[field])}.")
+            raise ValueError(f"the field {field!r} must be a text; found {shape_of(record[field])}.")
         if not record[field].strip():
             raise ValueError(f"the field {field!r} is empty.")
     return {
@@ -192,7 +155,7 @@ def _normalised_answers(record: Record, require_answers: bool) -> dict[str, list
     if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
         raise ValueError(
             'the field \'answers\' must be {"text": [...], "answer_start": [...]} with lists of equal length, or a'
-            f' list of {{"text": ..., "answer_start": ...}}; found {_shape(answers)}.'
+            f' list of {{"text": ..., "answer_start": ...}}; found {shape_of(answers)}.'
         )
     if impossible and texts:
         raise ValueError("'is_impossible' is true, but there are answers; remove one of the two.")
@@ -203,9 +166,9 @@ def _normalised_answers(record: Record, require_answers: bool) -> dict[str, list
 
 def _check_answer(context: str, text: Any, start: Any) -> None:
     if not isinstance(text, str) or not text.strip():
-        raise ValueError(f"an answer's 'text' must be a non-empty text; found {_shape(text)}.")
+        raise ValueError(f"an answer's 'text' must be a non-empty text; found {shape_of(text)}.")
     if isinstance(start, bool) or not isinstance(start, int):
-        raise ValueError(f"an answer's 'answer_start' must be a whole number; found {_shape(start)}.")
+        raise ValueError(f"an answer's 'answer_start' must be a whole number; found {shape_of(start)}.")
     if start >= 0 and context.startswith(text, start):
         return
     found = context[start : start + len(text)] if start >= 0 else ""
@@ -215,7 +178,7 @@ def _check_answer(context: str, text: Any, start: Any) -> None:
         remedy = f"the text occurs at {places}: correct 'answer_start' (characters, counted from 0)."
     else:
         remedy = "the text occurs nowhere in the context: correct the answer or drop the record."
-    raise ValueError(f"the answer {_short(text)} is not at answer_start {start} (there: {_short(found)}); {remedy}")
+    raise ValueError(f"the answer {shorten(text)} is not at answer_start {start} (there: {shorten(found)}); {remedy}")
 
 
 def _check_unique_ids(name: str, ids: Iterable[str]) -> None:
@@ -232,16 +195,3 @@ def _check_unique_ids(name: str, ids: Iterable[str]) -> None:
 def _named(record: Any) -> str:
     identifier = record.get("id") if isinstance(record, dict) else None
     return "" if identifier is None else f" (id {identifier})"
-
-
-def _shape(value: Any) -> str:
-    if isinstance(value, dict):
-        return f"an object with {', '.join(map(str, value)) or 'no fields'}"
-    if isinstance(value, list):
-        return f"a list of {len(value)}"
-    return _short(value)
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
