@@ -7,7 +7,11 @@ from hf_localattn.families import register
 from hf_localattn.inference import Answer, answer_question
 from hf_localattn.models import (
     CoolConfig,
+    CoolForConditionalGeneration,
+    CoolForMultipleChoice,
     CoolForQuestionAnswering,
+    CoolForSequenceClassification,
+    CoolForTokenClassification,
     CoolModel,
     outlook_attention,
     outlook_attention_matrix,
@@ -18,7 +22,11 @@ __version__ = "0.1.0"
 __all__ = [
     "Answer",
     "CoolConfig",
+    "CoolForConditionalGeneration",
+    "CoolForMultipleChoice",
     "CoolForQuestionAnswering",
+    "CoolForSequenceClassification",
+    "CoolForTokenClassification",
     "CoolModel",
     "answer_question",
     "outlook_attention",

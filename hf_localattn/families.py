@@ -15,10 +15,19 @@ from transformers import (
     AutoModelForSeq2SeqLM,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
+    PreTrainedConfig,
     PreTrainedModel,
 )
 
-from hf_localattn.models import CoolConfig, CoolForQuestionAnswering, CoolModel
+from hf_localattn.models import (
+    CoolConfig,
+    CoolForConditionalGeneration,
+    CoolForMultipleChoice,
+    CoolForQuestionAnswering,
+    CoolForSequenceClassification,
+    CoolForTokenClassification,
+    CoolModel,
+)
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
 from hf_localattn.models.modeling_local_attention import check_config_fields
 
@@ -40,9 +49,24 @@ class Family:
     model: type[PreTrainedModel]
     heads: dict[str, type[PreTrainedModel]]
 
+    def initial_model(self, backbone_config: PreTrainedConfig) -> type[PreTrainedModel]:
+        """The class of a checkpoint that is not yet for one task: headless, or the one that generates."""
+        generating = [head for head in self.heads.values() if head.can_generate()]
+        return generating[0] if backbone_config.is_encoder_decoder and generating else self.model
+
 
 FAMILIES: dict[str, Family] = {
-    "cool": Family(CoolConfig, CoolModel, {"question-answering": CoolForQuestionAnswering}),
+    "cool": Family(
+        CoolConfig,
+        CoolModel,
+        {
+            "question-answering": CoolForQuestionAnswering,
+            "text-classification": CoolForSequenceClassification,
+            "token-classification": CoolForTokenClassification,
+            "multiple-choice": CoolForMultipleChoice,
+            "text2text-generation": CoolForConditionalGeneration,
+        },
+    ),
 }
 
 

@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from transformers import AutoConfig
+
 from hf_localattn.errors import loading
 from hf_localattn.families import get_family
 from hf_localattn.files import replaced_whole
@@ -24,8 +26,9 @@ def init_checkpoint(
 ) -> Path:
     """Write a folder with a pretrained backbone under new local layers: what a stock script fine-tunes.
 
-    It holds the headless model (safetensors), its configuration, whose `auto_map` names every head of the family, the
-    code files and the backbone's tokenizer. The folder appears whole or not at all.
+    It holds the headless model, or above an encoder-decoder the generating one (safetensors), its configuration, whose
+    `auto_map` names every head of the family, the code files and the backbone's tokenizer. The folder appears whole or
+    not at all.
 
     Args:
         family: a key of `hf_localattn.families.FAMILIES`.
@@ -47,7 +50,8 @@ def init_checkpoint(
     source = resolve_backbone(backbone)
     tokenizer = load_tokenizer(source, revision=revision, token=token)
     with loading("backbone", source):
-        model = classes.model.from_backbone(source, revision=revision, token=token, **config_fields)
+        model_class = classes.initial_model(AutoConfig.from_pretrained(source, revision=revision, token=token))
+        model = model_class.from_backbone(source, revision=revision, token=token, **config_fields)
 
     with replaced_whole(output) as unfinished:
         model.save_pretrained(unfinished)

@@ -4,12 +4,24 @@ Files here import the standard library, torch, transformers and each other (same
 """
 
 from .configuration_cool import CoolConfig
-from .modeling_cool import CoolForQuestionAnswering, CoolModel, CoolPreTrainedModel
+from .modeling_cool import (
+    CoolForConditionalGeneration,
+    CoolForMultipleChoice,
+    CoolForQuestionAnswering,
+    CoolForSequenceClassification,
+    CoolForTokenClassification,
+    CoolModel,
+    CoolPreTrainedModel,
+)
 from .outlook_attention import outlook_attention, outlook_attention_matrix
 
 __all__ = [
     "CoolConfig",
+    "CoolForConditionalGeneration",
+    "CoolForMultipleChoice",
     "CoolForQuestionAnswering",
+    "CoolForSequenceClassification",
+    "CoolForTokenClassification",
     "CoolModel",
     "CoolPreTrainedModel",
     "outlook_attention",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import copy
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .configuration_local_attention import LocalAttentionConfig
 
@@ -11,24 +13,36 @@ if TYPE_CHECKING:
     # models among them a configuration takes all code along, and two versions are told apart by any difference.
     from .modeling_cool import CoolModel  # noqa: F401
 
+LOCAL_LAYERS = ("outlook", "dynamic_conv", "visual_outlook", "rgcn", "gat", "hgt")
+"""Local encoders that are a stack of `num_local_layers` layers."""
+
+LOCAL_ENCODERS = ("none", "deeper", "conv", *LOCAL_LAYERS)
+
 
 class CoolConfig(LocalAttentionConfig):
-    """Configuration of COOL: where the context outlooker sits and how it is built.
+    """Configuration of COOL: where the context outlooker sits and how it is built, or what stands in its place.
 
     The defaults are the paper's best setting (tables 1-3, figure 3): global to local, two outlook layers above the
     convolutional block.
 
     Args:
-        backbone_config: configuration of the encoder (BERT when absent).
-        mode: "g2l", the outlooker on top of the encoder (figure 1).
+        backbone_config: configuration of the encoder (BERT when absent), or of an encoder-decoder for generation.
+        mode: where the local layers sit (figure 1): "g2l", global to local, on top of the encoder; "l2g", local to
+            global, on the word embeddings and below the encoder; "g&l", beside it, on the word embeddings.
+        fusion: how "g&l" joins both: "concat" (two linear layers with GELU between), "sum", or "gate" (a balance that
+            each token predicts).
+        local_encoder: "outlook", the paper's, or what it compares with: "none" (the backbone alone), "deeper" (more
+            layers of its own), "conv" (the convolutional block alone), "dynamic_conv", "visual_outlook", and the local
+            graphs "rgcn", "gat" and "hgt".
         use_conv: put the convolutional block (equations 2-5) below the outlook layers. The local width F is then the
-            sum of its filters, otherwise the backbone's width.
+            sum of its filters, otherwise that of its input. Other local encoders do not look at it.
         conv_kernel_sizes: widths of its convolutions in tokens.
         conv_filters: filters of each.
         conv_pooling: "max" or "avg", the adaptive pooling of equation 4.
         conv_alignment: "adaptive" (the paper's padding of 2 and pooling) or "same" (centred as in torch, no pooling).
-        num_local_layers: outlook layers; 2 with the convolutional block and 3 without where absent.
-        outlook_kernel_size: K, the window in tokens, odd.
+        num_local_layers: local layers; where absent 2 above the convolutional block and 3 without. "none", "deeper"
+            and "conv" have none.
+        outlook_kernel_size: K, the window in tokens, odd; also of "dynamic_conv" and "visual_outlook".
         outlook_num_heads: groups of features that share their weights; one per feature (F) where absent. With fewer,
             scores are scaled by (F / heads) ** -0.5.
         outlook_softmax: "feature" normalises over the window's tokens per feature, "window" over tokens and features.
@@ -37,6 +51,9 @@ class CoolConfig(LocalAttentionConfig):
         num_ffn_layers: linear layers after each outlook attention (equation 12), GELU between several.
         use_layer_norm: normalise the input of each attention and of its linear layers (pre-norm, as in VOLO).
         qkv_bias: bias of the value and score projections.
+        num_extra_layers: layers that "deeper" adds to the backbone (the paper: 3 and 5).
+        graph_window: tokens on either side that are a token's neighbours in the local graphs.
+        classifier_dropout: dropout before the last linear layer of the classifying heads.
         qa_loss: "mean" of the start and end cross-entropy, their "sum", or "eq16", the paper's printed
             -log(p(start) + p(end)).
 
@@ -45,8 +62,11 @@ class CoolConfig(LocalAttentionConfig):
     """
 
     model_type = "cool"
+    generation_backbones: ClassVar[Sequence[str]] = ("prophetnet", "bart")
 
     mode: str = "g2l"
+    fusion: str = "concat"
+    local_encoder: str = "outlook"
     use_conv: bool = True
     conv_kernel_sizes: list[int] | tuple[int, ...] = (3, 4, 5)
     conv_filters: int = 100
@@ -61,21 +81,65 @@ class CoolConfig(LocalAttentionConfig):
     num_ffn_layers: int = 1
     use_layer_norm: bool = False
     qkv_bias: bool = True
+    num_extra_layers: int = 3
+    graph_window: int = 1
+    classifier_dropout: float = 0.1
     qa_loss: str = "mean"
 
     def __post_init__(self, **kwargs: Any) -> None:
         if self.num_local_layers is None:  # `use_conv` set later does not change it
-            self.num_local_layers = 2 if self.use_conv else 3
+            self.num_local_layers = 2 if self.local_encoder == "outlook" and self.use_conv else 3
+        if self.local_encoder in LOCAL_ENCODERS and self.local_encoder not in LOCAL_LAYERS:
+            self.num_local_layers = 0
         super().__post_init__(**kwargs)
 
     @property
+    def has_convolution_block(self) -> bool:
+        """Whether the local branch begins with the convolutional block."""
+        return self.local_encoder == "conv" or (self.local_encoder == "outlook" and self.use_conv)
+
+    @property
+    def local_input_size(self) -> int:
+        """Width of what the local branch reads: the encoder's output, or its word embeddings."""
+        narrower = None if self.mode == "g2l" else getattr(self.backbone_config, "embedding_size", None)
+        return narrower or self.hidden_size
+
+    @property
     def local_size(self) -> int:
-        """F, the width of the outlook layers."""
-        return len(self.conv_kernel_sizes) * self.conv_filters if self.use_conv else self.hidden_size
+        """F, the width of the local layers."""
+        if self.has_convolution_block:
+            return len(self.conv_kernel_sizes) * self.conv_filters
+        return self.local_input_size
+
+    @property
+    def local_output_size(self) -> int:
+        """Width of what the local branch gives: F, or that of its input where the backbone reads it."""
+        feeds_the_backbone = self.mode == "l2g" or self.is_encoder_decoder
+        return self.local_input_size if feeds_the_backbone else self.local_size
+
+    @property
+    def output_size(self) -> int:
+        """Width of what the heads read."""
+        return self.local_output_size if self.mode == "g2l" else self.hidden_size
+
+    def backbone_config_to_build(self) -> Any:
+        """The backbone's configuration; with `num_extra_layers` more layers if the local encoder is "deeper"."""
+        if self.local_encoder != "deeper":
+            return self.backbone_config
+        deeper = copy.deepcopy(self.backbone_config)
+        count = "num_encoder_layers" if hasattr(deeper, "num_encoder_layers") else "num_hidden_layers"
+        layers = getattr(deeper, count) + self.num_extra_layers
+        if kinds := list(getattr(deeper, "layer_types", None) or ()):  # go on in their rhythm
+            period = next(p for p in range(1, len(kinds) + 1) if kinds[p:] == kinds[:-p])
+            deeper.layer_types = [kinds[layer % period] for layer in range(layers)]
+        setattr(deeper, count, layers)
+        return deeper
 
     def check_fields(self) -> None:
         self._check_bools("use_conv", "mask_outside_window", "use_layer_norm", "qkv_bias")
-        self._check_choice("mode", ("g2l",))
+        self._check_choice("mode", ("g2l", "l2g", "g&l"))
+        self._check_choice("fusion", ("concat", "sum", "gate"))
+        self._check_choice("local_encoder", LOCAL_ENCODERS)
         self._check_choice("conv_pooling", ("max", "avg"))
         self._check_choice("conv_alignment", ("adaptive", "same"))
         self._check_choice("outlook_softmax", ("feature", "window"))
@@ -83,6 +147,8 @@ class CoolConfig(LocalAttentionConfig):
         self._check_at_least("num_local_layers", 0)
         self._check_at_least("num_ffn_layers", 1)
         self._check_at_least("conv_filters", 1)
+        self._check_at_least("num_extra_layers", 1)
+        self._check_at_least("graph_window", 1)
         self._check_at_least("outlook_kernel_size", 1)
         if self.outlook_kernel_size % 2 == 0:
             raise ValueError(
@@ -98,6 +164,22 @@ class CoolConfig(LocalAttentionConfig):
                     f"{self.local_size}."
                 )
         self._check_number("outlook_dropout", 0.0, 1.0)
+        self._check_number("classifier_dropout", 0.0, 1.0)
+        self._check_mode()
+
+    def _check_mode(self) -> None:
+        if self.mode == "g2l":
+            return
+        if self.local_encoder in ("none", "deeper"):
+            raise ValueError(
+                f"`mode` is {self.mode!r}, but `local_encoder={self.local_encoder!r}` has nothing local to place: "
+                "leave `mode` at 'g2l'."
+            )
+        if self.is_encoder_decoder:
+            raise ValueError(
+                f"`mode` is {self.mode!r}; above an encoder-decoder such as {self.backbone_config.model_type!r} the "
+                "local layers sit on the encoder's output: leave `mode` at 'g2l'."
+            )
 
     def _check_conv_kernel_sizes(self) -> None:
         sizes = self.conv_kernel_sizes

@@ -11,6 +11,7 @@ from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+    MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
     MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES,
 )
 from transformers.utils import logging
@@ -19,7 +20,7 @@ logger = logging.get_logger(__name__)
 
 
 def _backbone_field(name: str) -> Any:
-    """A property, with setter, onto a field of `backbone_config`, so that resizing and reloading agree on it."""
+    """A property, with setter, onto a field of `backbone_config`, so that resizing, reloading and generating agree."""
 
     def get(self: LocalAttentionConfig) -> Any:
         return getattr(self.backbone_config, name)
@@ -39,7 +40,8 @@ class LocalAttentionConfig(PreTrainedConfig):
         initializer_range: standard deviation of new heads' weights.
 
     Raises:
-        ValueError: the backbone is a decoder, an encoder-decoder, not a text model, or one of these families itself.
+        ValueError: the backbone is a decoder, an encoder-decoder (where the family does not generate), not a text
+            model, or one of these families itself.
     """
 
     model_type = ""
@@ -57,6 +59,8 @@ class LocalAttentionConfig(PreTrainedConfig):
         "modernbert",
         "xlnet",
     )
+    generation_backbones: ClassVar[Sequence[str]] = ()
+    """The tested encoder-decoders of a family that generates."""
 
     backbone_config: Any = None
     initializer_range: float = 0.02
@@ -67,10 +71,16 @@ class LocalAttentionConfig(PreTrainedConfig):
     num_attention_heads = _backbone_field("num_attention_heads")
     pad_token_id = _backbone_field("pad_token_id")
     max_position_embeddings = _backbone_field("max_position_embeddings")
+    # Of encoder-decoders, for `generate`.
+    decoder_layers = _backbone_field("decoder_layers")
+    decoder_start_token_id = _backbone_field("decoder_start_token_id")
+    bos_token_id = _backbone_field("bos_token_id")
+    eos_token_id = _backbone_field("eos_token_id")
 
     def __post_init__(self, **kwargs: Any) -> None:
         self.backbone_config = self._build_backbone_config(self.backbone_config)
         super().__post_init__(**kwargs)
+        self.is_encoder_decoder = self.backbone_config.is_encoder_decoder
         self.check()
 
     def check(self) -> None:
@@ -110,7 +120,8 @@ class LocalAttentionConfig(PreTrainedConfig):
                 "is loaded with `from_pretrained`."
             )
         if backbone.is_encoder_decoder:
-            raise ValueError(f"The backbone {model_type!r} is an encoder-decoder. {remedy}")
+            self._check_generation_backbone()
+            return
         if model_type in self.tested_backbones:
             if getattr(backbone, "is_decoder", False):
                 raise ValueError(f"The backbone {model_type!r} is set up as a decoder: set `is_decoder=False`.")
@@ -126,6 +137,32 @@ class LocalAttentionConfig(PreTrainedConfig):
             f"The backbone {model_type!r} is not among the tested ones ({', '.join(self.tested_backbones)}). It may "
             "well work: compare a few outputs with and without padding before you trust it."
         )
+
+    def _check_generation_backbone(self) -> None:
+        model_type, tested = self.backbone_config.model_type, ", ".join(self.generation_backbones)
+        if not tested:
+            raise ValueError(
+                f"The backbone {model_type!r} is an encoder-decoder. Use an encoder, such as "
+                f"{', '.join(self.tested_backbones)}."
+            )
+        if model_type in self.generation_backbones:
+            return
+        if model_type not in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES:
+            raise ValueError(f"The backbone {model_type!r} does not turn text into text. To generate use {tested}.")
+        logger.warning_once(
+            f"The backbone {model_type!r} is not among the tested ones ({tested}). It may well work: compare what it "
+            "generates in a batch and alone before you trust it."
+        )
+
+    def backbone_config_to_build(self) -> PreTrainedConfig:
+        """The configuration with which the backbone is built: its own, unless a family enlarges it."""
+        return self.backbone_config
+
+    def get_text_config(self, decoder: bool | None = None, encoder: bool | None = None) -> PreTrainedConfig:
+        """As transformers' own; what `generate` asks of an encoder-decoder is in the backbone's configuration."""
+        if self.is_encoder_decoder:
+            return self.backbone_config.get_text_config(decoder=decoder, encoder=encoder)
+        return super().get_text_config(decoder=decoder, encoder=encoder)
 
     @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:

@@ -1,7 +1,7 @@
-"""COOL: a context outlooker on top of a pretrained encoder.
+"""COOL: a context outlooker on top of, below or beside a pretrained encoder.
 
 Source: COOL, a Context Outlooker, and its Application to Question Answering and other Natural Language Processing
-Tasks (Zhu, Ng and Bressan), section 3 and figure 2.
+Tasks (Zhu, Ng and Bressan), section 3 and figures 1 and 2.
 """
 
 from __future__ import annotations
@@ -15,57 +15,17 @@ from transformers import initialization as init
 from transformers.utils import can_return_tuple
 
 from .configuration_cool import CoolConfig
-from .convolution_block import ConvolutionBlock
-from .modeling_local_attention import LocalAttentionPreTrainedModel, LocalModelOutput, register_auto_classes
-from .outlook_attention import OutlookLayer
-from .task_heads import QuestionAnsweringHead
-
-
-class ContextOutlooker(nn.Module):
-    """The convolutional block, if any, and the outlook layers above it (section 3.3).
-
-    Args:
-        config: says how it is built; the input has the backbone's width, the output `config.local_size`.
-    """
-
-    def __init__(self, config: CoolConfig):
-        super().__init__()
-        self.convolution_block = None
-        if config.use_conv:
-            self.convolution_block = ConvolutionBlock(
-                config.hidden_size,
-                config.conv_kernel_sizes,
-                config.conv_filters,
-                config.conv_pooling,
-                config.conv_alignment,
-            )
-        self.layers = nn.ModuleList(
-            OutlookLayer(
-                config.local_size,
-                config.outlook_kernel_size,
-                num_heads=config.outlook_num_heads,
-                num_ffn_layers=config.num_ffn_layers,
-                joint_softmax=config.outlook_softmax == "window",
-                mask_outside_window=config.mask_outside_window,
-                dropout=config.outlook_dropout,
-                bias=config.qkv_bias,
-                layer_norm=config.use_layer_norm,
-            )
-            for _ in range(config.num_local_layers or 0)
-        )
-
-    def forward(
-        self, states: torch.Tensor, mask: torch.Tensor | None = None, output_attentions: bool = False
-    ) -> tuple[torch.Tensor, tuple[torch.Tensor, ...] | None]:
-        """Map states (B, L, H) to (B, L, F), with each layer's weights (B, L, K, K, heads) if asked for."""
-        if self.convolution_block is not None:
-            states = self.convolution_block(states, mask)
-        all_weights: tuple[torch.Tensor, ...] = ()
-        for layer in self.layers:
-            states, weights = layer(states, mask, output_attentions)
-            if weights is not None:
-                all_weights += (weights,)
-        return states, all_weights if output_attentions else None
+from .fusion import Fusion
+from .generation_head import ConditionalGenerationHead
+from .local_baselines import GraphAttentionLayer, HeterogeneousGraphLayer
+from .local_encoder import LocalEncoder
+from .modeling_local_attention import (
+    LocalAttentionPreTrainedModel,
+    LocalModelOutput,
+    check_inputs,
+    register_auto_classes,
+)
+from .task_heads import MultipleChoiceHead, QuestionAnsweringHead, SequenceClassificationHead, TokenClassificationHead
 
 
 class CoolPreTrainedModel(LocalAttentionPreTrainedModel):
@@ -73,16 +33,26 @@ class CoolPreTrainedModel(LocalAttentionPreTrainedModel):
 
     config_class = CoolConfig
     base_model_prefix = "cool"
-    _no_split_modules = ["OutlookLayer", "ConvolutionBlock"]  # noqa: RUF012 (transformers' own type)
+    _no_split_modules = [  # noqa: RUF012 (transformers' own type)
+        "ConvolutionBlock",
+        "OutlookLayer",
+        "DynamicConvolutionLayer",
+        "VisualOutlookLayer",
+        "RelationalGraphLayer",
+        "GraphAttentionLayer",
+        "HeterogeneousGraphLayer",
+    ]
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
         super()._init_weights(module)
-        if isinstance(module, ConvolutionBlock | OutlookLayer):
+        if isinstance(module, LocalEncoder | Fusion):
             # torch's own default, which keeps the scale at every width; 0.02 fits only a width of about 768.
             for layer in module.modules():
                 if isinstance(layer, nn.Linear | nn.Conv1d):
                     init.kaiming_uniform_(layer.weight, a=math.sqrt(5))
+        elif isinstance(module, GraphAttentionLayer | HeterogeneousGraphLayer):
+            module.initialise()
 
 
 class CoolModel(CoolPreTrainedModel):
@@ -91,8 +61,10 @@ class CoolModel(CoolPreTrainedModel):
     def __init__(self, config: CoolConfig):
         super().__init__(config)
         self.add_backbone()
-        self.outlooker = ContextOutlooker(config)
-        self.output_size = config.local_size
+        self.local_encoder = LocalEncoder(config)
+        self.output_size = config.output_size
+        if config.mode == "g&l":
+            self.fusion = Fusion(config.fusion, config.hidden_size, config.local_size)
         self.post_init()
 
     @can_return_tuple
@@ -105,7 +77,7 @@ class CoolModel(CoolPreTrainedModel):
         inputs_embeds: torch.Tensor | None = None,
         **kwargs: Any,
     ) -> LocalModelOutput:
-        """States (B, L, F) of every token after the local layers.
+        """States (B, L, output size) of every token: F features in mode "g2l", the backbone's width otherwise.
 
         Args:
             input_ids: (B, L); or `inputs_embeds` (B, L, E).
@@ -116,9 +88,20 @@ class CoolModel(CoolPreTrainedModel):
         """
         kwargs["output_attentions"] = self.is_asked_for("output_attentions", kwargs)
         kwargs["output_hidden_states"] = self.is_asked_for("output_hidden_states", kwargs)
-        outputs = self.encode(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
+        given = check_inputs(input_ids, inputs_embeds, attention_mask)
         mask = None if attention_mask is None else attention_mask != 0
-        states, weights = self.outlooker(outputs.last_hidden_state, mask, kwargs["output_attentions"])
+        local = weights = None
+        if self.config.mode != "g2l":
+            words = given if input_ids is None else self.get_input_embeddings()(input_ids)
+            local, weights = self.local_encoder(words, mask, kwargs["output_attentions"])
+            if self.config.mode == "l2g":
+                input_ids, inputs_embeds = None, local
+        outputs = self.encode(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
+        states = outputs.last_hidden_state
+        if self.config.mode == "g2l":
+            states, weights = self.local_encoder(states, mask, kwargs["output_attentions"])
+        elif self.config.mode == "g&l":
+            states = self.fusion(states, local)
         return LocalModelOutput(
             last_hidden_state=states,
             hidden_states=outputs.hidden_states,
@@ -133,4 +116,36 @@ class CoolForQuestionAnswering(CoolPreTrainedModel, QuestionAnsweringHead):
     base_model_class = CoolModel
 
 
-register_auto_classes(CoolConfig, AutoModel=CoolModel, AutoModelForQuestionAnswering=CoolForQuestionAnswering)
+class CoolForSequenceClassification(CoolPreTrainedModel, SequenceClassificationHead):
+    """COOL with a classifier or regressor of whole texts or pairs on top."""
+
+    base_model_class = CoolModel
+
+
+class CoolForTokenClassification(CoolPreTrainedModel, TokenClassificationHead):
+    """COOL with a classifier of every token on top."""
+
+    base_model_class = CoolModel
+
+
+class CoolForMultipleChoice(CoolPreTrainedModel, MultipleChoiceHead):
+    """COOL with a score of every choice on top."""
+
+    base_model_class = CoolModel
+
+
+class CoolForConditionalGeneration(CoolPreTrainedModel, ConditionalGenerationHead):
+    """An encoder-decoder with the context outlooker on its encoder's output (section 4.3, question generation)."""
+
+    local_encoder_class = LocalEncoder
+
+
+register_auto_classes(
+    CoolConfig,
+    AutoModel=CoolModel,
+    AutoModelForQuestionAnswering=CoolForQuestionAnswering,
+    AutoModelForSequenceClassification=CoolForSequenceClassification,
+    AutoModelForTokenClassification=CoolForTokenClassification,
+    AutoModelForMultipleChoice=CoolForMultipleChoice,
+    AutoModelForSeq2SeqLM=CoolForConditionalGeneration,
+)

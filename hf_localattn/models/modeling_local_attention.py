@@ -43,10 +43,18 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
     """The family's headless model, which a head puts under `base_model_prefix`."""
 
     auto_classes: ClassVar[dict[str, str]] = {}
-    """The family's class for each Auto class: what `auto_map` of every saved checkpoint says."""
+    """The family's class for each Auto class: what `auto_map` of every saved checkpoint says.
+
+    Of a checkpoint that generates only the generating ones, of all others the others: they need another backbone.
+    """
+
+    backbone_auto_class: ClassVar[Any] = AutoModel
+    """The Auto class of the backbone inside."""
 
     def __init__(self, config: LocalAttentionConfig):
         config.check()
+        if config.is_encoder_decoder != self.can_generate():
+            raise ValueError(self._other_kind_of_backbone(config))
         super().__init__(config)
 
     @classmethod
@@ -85,7 +93,7 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         backbone_config = AutoConfig.from_pretrained(name_or_path, **source)
         config = cls.config_class(backbone_config=backbone_config, **config_fields)
         try:
-            backbone, report = AutoModel.from_pretrained(
+            backbone, report = cls.backbone_auto_class.from_pretrained(
                 name_or_path,
                 config=backbone_config,
                 use_safetensors=True,
@@ -108,7 +116,14 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
             )
         attention = {} if attn_implementation is None else {"attn_implementation": attn_implementation}
         model = cls._from_config(config, dtype=backbone.dtype, **attention)
-        model.backbone_model.load_state_dict(backbone.state_dict())
+        # Where the configuration makes the backbone deeper, its own weights fill the first layers.
+        report = model.backbone_model.load_state_dict(backbone.state_dict(), strict=False)
+        if report.unexpected_keys or (
+            report.missing_keys and config.backbone_config_to_build() == config.backbone_config
+        ):
+            raise RuntimeError(f"Some weights of the backbone found no place: {report}")
+        if model.can_generate():
+            model.generation_config = backbone.generation_config
         return model.eval()
 
     @classmethod
@@ -149,8 +164,10 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
 
     def add_backbone(self) -> None:
         """Build the backbone, without the pooler that nothing would use."""
-        config = self.config.backbone_config
-        self.backbone = AutoModel.from_config(config, dtype=torch.get_default_dtype(), **_without_pooler(config))
+        config = self.config.backbone_config_to_build()
+        self.backbone = self.backbone_auto_class.from_config(
+            config, dtype=torch.get_default_dtype(), **_without_pooler(config)
+        )
         self._freeze_unused()
         self.supports_gradient_checkpointing = self.backbone.supports_gradient_checkpointing
         inputs = inspect.signature(self.backbone.forward).parameters
@@ -178,19 +195,12 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         **kwargs: Any,
     ) -> BaseModelOutput:
         """Run the backbone so that padding on either side changes nothing."""
-        given = [states for states in (input_ids, inputs_embeds) if states is not None]
-        if len(given) != 1:
-            raise ValueError("Give exactly one of `input_ids` and `inputs_embeds`.")
-        if attention_mask is not None:
-            if attention_mask.dim() != 2:
-                raise ValueError(
-                    f"`attention_mask` has shape {tuple(attention_mask.shape)}; local layers need (batch, length)."
-                )
-            if position_ids is None and self.sets_position_ids:
-                position_ids = ((attention_mask != 0).cumsum(-1) - 1).clamp(min=0) + self.first_position
+        states = check_inputs(input_ids, inputs_embeds, attention_mask)
+        if attention_mask is not None and position_ids is None and self.sets_position_ids:
+            position_ids = ((attention_mask != 0).cumsum(-1) - 1).clamp(min=0) + self.first_position
         if token_type_ids is None and self.config.backbone_config.model_type == "xlnet":
             # Without them XLNet skips its segment embeddings, which then get no gradient.
-            token_type_ids = torch.zeros(given[0].shape[:2], dtype=torch.long, device=given[0].device)
+            token_type_ids = torch.zeros(states.shape[:2], dtype=torch.long, device=states.device)
         if self.takes_position_ids and position_ids is not None:
             kwargs["position_ids"] = position_ids
         if self.takes_token_type_ids and token_type_ids is not None:
@@ -199,10 +209,68 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
             input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, return_dict=True, **kwargs
         )
 
+    def run_base_model(
+        self,
+        input_ids: torch.Tensor | None,
+        attention_mask: torch.Tensor | None,
+        token_type_ids: torch.Tensor | None,
+        position_ids: torch.Tensor | None,
+        inputs_embeds: torch.Tensor | None,
+        **kwargs: Any,
+    ) -> LocalModelOutput:
+        """Run the headless model below a head; `return_dict` is the head's own business."""
+        kwargs["return_dict"] = True
+        return self.base_model(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            token_type_ids=token_type_ids,
+            position_ids=position_ids,
+            inputs_embeds=inputs_embeds,
+            **kwargs,
+        )
+
+    def classification_token(self, states: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
+        """Pick the token that stands for its sequence: the first real one, in XLNet the last: (B, L, F) to (B, F)."""
+        is_last = self.config.backbone_config.model_type == "xlnet"
+        if attention_mask is None:
+            return states[:, -1 if is_last else 0]
+        mask = (attention_mask != 0).to(torch.int64)
+        position = states.shape[1] - 1 - mask.flip(-1).argmax(-1) if is_last else mask.argmax(-1)
+        return states[torch.arange(states.shape[0], device=states.device), position]
+
+    @classmethod
+    def _other_kind_of_backbone(cls, config: LocalAttentionConfig) -> str:
+        model_type, generators = config.backbone_config.model_type, ", ".join(config.generation_backbones)
+        if cls.can_generate():
+            return f"{cls.__name__} generates text, which the encoder {model_type!r} cannot: use {generators}."
+        return (
+            f"{cls.__name__} puts local layers on an encoder, and the backbone {model_type!r} is an encoder-decoder: "
+            f"load it with the class that AutoModelForSeq2SeqLM stands for, or use an encoder, such as "
+            f"{', '.join(config.tested_backbones)}."
+        )
+
     def is_asked_for(self, output: str, kwargs: dict[str, Any]) -> bool:
         """Whether the caller, or else the configuration, asks for `output_attentions` or `output_hidden_states`."""
         value = kwargs.get(output)
         return bool(getattr(self.config, output) if value is None else value)
+
+
+def check_inputs(
+    input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None, attention_mask: torch.Tensor | None
+) -> torch.Tensor:
+    """Return the one of `input_ids` (B, L) and `inputs_embeds` (B, L, E) that is given.
+
+    Raises:
+        ValueError: none or both are, or the mask is not (B, L).
+    """
+    given = [states for states in (input_ids, inputs_embeds) if states is not None]
+    if len(given) != 1:
+        raise ValueError("Give exactly one of `input_ids` and `inputs_embeds`.")
+    if attention_mask is not None and attention_mask.dim() != 2:
+        raise ValueError(
+            f"`attention_mask` has shape {tuple(attention_mask.shape)}; local layers need (batch, length)."
+        )
+    return given[0]
 
 
 def check_config_fields(config_class: type[LocalAttentionConfig], config_fields: dict[str, Any]) -> None:
@@ -223,12 +291,15 @@ def check_config_fields(config_class: type[LocalAttentionConfig], config_fields:
 def register_auto_classes(config_class: type[LocalAttentionConfig], **auto_classes: type[PreTrainedModel]) -> None:
     """Say which class serves each Auto class: checkpoints then carry their code and name every head of the family."""
     config_class.register_for_auto_class()
-    names = {"AutoConfig": f"{config_class.__module__.split('.')[-1]}.{config_class.__name__}"}
     for auto_class, model_class in auto_classes.items():
         model_class.register_for_auto_class(auto_class)
-        names[auto_class] = f"{model_class.__module__.split('.')[-1]}.{model_class.__name__}"
-    for model_class in auto_classes.values():
-        model_class.auto_classes = names
+        served = {
+            auto: other for auto, other in auto_classes.items() if other.can_generate() == model_class.can_generate()
+        }
+        model_class.auto_classes = {
+            auto: f"{one.__module__.split('.')[-1]}.{one.__name__}"
+            for auto, one in {"AutoConfig": config_class, **served}.items()
+        }
 
 
 def _without_pooler(config: Any) -> dict[str, bool]:

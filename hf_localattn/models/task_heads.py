@@ -1,4 +1,10 @@
-"""The task heads, written once for all families that sit on top of a backbone."""
+"""The task heads, written once for all families that sit on top of a backbone.
+
+A family's class inherits from a head and, first, from the family's own base class, and names its `base_model_class`.
+Each head's layers have a name of their own, so that a checkpoint of one task loads into the head of another.
+
+Shapes: B batch, L tokens, C choices or classes.
+"""
 
 from __future__ import annotations
 
@@ -9,28 +15,67 @@ import torch
 from torch import nn
 from torch.nn import functional
 from transformers.loss.loss_utils import ForQuestionAnsweringLoss
-from transformers.modeling_outputs import QuestionAnsweringModelOutput
+from transformers.modeling_outputs import (
+    MultipleChoiceModelOutput,
+    QuestionAnsweringModelOutput,
+    SequenceClassifierOutput,
+    TokenClassifierOutput,
+)
 from transformers.utils import can_return_tuple
 
-from .modeling_local_attention import LocalAttentionPreTrainedModel
+from .modeling_local_attention import LocalAttentionPreTrainedModel, LocalModelOutput
 
 
 @dataclass
 class LocalQuestionAnsweringOutput(QuestionAnsweringModelOutput):
-    """Output of a question-answering head.
-
-    Args:
-        local_attentions: one tensor per local layer, with `output_attentions=True`.
-    """
+    """Output of a question-answering head; `local_attentions`: one tensor per local layer, where asked for."""
 
     local_attentions: tuple[torch.Tensor, ...] | None = None
 
 
-class QuestionAnsweringHead(LocalAttentionPreTrainedModel):
-    """Start and end logits of the answer span from every token's features: one linear layer (equations 14 and 15).
+@dataclass
+class LocalSequenceClassifierOutput(SequenceClassifierOutput):
+    """Output of a sequence-classification head; `local_attentions`: one tensor per local layer, where asked for."""
 
-    A family's class inherits from this one and from the family's own base class, and names its `base_model_class`.
+    local_attentions: tuple[torch.Tensor, ...] | None = None
+
+
+@dataclass
+class LocalTokenClassifierOutput(TokenClassifierOutput):
+    """Output of a token-classification head; `local_attentions`: one tensor per local layer, where asked for."""
+
+    local_attentions: tuple[torch.Tensor, ...] | None = None
+
+
+@dataclass
+class LocalMultipleChoiceOutput(MultipleChoiceModelOutput):
+    """Output of a multiple-choice head; `local_attentions`: one tensor per local layer, where asked for."""
+
+    local_attentions: tuple[torch.Tensor, ...] | None = None
+
+
+class PooledClassifier(nn.Module):
+    """Logits of a whole sequence from the features of its one token that stands for all: a pooler, dropout, linear.
+
+    Args:
+        size: width of the features.
+        num_outputs: logits.
+        dropout: before the last layer.
     """
+
+    def __init__(self, size: int, num_outputs: int, dropout: float):
+        super().__init__()
+        self.pooler = nn.Linear(size, size)
+        self.dropout = nn.Dropout(dropout)
+        self.output = nn.Linear(size, num_outputs)
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """Map features (B, size) to logits (B, num_outputs)."""
+        return self.output(self.dropout(self.pooler(features).tanh()))
+
+
+class QuestionAnsweringHead(LocalAttentionPreTrainedModel):
+    """Start and end logits of the answer span from every token's features: one linear layer (equations 14 and 15)."""
 
     def __init__(self, config: Any):
         super().__init__(config)
@@ -61,15 +106,7 @@ class QuestionAnsweringHead(LocalAttentionPreTrainedModel):
             start_positions, end_positions: (B,), token positions of the answer; positions past the end are ignored in
                 the loss.
         """
-        outputs = self.base_model(
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            token_type_ids=token_type_ids,
-            position_ids=position_ids,
-            inputs_embeds=inputs_embeds,
-            return_dict=True,
-            **kwargs,
-        )
+        outputs = self.run_base_model(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
         start_logits, end_logits = self.qa_outputs(outputs.last_hidden_state).unbind(-1)
         loss = None
         if start_positions is not None and end_positions is not None:
@@ -79,10 +116,146 @@ class QuestionAnsweringHead(LocalAttentionPreTrainedModel):
             loss=loss,
             start_logits=start_logits.contiguous(),
             end_logits=end_logits.contiguous(),
-            hidden_states=outputs.hidden_states,
-            attentions=outputs.attentions,
-            local_attentions=outputs.local_attentions,
+            **extra_outputs(outputs),
         )
+
+
+class SequenceClassificationHead(LocalAttentionPreTrainedModel):
+    """Logits of a whole text or pair, for classes, several labels at once, or regression (`problem_type`)."""
+
+    def __init__(self, config: Any):
+        super().__init__(config)
+        self.add_base_model()
+        size = self.base_model.output_size
+        self.sequence_classifier = PooledClassifier(size, config.num_labels, config.classifier_dropout)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        token_type_ids: torch.Tensor | None = None,
+        position_ids: torch.Tensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        labels: torch.Tensor | None = None,
+        **kwargs: Any,
+    ) -> LocalSequenceClassifierOutput:
+        """Logits (B, num_labels).
+
+        Args:
+            input_ids: (B, L); or `inputs_embeds` (B, L, E).
+            attention_mask: (B, L), 1 at real tokens, 0 at pads on either side; all real when absent.
+            labels: (B,), classes, or numbers where `num_labels` is 1; (B, num_labels), numbers for several at once.
+        """
+        outputs = self.run_base_model(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
+        logits = self.sequence_classifier(self.classification_token(outputs.last_hidden_state, attention_mask))
+        loss = None if labels is None else self.loss_function(labels, logits, self.config)
+        return LocalSequenceClassifierOutput(loss=loss, logits=logits, **extra_outputs(outputs))
+
+
+class TokenClassificationHead(LocalAttentionPreTrainedModel):
+    """Logits of every token: dropout and one linear layer."""
+
+    def __init__(self, config: Any):
+        super().__init__(config)
+        self.add_base_model()
+        self.dropout = nn.Dropout(config.classifier_dropout)
+        self.token_classifier = nn.Linear(self.base_model.output_size, config.num_labels)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        token_type_ids: torch.Tensor | None = None,
+        position_ids: torch.Tensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        labels: torch.Tensor | None = None,
+        num_items_in_batch: torch.Tensor | int | None = None,
+        **kwargs: Any,
+    ) -> LocalTokenClassifierOutput:
+        """Logits (B, L, num_labels).
+
+        Args:
+            input_ids: (B, L); or `inputs_embeds` (B, L, E).
+            attention_mask: (B, L), 1 at real tokens, 0 at pads on either side; all real when absent.
+            labels: (B, L), classes; -100 is ignored in the loss.
+        """
+        outputs = self.run_base_model(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
+        logits = self.token_classifier(self.dropout(outputs.last_hidden_state))
+        loss = None
+        if labels is not None:
+            loss_kwargs = {} if num_items_in_batch is None else {"num_items_in_batch": num_items_in_batch}
+            loss = self.loss_function(logits, labels, self.config, **loss_kwargs)
+        return LocalTokenClassifierOutput(loss=loss, logits=logits, **extra_outputs(outputs))
+
+
+class MultipleChoiceHead(LocalAttentionPreTrainedModel):
+    """One score for each choice, which are texts or pairs of their own."""
+
+    def __init__(self, config: Any):
+        super().__init__(config)
+        self.add_base_model()
+        self.choice_classifier = PooledClassifier(self.base_model.output_size, 1, config.classifier_dropout)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        token_type_ids: torch.Tensor | None = None,
+        position_ids: torch.Tensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        labels: torch.Tensor | None = None,
+        **kwargs: Any,
+    ) -> LocalMultipleChoiceOutput:
+        """Logits (B, C).
+
+        Args:
+            input_ids: (B, C, L); or `inputs_embeds` (B, C, L, E).
+            attention_mask: (B, C, L), 1 at real tokens, 0 at pads on either side; all real when absent.
+            token_type_ids, position_ids: (B, C, L).
+            labels: (B,), the right choice.
+
+        Hidden states and attentions come with the choices in the batch dimension (B * C), as from the stock classes.
+        """
+        shape = _shape_of_choices(input_ids, inputs_embeds)
+        each = {
+            "input_ids": input_ids,
+            "attention_mask": attention_mask,
+            "token_type_ids": token_type_ids,
+            "position_ids": position_ids,
+            "inputs_embeds": inputs_embeds,
+        }
+        each = {name: None if values is None else values.flatten(0, 1) for name, values in each.items()}
+        outputs = self.run_base_model(**each, **kwargs)
+        features = self.classification_token(outputs.last_hidden_state, each["attention_mask"])
+        logits = self.choice_classifier(features).view(shape)
+        # Not `loss_function`: for this class's name transformers takes one that shifts labels.
+        loss = None if labels is None else functional.cross_entropy(logits, labels)
+        return LocalMultipleChoiceOutput(loss=loss, logits=logits, **extra_outputs(outputs))
+
+
+def extra_outputs(outputs: LocalModelOutput) -> dict[str, Any]:
+    """All outputs of a headless model but its states: what a head hands on."""
+    return {name: value for name, value in outputs.items() if name != "last_hidden_state"}
+
+
+def _shape_of_choices(input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None) -> torch.Size:
+    """The number of examples, and of choices of each."""
+    for name, values, wanted in (("input_ids", input_ids, 3), ("inputs_embeds", inputs_embeds, 4)):
+        if values is not None and values.dim() != wanted:
+            raise ValueError(
+                f"`{name}` has shape {tuple(values.shape)}; multiple choice needs (batch, choices, length"
+                f"{', width' if wanted == 4 else ''}), with as many choices for every example."
+            )
+    given = inputs_embeds if input_ids is None else input_ids
+    if given is None:
+        raise ValueError("Give exactly one of `input_ids` and `inputs_embeds`.")
+    return given.shape[:2]
 
 
 def sum_question_answering_loss(

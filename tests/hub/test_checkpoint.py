@@ -11,7 +11,7 @@ from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerBase
 from hf_localattn.families import AUTO_CLASSES, FAMILIES, parse_config_fields
 from hf_localattn.hub import init_checkpoint
 from hf_localattn.pretrained import resolve_backbone
-from tests.models.tiny import tiny_model
+from tests.models.tiny import ENCODER_HEADS, tiny_model
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -26,9 +26,9 @@ def test_tiny_is_complete(family, tmp_path):
     headless = AutoModel.from_pretrained(folder)
     assert headless.config.num_local_layers == 1
     assert headless(**inputs).last_hidden_state.isfinite().all()
-    for task in FAMILIES[family].heads:
+    for task, head_class in ENCODER_HEADS[family].items():
         head, report = AUTO_CLASSES[task].from_pretrained(folder, output_loading_info=True)
-        assert type(head) is FAMILIES[family].heads[task]
+        assert type(head) is head_class
         assert not any(key.startswith(head.base_model_prefix) for key in report["missing_keys"])
     assert str(tmp_path) not in "".join(path.read_text() for path in folder.glob("*.json"))
     assert not list((tmp_path / "made").glob(".*"))

@@ -26,26 +26,32 @@ def fields(request):
     return request.param
 
 
+def weights_of(layer):
+    return layer.weight, layer.bias
+
+
 def naive_outlooker(model, states, real):
     """The context outlooker of the model on one example without its pads (they count as outside the sequence)."""
-    config, outlooker = model.config, model.base_model.outlooker
+    config, outlooker = model.config, model.base_model.local_encoder
     states = states[real]
     if outlooker.convolution_block is not None:
-        kernels = [(layer.weight, layer.bias) for layer in outlooker.convolution_block.convolutions]
+        kernels = [weights_of(layer) for layer in outlooker.convolution_block.convolutions]
         states = reference.convolution_block(states, kernels, config.conv_pooling, config.conv_alignment)
     for layer in outlooker.layers:
         states = reference.outlook_layer(
             states,
             [True] * len(states),
-            (layer.value.weight, layer.value.bias),
-            (layer.score.weight, layer.score.bias),
-            [(linear.weight, linear.bias) for linear in layer.feed_forward],
+            weights_of(layer.value),
+            weights_of(layer.score),
+            [weights_of(linear) for linear in layer.feed_forward],
             config.outlook_kernel_size,
             config.outlook_num_heads or config.local_size,
             norms=(layer.attention_norm, layer.feed_forward_norm),
             joint_softmax=config.outlook_softmax == "window",
             mask_outside_window=config.mask_outside_window,
         )
+    if outlooker.projection is not None:
+        states = torch.stack([reference.linear(row, *weights_of(outlooker.projection)) for row in states])
     return states
 
 
@@ -64,6 +70,38 @@ def test_equals_the_equations(fields, side):
         logits = torch.stack([reference.linear(s, model.qa_outputs.weight, model.qa_outputs.bias) for s in states])
         actual = torch.stack([output.start_logits[row][real], output.end_logits[row][real]], dim=-1)
         torch.testing.assert_close(actual, logits, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("use_conv", [True, False])
+@pytest.mark.parametrize("fusion", ["concat", "sum", "gate"])
+def test_beside_the_encoder_equals_the_equations(fusion, use_conv, side):
+    fields = {"mode": "g&l", "fusion": fusion, "use_conv": use_conv, "num_local_layers": 1, "conv_filters": 2}
+    model = tiny_model("cool", backbone="albert", **fields).double()
+    ids, mask = token_ids(2, 4), torch.tensor([[1, 1, 1, 1], [1, 1, 1, 0]])
+    mask = mask.flip(1) if side == "left" else mask
+    output = model(ids, attention_mask=mask, output_hidden_states=True)
+    alone = model.backbone_model(ids[:1], output_hidden_states=True).last_hidden_state
+    torch.testing.assert_close(output.hidden_states[-1][:1], alone, rtol=1e-12, atol=1e-12)  # as usual
+    words = model.get_input_embeddings()(ids)
+    layers = {name: weights_of(layer) for name, layer in model.fusion.named_children()}
+    for row in range(2):
+        real = mask[row].bool()
+        local = naive_outlooker(model, words[row], real)
+        joined = zip(output.hidden_states[-1][row][real], local, strict=True)
+        naive = torch.stack([reference.fusion(fusion, both, one, **layers) for both, one in joined])
+        torch.testing.assert_close(output.last_hidden_state[row][real], naive, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("backbone", ["bert", "albert"])
+@pytest.mark.parametrize("use_conv", [True, False])
+def test_below_the_encoder_equals_the_equations(use_conv, backbone):
+    model = tiny_model("cool", backbone=backbone, mode="l2g", use_conv=use_conv, num_local_layers=1, conv_filters=2)
+    model, ids = model.double(), token_ids(1, 5)
+    words = naive_outlooker(model, model.get_input_embeddings()(ids)[0], torch.ones(5, dtype=torch.bool))
+    naive = model.backbone_model(inputs_embeds=words[None]).last_hidden_state
+    torch.testing.assert_close(model(ids).last_hidden_state, naive, rtol=1e-12, atol=1e-12)
+    assert (model.local_encoder.projection is None) is not use_conv
 
 
 def test_every_variant_keeps_the_contract(fields, tmp_path):
@@ -88,13 +126,13 @@ def test_defaults_are_the_papers():
     with torch.device("meta"):
         with_conv, without = CoolModel(CoolConfig()), CoolModel(CoolConfig(use_conv=False))
     assert with_conv.output_size == 300
-    assert [tuple(c.weight.shape) for c in with_conv.outlooker.convolution_block.convolutions] == [
+    assert [tuple(c.weight.shape) for c in with_conv.local_encoder.convolution_block.convolutions] == [
         (100, 768, kernel) for kernel in (3, 4, 5)
     ]
-    assert len(with_conv.outlooker.layers) == 2
-    assert sum(p.numel() for p in with_conv.outlooker.layers[0].score.parameters()) == 812_700
+    assert len(with_conv.local_encoder.layers) == 2
+    assert sum(p.numel() for p in with_conv.local_encoder.layers[0].score.parameters()) == 812_700
     assert without.output_size == 768
-    assert len(without.outlooker.layers) == 3
+    assert len(without.local_encoder.layers) == 3
     assert with_conv.backbone.pooler is None
 
 
@@ -133,7 +171,13 @@ def test_loss_is_the_stock_classes(positions):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"mode": "global"}, r"`mode` is 'global'; choose one of 'g2l'"),
+        ({"mode": "global"}, r"`mode` is 'global'; choose one of 'g2l', 'l2g', 'g&l'"),
+        ({"mode": "l2g", "local_encoder": "none"}, r"`mode` is 'l2g', but `local_encoder='none'` has nothing local"),
+        ({"fusion": "product"}, r"`fusion` is 'product'; choose one of 'concat', 'sum', 'gate'"),
+        ({"local_encoder": "lstm"}, r"`local_encoder` is 'lstm'; choose one of 'none', 'deeper', 'conv', 'outlook'"),
+        ({"num_extra_layers": 0}, r"`num_extra_layers` is 0; it must be a whole number of at least 1"),
+        ({"graph_window": 0}, r"`graph_window` is 0"),
+        ({"classifier_dropout": -0.1}, r"`classifier_dropout` is -0.1"),
         ({"outlook_kernel_size": 4}, r"`outlook_kernel_size` is 4; it must be odd.*take 3 or 5"),
         ({"outlook_kernel_size": 0}, r"`outlook_kernel_size` is 0; it must be a whole number of at least 1"),
         ({"conv_kernel_sizes": [3, 6]}, r"`conv_kernel_sizes` is \[3, 6\]; padding 2 covers.*conv_alignment='same'"),
@@ -163,8 +207,10 @@ def test_impossible_fields_are_named(fields, message):
     [
         ({"model_type": "gpt2"}, "'gpt2' is a decoder"),
         ({"model_type": "llama"}, "'llama' is a decoder"),
-        ({"model_type": "bart"}, "'bart' is an encoder-decoder"),
-        ({"model_type": "t5"}, "'t5' is an encoder-decoder"),
+        (
+            {"model_type": "speech_to_text"},
+            "'speech_to_text' does not turn text into text. To generate use prophetnet",
+        ),
         ({"model_type": "vit"}, "'vit' is not a text encoder"),
         ({"model_type": "bert", "is_decoder": True}, "set up as a decoder"),
         ({"model_type": "cool"}, "itself a composite"),

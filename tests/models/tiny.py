@@ -4,6 +4,7 @@ import torch
 from transformers import CONFIG_MAPPING
 
 from hf_localattn.families import FAMILIES
+from hf_localattn.models.task_heads import LocalMultipleChoiceOutput, MultipleChoiceHead
 
 VOCABULARY = 59
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 37}
@@ -44,9 +45,14 @@ TINY_BACKBONES = {
 }
 
 # What keeps a family's own layers tiny; its first tested backbone is the one the whole contract runs on.
-TINY_FIELDS = {"cool": {"conv_filters": 5}}
+TINY_FIELDS = {"cool": {"conv_filters": 5, "classifier_dropout": 0.0}}
 
-CASES = [(name, task) for name, family in FAMILIES.items() for task in ("headless", *family.heads)]
+# Generation has backbones and inputs of its own: tests/models/test_generation.py.
+ENCODER_HEADS = {
+    name: {task: head for task, head in family.heads.items() if not head.can_generate()}
+    for name, family in FAMILIES.items()
+}
+CASES = [(name, task) for name, heads in ENCODER_HEADS.items() for task in ("headless", *heads)]
 
 
 def tiny_config(name, backbone=None, **fields):
@@ -86,25 +92,52 @@ def token_ids(batch, length, seed=0):
     return torch.randint(7, VOCABULARY, (batch, length), generator=generator)
 
 
+PER_TOKEN = ("headless", "question-answering", "token-classification")
+
+
+def adapted(model, **inputs):
+    """Inputs (B, ...) as the model takes them: in multiple choice the rows are the choices of one example."""
+    if isinstance(model, MultipleChoiceHead):
+        return {name: value[None] if torch.is_tensor(value) else value for name, value in inputs.items()}
+    return inputs
+
+
+def run(model, **inputs):
+    return model(**adapted(model, **inputs))
+
+
 def labels(task, batch, length):
     if task == "question-answering":
         return {"start_positions": torch.arange(batch) % length, "end_positions": (torch.arange(batch) + 1) % length}
+    if task == "text-classification":
+        return {"labels": torch.arange(batch) % 2}
+    if task == "multiple-choice":
+        return {"labels": torch.tensor(batch - 1)}
+    if task == "token-classification":
+        return {"labels": torch.arange(batch * length).view(batch, length) % 2}
     raise NotImplementedError(f"Say in tests/models/tiny.py what labels {task!r} takes.")
 
 
 def main_outputs(output):
     """The tensors that a task is about, each (B, L, ...) or (B, ...)."""
+    if isinstance(output, LocalMultipleChoiceOutput):
+        return [output.logits.T]
     names = ("last_hidden_state", "logits", "start_logits", "end_logits")
     return [output[name] for name in names if name in output]
 
 
-def loss(model, task, **inputs):
+def at_tokens(task, outputs, mask):
+    """What the outputs say of real tokens; all of it where they speak of whole sequences."""
+    return [output[mask.bool()] for output in outputs] if task in PER_TOKEN else outputs
+
+
+def loss(model, task, run_by=None, **inputs):
     """The model's own loss; for a headless one any function of all its outputs."""
     if task == "headless":
-        states = model(**inputs).last_hidden_state
+        states = (model if run_by is None else run_by)(**inputs).last_hidden_state
         return (states * torch.linspace(-1, 1, states.shape[-1], dtype=states.dtype)).mean()
     states = inputs.get("input_ids", inputs.get("inputs_embeds"))
-    return model(**inputs, **labels(task, *states.shape[:2])).loss
+    return (model if run_by is None else run_by)(**adapted(model, **inputs, **labels(task, *states.shape[:2]))).loss
 
 
 def gradients(model, task, **inputs):

@@ -112,3 +112,18 @@ def question_answering_loss(start_logits, end_logits, starts, ends, kind):
         else:
             total = total + (-torch.log(p_start) - torch.log(p_end)) / (2 if kind == "mean" else 1)
     return total / len(starts)
+
+
+def fusion(kind, global_row, local_row, projection, output=None, balance=None):
+    """Section 3.1's "fuses the global and local embeddings", as its three readings have it, for one token."""
+
+    def gelu(row):
+        return row * 0.5 * (1 + torch.erf(row / math.sqrt(2)))
+
+    if kind == "concat":
+        return linear(gelu(linear(torch.cat([global_row, local_row]), *projection)), *output)
+    local_row = linear(local_row, *projection)
+    if kind == "sum":
+        return global_row + local_row
+    weight = 1 / (1 + torch.exp(-linear(torch.cat([global_row, local_row]), *balance)))
+    return weight * global_row + (1 - weight) * local_row

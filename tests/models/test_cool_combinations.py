@@ -1,0 +1,142 @@
+"""COOL's modes, fusions and local encoders, with every head on every backbone: padding, gradients, reloading.
+
+A table made of the fields' values. What is not on the default backbone without a head runs with `-m slow`.
+"""
+
+from itertools import product
+
+import pytest
+import torch
+
+from hf_localattn import CoolConfig, CoolModel
+from hf_localattn.models.configuration_cool import LOCAL_ENCODERS, LOCAL_LAYERS
+from tests.models.test_family_contract import assert_close, assert_equal, auto_class, check_padding
+from tests.models.tiny import ENCODER_HEADS, gradients, main_outputs, run, tiny_config, tiny_model, token_ids
+
+PLACED = ("outlook", "conv", *LOCAL_LAYERS[1:])
+SETTINGS = [
+    {"local_encoder": "none"},
+    {"local_encoder": "deeper", "num_extra_layers": 1},
+    *({"mode": mode, "local_encoder": kind} for mode, kind in product(("g2l", "l2g", "g&l"), PLACED)),
+    *({"mode": mode, "use_conv": False} for mode in ("g2l", "l2g", "g&l")),
+    *({"mode": "g&l", "fusion": fusion} for fusion in ("sum", "gate")),
+    {"local_encoder": "dynamic_conv", "outlook_kernel_size": 5},
+    {"local_encoder": "gat", "graph_window": 2},
+]
+TASKS = ("headless", *ENCODER_HEADS["cool"])
+TABLE = [
+    pytest.param(
+        task,
+        backbone,
+        fields,
+        id="-".join([task, backbone, *map(str, fields.values())]),
+        marks=[]
+        if (task, backbone) == ("headless", "bert")
+        else pytest.mark.slow(reason="with the fast ones: over a thousand models"),
+    )
+    for task, backbone, fields in product(TASKS, CoolConfig.tested_backbones, SETTINGS)
+]
+
+
+def test_the_table_is_complete():
+    assert {fields.get("local_encoder", "outlook") for fields in SETTINGS} == set(LOCAL_ENCODERS)
+    assert len(TABLE) == len(TASKS) * 8 * len(SETTINGS)
+
+
+@pytest.mark.parametrize(("task", "backbone", "fields"), TABLE)
+def test_padding_batching_gradients_and_reloading(task, backbone, fields, tmp_path):
+    model = tiny_model("cool", task, backbone, **fields)
+    for side in ("left", "right"):
+        check_padding(model, task, side)
+    mask = torch.tensor([[1] * 11, [1] * 7 + [0] * 4, [0] * 5 + [1] * 6, [0] * 11])
+    inputs = {"input_ids": token_ids(4, 11), "attention_mask": mask}
+    found = gradients(model.train(), task, **inputs)
+    assert [name for name, gradient in found.items() if gradient is None] == []
+    assert all(gradient.isfinite().all() for gradient in found.values())
+    model.eval().save_pretrained(tmp_path)
+    loaded = auto_class(task).from_pretrained(tmp_path)
+    assert_equal(loaded.state_dict().values(), model.state_dict().values())
+    assert_close(main_outputs(run(loaded, **inputs)), main_outputs(run(model, **inputs)))
+
+
+@pytest.mark.slow(reason="compiling takes seconds; each layer alone is compiled in test_local_baselines.py")
+@pytest.mark.parametrize("fields", SETTINGS, ids=str)
+def test_compiles_as_one_graph_in_half_precision_too(fields):
+    torch.compiler.reset()
+    model = tiny_model("cool", **fields)
+    inputs = {"input_ids": token_ids(2, 7), "attention_mask": torch.tensor([[1] * 7, [1] * 3 + [0] * 4])}
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    assert_close(main_outputs(compiled(**inputs)), main_outputs(model(**inputs)), tolerance=1e-5)
+    full, (half,) = main_outputs(model(**inputs)), main_outputs(model.bfloat16()(**inputs))
+    torch.testing.assert_close(half.float(), full[0], rtol=0.1, atol=0.2)
+
+
+@pytest.mark.parametrize("kind", LOCAL_LAYERS)
+def test_gradient_checkpointing_gives_the_same_gradients(kind):
+    model = tiny_model("cool", local_encoder=kind).train()
+    inputs = {"input_ids": token_ids(2, 7)}
+    expected = gradients(model, "headless", **inputs)
+    getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
+    assert_close(gradients(model, "headless", **inputs).values(), expected.values())
+
+
+@pytest.mark.parametrize("kind", PLACED)
+def test_local_layers_start_at_the_scale_of_their_input(kind):
+    states = CoolModel(tiny_config("cool", local_encoder=kind)).eval()(token_ids(3, 11)).last_hidden_state
+    assert 0.05 < states.std() < 5.0
+
+
+@pytest.mark.parametrize("kind", ["dynamic_conv", "gat", "hgt"])
+def test_weights_of_the_other_local_layers(kind):
+    model = tiny_model("cool", local_encoder=kind)
+    output = model(token_ids(2, 7), output_attentions=True)
+    assert [tuple(weights.shape) for weights in output.local_attentions] == [(2, 7, 3, 2)] * 3
+    for weights in output.local_attentions:
+        torch.testing.assert_close(weights.sum(2), torch.ones(2, 7, 2))
+
+
+@pytest.mark.parametrize("backbone", CoolConfig.tested_backbones)
+def test_deeper_is_the_pretrained_backbone_with_new_layers_on_top(backbone, tmp_path):
+    """Its first layers say what the pretrained ones say; ALBERT repeats its shared layer."""
+    pretrained = tiny_model("cool", backbone=backbone).backbone_model
+    pretrained.save_pretrained(tmp_path / "backbone")
+    model = CoolModel.from_backbone(tmp_path / "backbone", local_encoder="deeper", num_extra_layers=2)
+    ids, layers = token_ids(2, 7), pretrained.config.num_hidden_layers
+    states = model(ids, output_hidden_states=True).hidden_states
+    assert len(states) == layers + 3
+    # The last state may be normalised where it is the last one: compare what comes below it.
+    expected = pretrained(ids, output_hidden_states=True).hidden_states
+    assert_close(states[:layers], expected[:layers], tolerance=1e-5)
+    model.save_pretrained(tmp_path / "deeper")
+    loaded = CoolModel.from_pretrained(tmp_path / "deeper")
+    assert loaded.config.num_hidden_layers == layers
+    assert_equal(loaded.state_dict().values(), model.state_dict().values())
+
+
+def test_modern_berts_rhythm_goes_on():
+    config = tiny_config("cool", "modernbert", local_encoder="deeper", num_extra_layers=4)
+    full, sliding = "full_attention", "sliding_attention"
+    assert config.backbone_config.layer_types == [full, sliding, sliding]
+    deeper = config.backbone_config_to_build()
+    assert deeper.layer_types == [full, sliding, sliding, full, sliding, sliding, full]
+    assert deeper.num_hidden_layers == 7
+
+
+def test_parameter_counts():
+    """At BERT-base size, what each local encoder adds, by hand from its equations."""
+    size, heads, layers = 768, 12, 3
+    linear = size * size + size
+    expected = {
+        "none": 0,
+        "deeper": 3 * 7_087_872,
+        "conv": 100 * (3 + 4 + 5) * size + 300,
+        "dynamic_conv": layers * (2 * linear + linear + size * 3 * heads),
+        "visual_outlook": layers * (2 + 81 * 2 + 2 + 2),
+        "rgcn": layers * (linear + size * size),
+        "gat": layers * (size * size + 2 * size + size),
+        "hgt": layers * (3 * linear + size * size + 2 * heads * (size // heads) ** 2 + heads),
+        "outlook": (100 * 12 * size + 300) + 2 * (2 * (300 * 300 + 300) + 812_700),
+    }
+    with torch.device("meta"):
+        counts = {kind: CoolModel(CoolConfig(local_encoder=kind)).num_parameters() for kind in LOCAL_ENCODERS}
+    assert {kind: count - counts["none"] for kind, count in counts.items()} == expected
