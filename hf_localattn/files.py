@@ -35,3 +35,12 @@ def replaced_whole(folder: str | os.PathLike[str]) -> Iterator[str]:
         shutil.rmtree(staging, ignore_errors=True)
         if is_new and not any(folder.iterdir()):
             folder.rmdir()
+
+
+def write_whole(path: str | os.PathLike[str], text: str) -> None:
+    """Writes a text file, in a folder that is made where absent, so that it is there whole or not at all."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"_{path.name}.{os.getpid()}")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, path)

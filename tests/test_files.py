@@ -2,7 +2,7 @@
 
 import pytest
 
-from hf_localattn.files import replaced_whole
+from hf_localattn.files import replaced_whole, write_whole
 
 
 def test_a_save_replaces_files_whole_or_not_at_all(tmp_path):
@@ -30,3 +30,13 @@ def test_a_new_folder_disappears_with_its_failure(tmp_path):
     with pytest.raises(RuntimeError), replaced_whole(tmp_path / "new"):
         raise RuntimeError("disk full")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_text_replaces_another_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "new" / "texts.txt"
+    write_whole(path, "old é")
+    with pytest.raises(UnicodeEncodeError):
+        write_whole(path, "new \ud800")
+    assert path.read_text(encoding="utf-8") == "old é"
+    write_whole(path, "new")
+    assert path.read_text(encoding="utf-8") == "new"

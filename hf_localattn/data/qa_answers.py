@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from hf_localattn.files import write_whole
+
 
 @dataclass(frozen=True)
 class AnswerSettings:
@@ -192,7 +194,6 @@ def write_answers(answers: Mapping[str, QuestionAnswers], folder: str | os.PathL
     Each file appears whole or not at all. A prefix "eval" gives eval_predictions.json and so on.
     """
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
     prefix = f"{prefix}_" if prefix else ""
     _write_json(folder / f"{prefix}predictions.json", {key: answer.best.text for key, answer in answers.items()})
     n_best = {key: [_as_json(candidate) for candidate in answer.n_best] for key, answer in answers.items()}
@@ -208,6 +209,4 @@ def _as_json(candidate: Candidate) -> dict[str, Any]:
 
 
 def _write_json(path: Path, content: Any) -> None:
-    temporary = path.with_name(f"_{path.name}.{os.getpid()}")
-    temporary.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(temporary, path)
+    write_whole(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")

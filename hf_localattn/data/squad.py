@@ -22,7 +22,9 @@ SQUAD_FEATURES = Features(
 )
 
 
-def load_squad(path: str | os.PathLike[str], *, require_answers: bool = True) -> Dataset:
+def load_squad(
+    path: str | os.PathLike[str], *, require_answers: bool = True, require_question: bool = True
+) -> Dataset:
     """Reads one file of questions with their passages into the columns id, title, context, question and answers.
 
     Known layouts: SQuAD's own nested json (1.1 and 2.0), flat json (a list of rows, or `{"data": [rows]}`) and jsonl
@@ -31,6 +33,7 @@ def load_squad(path: str | os.PathLike[str], *, require_answers: bool = True) ->
     Args:
         path: a `.json` or `.jsonl` file, UTF-8.
         require_answers: whether a row without the field `answers` is an error; if not, it counts as unanswered.
+        require_question: whether a row without the field `question` is an error; if not, its question is "".
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -40,7 +43,7 @@ def load_squad(path: str | os.PathLike[str], *, require_answers: bool = True) ->
     rows = []
     for where, record in _records(path):
         try:
-            rows.append(_normalised(record, require_answers))
+            rows.append(_normalised(record, require_answers, require_question))
         except ValueError as error:
             raise ValueError(f"{path}, {where}{_named(record)}: {error}") from None
     if not rows:
@@ -49,14 +52,16 @@ def load_squad(path: str | os.PathLike[str], *, require_answers: bool = True) ->
     return Dataset.from_list(rows, features=SQUAD_FEATURES)
 
 
-def check_squad(dataset: Dataset, name: str = "data set", *, require_answers: bool = True) -> Dataset:
+def check_squad(
+    dataset: Dataset, name: str = "data set", *, require_answers: bool = True, require_question: bool = True
+) -> Dataset:
     """Makes the checks of `load_squad` on a data set from elsewhere and returns it with exactly the SQuAD columns.
 
     Raises:
         ValueError: a column is missing or a row is not usable; names the row and the remedy.
     """
-    needed = [column for column in COLUMNS if column != "title" and (column != "answers" or require_answers)]
-    missing = [column for column in needed if column not in dataset.column_names]
+    needed = {"id": True, "context": True, "question": require_question, "answers": require_answers}
+    missing = [column for column, wanted in needed.items() if wanted and column not in dataset.column_names]
     if missing:
         raise ValueError(
             f"{name}: has no column {', '.join(missing)} (it has {', '.join(dataset.column_names)}); rename its"
@@ -68,7 +73,7 @@ def check_squad(dataset: Dataset, name: str = "data set", *, require_answers: bo
     def normalised(lazy_record: Record, index: int) -> Record:
         record = dict(lazy_record)
         try:
-            return _normalised(record, require_answers)
+            return _normalised(record, require_answers, require_question)
         except ValueError as error:
             raise ValueError(f"{name}, row {index + 1}{_named(record)}: {error}") from None
 
@@ -114,10 +119,12 @@ def _children(path: Path, where: str, parent: Any, field: str) -> list[Any]:
     return children
 
 
-def _normalised(record: Any, require_answers: bool) -> Record:
+def _normalised(record: Any, require_answers: bool, require_question: bool) -> Record:
     """The record with exactly the SQuAD columns; raises ValueError without saying where."""
     if not isinstance(record, dict):
         raise ValueError(f"expected an object with {', '.join(COLUMNS)}; found {shape_of(record)}.")
+    if not require_question and record.get("question") is None:
+        record = {**record, "question": ""}
     for field in ("id", "context", "question"):
         if record.get(field) is None:
             raise ValueError(f"the field {field!r} is missing (found {', '.join(record) or 'none'}).")
@@ -127,7 +134,7 @@ def _normalised(record: Any, require_answers: bool) -> Record:
     for field in ("context", "question"):
         if not isinstance(record[field], str):
             raise ValueError(f"the field {field!r} must be a text; found {shape_of(record[field])}.")
-        if not record[field].strip():
+        if not record[field].strip() and (field != "question" or require_question):
             raise ValueError(f"the field {field!r} is empty.")
     return {
         "id": str(identifier),

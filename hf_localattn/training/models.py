@@ -14,7 +14,7 @@ from hf_localattn.inference import longest_input
 from hf_localattn.pretrained import load_tokenizer, resolve_backbone
 from hf_localattn.training.arguments import PLAIN, DataArguments, ModelArguments, TrainingArguments
 from hf_localattn.training.output_folder import check_same_model
-from hf_localattn.training.parameter_groups import backbone_of
+from hf_localattn.training.parameter_groups import backbone_of, split_parameter_groups
 
 logger = logging.getLogger(__name__)
 
@@ -72,8 +72,9 @@ def load_model_and_tokenizer(
     model = model.to(torch.float32)
     if training_args.do_train and training_args.resume_from_checkpoint:
         check_same_model(training_args.resume_from_checkpoint, model)
-    if training_args.local_learning_rate is not None:
-        backbone_of(model)
+    if training_args.local_learning_rate is not None:  # of what? better asked now than when training begins
+        parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        split_parameter_groups([{"params": parameters}], backbone_of(model), training_args.local_learning_rate)
     return model, tokenizer
 
 

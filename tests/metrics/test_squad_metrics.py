@@ -98,5 +98,5 @@ def test_only_one_kind_of_question():
 
 
 def test_an_unknown_metric():
-    with pytest.raises(ValueError, match="no metric 'bleu'; there are squad, squad_v2"):
+    with pytest.raises(ValueError, match=r"no metric 'bleu'; there are .*squad, squad_v2"):
         load_metric("bleu")

@@ -2,7 +2,13 @@
 
 import pytest
 import torch
-from transformers import BertConfig, BertForQuestionAnswering
+from transformers import (
+    BertConfig,
+    BertForMultipleChoice,
+    BertForQuestionAnswering,
+    BertForSequenceClassification,
+    BertForTokenClassification,
+)
 
 from hf_localattn import CoolConfig, CoolForQuestionAnswering, CoolModel
 from tests.models.tiny import COMMON, gradients, tiny_config, tiny_model, token_ids
@@ -166,6 +172,82 @@ def test_loss_is_the_stock_classes(positions):
     ours, theirs = model(**inputs), stock(**inputs)
     assert torch.equal(ours.start_logits, theirs.start_logits)
     assert torch.equal(ours.loss, theirs.loss)
+
+
+def stock_bert(ours, stock_class, pooled=None, classifier=None, **fields):
+    """The stock class with the same weights: its pooler, which is pretrained, is our head's."""
+    stock = stock_class(BertConfig(**COMMON, **fields)).eval()
+    stock.bert.load_state_dict(ours.cool.backbone.state_dict(), strict=False)
+    if pooled is not None:
+        stock.bert.pooler.dense.load_state_dict(pooled.pooler.state_dict())
+        classifier = pooled.output
+    stock.classifier.load_state_dict(classifier.state_dict())
+    return stock
+
+
+@pytest.mark.parametrize(
+    ("num_labels", "labels"),
+    [
+        (3, torch.tensor([2, 0])),
+        (1, torch.tensor([0.3, -1.2])),
+        (3, torch.tensor([[1.0, 0.0, 1.0], [0.0, 0.0, 0.0]])),
+    ],
+    ids=["classes", "regression", "several labels"],
+)
+def test_sequence_classification_is_the_stock_classes(num_labels, labels):
+    model = tiny_model("cool", "text-classification", local_encoder="none", num_labels=num_labels)
+    stock = stock_bert(model, BertForSequenceClassification, model.sequence_classifier, num_labels=num_labels)
+    ours, theirs = (one(token_ids(2, 7), labels=labels) for one in (model, stock))
+    assert ours.logits.shape == (2, num_labels)
+    torch.testing.assert_close(ours.logits, theirs.logits, rtol=1e-6, atol=1e-7)
+    torch.testing.assert_close(ours.loss, theirs.loss, rtol=1e-6, atol=1e-7)
+    assert model.config.problem_type == stock.config.problem_type
+
+
+def test_token_classification_is_the_stock_classes():
+    model = tiny_model("cool", "token-classification", local_encoder="none", num_labels=5)
+    stock = stock_bert(model, BertForTokenClassification, classifier=model.token_classifier, num_labels=5)
+    labels = torch.tensor([[-100, 4, 0, 2, -100], [1, 1, 3, -100, -100]])
+    ours, theirs = (one(token_ids(2, 5), labels=labels) for one in (model, stock))
+    torch.testing.assert_close(ours.logits, theirs.logits, rtol=1e-6, atol=1e-7)
+    torch.testing.assert_close(ours.loss, theirs.loss, rtol=1e-6, atol=1e-7)
+
+
+def test_multiple_choice_is_the_stock_classes():
+    model = tiny_model("cool", "multiple-choice", local_encoder="none")
+    stock = stock_bert(model, BertForMultipleChoice, model.choice_classifier)
+    ids, labels = token_ids(6, 7).view(2, 3, 7), torch.tensor([2, 0])
+    mask = torch.ones_like(ids)
+    mask[1, 2, 4:] = 0
+    ours, theirs = (one(ids, attention_mask=mask, labels=labels) for one in (model, stock))
+    assert ours.logits.shape == (2, 3)
+    torch.testing.assert_close(ours.logits, theirs.logits, rtol=1e-6, atol=1e-7)
+    torch.testing.assert_close(ours.loss, theirs.loss, rtol=1e-6, atol=1e-7)
+    by_embeds = model(inputs_embeds=model.get_input_embeddings()(ids), attention_mask=mask)
+    torch.testing.assert_close(by_embeds.logits, ours.logits, rtol=1e-5, atol=1e-6)
+
+
+def test_multiple_choice_wants_choices():
+    model = tiny_model("cool", "multiple-choice")
+    with pytest.raises(ValueError, match=r"`input_ids` has shape \(2, 7\); multiple choice needs \(batch, choices"):
+        model(token_ids(2, 7))
+    with pytest.raises(ValueError, match=r"`inputs_embeds` has shape \(2, 7, 32\).*length, width\)"):
+        model(inputs_embeds=torch.zeros(2, 7, 32))
+    with pytest.raises(ValueError, match="exactly one of"):
+        model()
+
+
+@pytest.mark.parametrize(("backbone", "position"), [("bert", 0), ("xlnet", -1)])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_whole_texts_are_told_by_the_backbones_own_token(backbone, position, side):
+    """The first real token; XLNet's last one."""
+    model = tiny_model("cool", "text-classification", backbone)
+    mask = torch.tensor([[1] * 5 + [0] * 2])
+    mask = mask.flip(1) if side == "left" else mask
+    ids = token_ids(1, 7)
+    states = model.cool(ids, attention_mask=mask).last_hidden_state[mask.bool()][position]
+    expected = model.sequence_classifier(states[None])
+    torch.testing.assert_close(model(ids, attention_mask=mask).logits, expected, rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,63 @@
+"""The local encoders beside each other over one backbone, and the growth of the local graphs with the length."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+from transformers import BertConfig
+
+from benchmarks.registry import Step, case
+from hf_localattn import CoolConfig, CoolForTokenClassification
+from hf_localattn.models.configuration_cool import LOCAL_ENCODERS
+from hf_localattn.models.local_encoder import local_layer
+
+BATCH, LENGTH = 4, 128
+SETTINGS = {kind: {"local_encoder": kind} for kind in LOCAL_ENCODERS} | {"outlook, no conv": {"use_conv": False}}
+LENGTHS = (128, 512, 2048)
+
+
+@case(
+    "local-encoders",
+    f"COOL's local encoders on BERT-base, token classification, training step at batch {BATCH}, length {LENGTH}; "
+    "peer: none of them",
+)
+def training_step(device: torch.device) -> dict[str, Step]:
+    torch.manual_seed(0)
+    inputs = {
+        "input_ids": torch.randint(1000, 30000, (BATCH, LENGTH), device=device),
+        "labels": torch.randint(0, 2, (BATCH, LENGTH), device=device),
+    }
+
+    def step(model: torch.nn.Module) -> None:
+        model(**inputs).loss.backward()
+        model.zero_grad(set_to_none=True)
+
+    return {
+        name: partial(step, CoolForTokenClassification(CoolConfig(**fields)).train().to(device))
+        for name, fields in SETTINGS.items()
+    }
+
+
+def layer_at_lengths(kind: str, device: torch.device) -> dict[str, Step]:
+    torch.manual_seed(0)
+    config = CoolConfig(backbone_config=BertConfig(), local_encoder=kind)
+    layer = local_layer(config).to(device)
+
+    def step(states: torch.Tensor) -> None:
+        layer(states)[0].sum().backward()
+        layer.zero_grad(set_to_none=True)
+        states.grad = None
+
+    states = (torch.randn(BATCH, length, config.hidden_size, device=device) for length in LENGTHS)
+    return {f"length {one.shape[1]}": partial(step, one.requires_grad_()) for one in states}
+
+
+for graph in ("rgcn", "gat", "hgt"):
+    case(
+        f"{graph}-length",
+        f"One {graph} layer at width 768, forward and backward, batch {BATCH}; peer: length {LENGTHS[0]}. Linear is "
+        "4 and 16",
+        time_targets={"length 512": 4.4, "length 2048": 17.6},
+        memory_targets={"length 512": 4.0, "length 2048": 16.0},
+    )(partial(layer_at_lengths, graph))

@@ -1,0 +1,198 @@
+"""Labels of texts: one class, several classes or a score, however a file writes them, numbered alike everywhere."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from datasets import ClassLabel, Dataset, List, Value
+
+from hf_localattn.data.tables import shape_of, shorten
+
+CLASS, SEVERAL, SCORE = "single_label_classification", "multi_label_classification", "regression"
+"""What is predicted of a text: one class, any number of classes, or a number (transformers' `problem_type`)."""
+
+_FRACTION = re.compile(r"[+-]?(\d+\.\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What a model predicts: a problem type, and the names of the classes by their numbers (none for a score)."""
+
+    problem_type: str
+    names: tuple[str, ...] = ()
+
+    @property
+    def num_labels(self) -> int:
+        """How many logits the model gives."""
+        return 1 if self.problem_type == SCORE else len(self.names)
+
+
+def problem_of(labels: Iterable[Any]) -> str:
+    """Tell from labels what is predicted: lists are sets of classes, numbers with a fraction scores, the rest classes.
+
+    Files of comma-separated values have numbers as text.
+    """
+    problem = CLASS
+    for label in labels:
+        if isinstance(label, list):
+            return SEVERAL
+        if isinstance(label, float) or (isinstance(label, str) and _FRACTION.fullmatch(label.strip())):
+            problem = SCORE
+    return problem
+
+
+def read_label(label: Any, problem_type: str, names: Sequence[str] | None = None) -> Any:
+    """Turn a label into the name of a class, a list of names, or a number.
+
+    Args:
+        label: as it stands in a file or on the Hub. White space in names is evened out.
+        problem_type: what it should be.
+        names: of the classes, where they are known: the label may then be a class's number too.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    if problem_type == SCORE:
+        return _number(label)
+    if problem_type == SEVERAL:
+        if not isinstance(label, list):
+            raise ValueError(f"the label must be a list, as in other rows; found {shape_of(label)}.")
+        return sorted({_name(part, names) for part in label})
+    return _name(label, names)
+
+
+def with_class_labels(rows: Dataset, problem_type: str, names: Sequence[str] | None = None) -> Dataset:
+    """Give the column `label` the names of the classes as its type; by default those in it, sorted (numbers by size).
+
+    The column is left as it is where labels are scores, or where no row has one.
+    """
+    if problem_type == SCORE:
+        return rows
+    if names is None:
+        labels = rows["label"][:]
+        found = {name for label in labels if label for name in (label if problem_type == SEVERAL else [label])}
+        names = sorted(found, key=lambda name: (0, int(name), name) if _is_whole(name) else (1, 0, name))
+    if not names:
+        return rows
+    kind = ClassLabel(names=list(names))
+    return rows.cast_column("label", List(kind) if problem_type == SEVERAL else kind)
+
+
+def labels_of(rows: Dataset) -> Labels | None:
+    """Return what the type of the column `label` says; None if it is only text, because no row has a label."""
+    kind = rows.features["label"]
+    if isinstance(kind, List) and isinstance(kind.feature, ClassLabel):
+        return Labels(SEVERAL, tuple(kind.feature.names))
+    if isinstance(kind, ClassLabel):
+        return Labels(CLASS, tuple(kind.names))
+    return Labels(SCORE) if kind == Value("float32") else None
+
+
+def number_labels(rows: Dataset, labels: Labels) -> Dataset:
+    """Turn the column `label` into what a model is trained on, and drop the column `place`.
+
+    That is a class's number, a 0.0 or 1.0 for each class, or a score. If any row has no label, the whole column goes.
+
+    Raises:
+        ValueError: a row's label is not one of `labels`; names the row.
+    """
+    own = labels_of(rows)
+    column = rows["label"][:]
+    bare = rows.remove_columns(["label", "place"])
+    if own is None or any(label is None for label in column):
+        return bare
+    numbers = {name: number for number, name in enumerate(labels.names)}
+
+    def encoded(label: Any) -> Any:
+        if own.problem_type == SCORE == labels.problem_type:
+            return label
+        if own.problem_type == CLASS and labels.problem_type == SCORE:  # a split may happen to have whole scores only
+            return _number(own.names[label])
+        if own.problem_type != labels.problem_type:
+            raise ValueError(f"the labels are for {_spoken(own)}, but those to be predicted for {_spoken(labels)}.")
+        for name in (own.names[number] for number in (label if own.problem_type == SEVERAL else [label])):
+            if name not in numbers:
+                raise ValueError(f"the label {name!r} is outside the label set ({_listed(labels.names)}).")
+        if own.problem_type == CLASS:
+            return numbers[own.names[label]]
+        hot = {numbers[own.names[number]] for number in label}
+        return [float(number in hot) for number in range(len(labels.names))]
+
+    result = []
+    for number, label in enumerate(column):
+        try:
+            result.append(encoded(label))
+        except ValueError as error:
+            raise ValueError(f"{rows[number]['place']}: {error}") from None
+    kinds = {CLASS: Value("int64"), SEVERAL: List(Value("float32")), SCORE: Value("float32")}
+    return bare.add_column("label", result, feature=kinds[labels.problem_type])
+
+
+def decide(logits: Any, problem_type: str) -> np.ndarray:
+    """Turn logits (N, labels) into class numbers (N,), 0 or 1 per class (N, labels), or scores (N,)."""
+    logits = logits[0] if isinstance(logits, tuple) else logits  # encoder-decoders give their states as well
+    if problem_type == SCORE:
+        return logits[:, 0]
+    if problem_type == SEVERAL:
+        return (logits > 0).astype(int)  # a probability above a half
+    return logits.argmax(axis=-1)
+
+
+def spoken_predictions(logits: Any, labels: Labels) -> list[str]:
+    """Return each row's prediction as text."""
+    predictions = decide(logits, labels.problem_type)
+    if labels.problem_type == SCORE:
+        return [f"{score:.3f}" for score in predictions]
+    if labels.problem_type == CLASS:
+        return [labels.names[number] for number in predictions]
+    chosen = ([name for name, hot in zip(labels.names, row, strict=True) if hot] for row in predictions)
+    return [json.dumps(names, ensure_ascii=False) for names in chosen]
+
+
+def _name(label: Any, names: Sequence[str] | None) -> str:
+    if isinstance(label, bool):
+        name = str(label).lower()  # as json writes it
+    elif isinstance(label, (int, float)):
+        name = str(label)
+    elif isinstance(label, str) and label.strip():
+        name = " ".join(label.split())
+    else:
+        raise ValueError(f"the label must be a name or a whole number; found {shape_of(label)}.")
+    if names is None or (name in names and isinstance(label, str)):
+        return name
+    if _is_whole(name) and 0 <= int(name) < len(names):
+        return names[int(name)]
+    raise ValueError(
+        f"the label {shorten(label)} is outside the label set ({_listed(names)}; or 0 to {len(names) - 1})."
+    )
+
+
+def _number(label: Any) -> float:
+    try:
+        number = math.nan if isinstance(label, bool) else float(label)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(
+            f"the label {shorten(label)} is not a number, but labels with a fraction are scores; mend it, or pass"
+            " --do_regression false if the labels are names."
+        )
+    return number
+
+
+def _is_whole(name: str) -> bool:
+    return re.fullmatch(r"-?[0-9]+", name) is not None
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+
+
+def _spoken(labels: Labels) -> str:
+    return labels.problem_type.replace("_", " ")

@@ -1,0 +1,73 @@
+"""Scores of predicted classes, sets of classes and numbers, over scikit-learn and SciPy, and which ones GLUE takes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import stats
+from sklearn import metrics
+
+Score = Callable[[np.ndarray, np.ndarray], float]
+
+GLUE_METRICS: dict[str, tuple[str, ...]] = {
+    "cola": ("matthews_correlation",),
+    "mnli": ("accuracy",),
+    "mrpc": ("accuracy", "f1"),
+    "qnli": ("accuracy",),
+    "qqp": ("accuracy", "f1"),
+    "rte": ("accuracy",),
+    "sst2": ("accuracy",),
+    "stsb": ("pearson", "spearmanr"),
+    "wnli": ("accuracy",),
+}
+"""What each task of GLUE (Wang et al. 2019) is scored by; names are keys of `SCORES`."""
+
+
+def _correlation(function: Callable[..., Any]) -> Score:
+    """Where a correlation is not defined it counts as none: less than two numbers, or the same one everywhere."""
+
+    def score(predictions: np.ndarray, references: np.ndarray) -> float:
+        if np.ptp(predictions) == 0 or np.ptp(references) == 0:
+            return 0.0
+        return float(function(predictions, references)[0])
+
+    return score
+
+
+def _f1(average: str) -> Score:
+    def score(predictions: np.ndarray, references: np.ndarray) -> float:
+        return float(metrics.f1_score(references, predictions, average=average, zero_division=0))
+
+    return score
+
+
+def _accuracy(predictions: np.ndarray, references: np.ndarray) -> float:
+    return float(metrics.accuracy_score(references, predictions))
+
+
+def _matthews_correlation(predictions: np.ndarray, references: np.ndarray) -> float:
+    return float(metrics.matthews_corrcoef(references, predictions))
+
+
+def _mean_squared_error(predictions: np.ndarray, references: np.ndarray) -> float:
+    return float(metrics.mean_squared_error(references, predictions))
+
+
+SCORES: dict[str, Score] = {
+    "accuracy": _accuracy,
+    "f1": _f1("binary"),
+    "macro_f1": _f1("macro"),
+    "micro_f1": _f1("micro"),
+    "subset_accuracy": _accuracy,
+    "matthews_correlation": _matthews_correlation,
+    "pearson": _correlation(stats.pearsonr),
+    "spearmanr": _correlation(stats.spearmanr),
+    "mse": _mean_squared_error,
+}
+"""Functions of predictions and references: class numbers (N,), 0 or 1 per class (N, classes), or numbers (N,).
+
+`f1` is that of class 1 of two. `micro_f1` counts all classes together, `macro_f1` is the mean over those that occur. A
+row counts for `subset_accuracy` if its whole set is right.
+"""
+
+LOWER_IS_BETTER = frozenset({"loss", "mse"})

@@ -1,0 +1,1 @@
+"""The metrics of GLUE's tasks."""

@@ -1,0 +1,207 @@
+"""Fine-tuning and evaluating text classification: GLUE, and other texts with classes, sets of classes or scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from transformers import DataCollatorWithPadding, EvalPrediction
+from transformers.trainer_utils import PredictionOutput
+
+from hf_localattn.data.text_classification import GLUE_TASKS, Layout, check_texts, load_texts, tokenize_texts
+from hf_localattn.data.text_labels import CLASS, SCORE, SEVERAL, Labels, decide, number_labels, spoken_predictions
+from hf_localattn.files import write_whole
+from hf_localattn.metrics.classification_scores import GLUE_METRICS, LOWER_IS_BETTER, SCORES
+from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments, option
+from hf_localattn.training.models import input_length, load_model_and_tokenizer
+from hf_localattn.training.run import Run, begin
+from hf_localattn.training.splits import SPLITS, load_splits, make_features
+from hf_localattn.training.text_labels import choose_labels, labels_in_config
+from hf_localattn.training.trainer import LocalAttentionTrainer
+
+GLUE = "nyu-mll/glue"
+MNLI_SPLITS = {
+    "train": ("train",),
+    "validation": ("validation_matched", "validation_mismatched"),
+    "test": ("test_matched", "test_mismatched"),
+}
+METRICS = {
+    CLASS: ("accuracy", "macro_f1"),
+    SEVERAL: ("micro_f1", "macro_f1", "subset_accuracy"),
+    SCORE: ("pearson", "spearmanr", "mse"),
+}
+"""What is always reported. Two classes have `f1` as well, and classes may have `matthews_correlation`."""
+COMBINED = "combined_score"
+COMBINED_METRICS = {task: metrics for task, metrics in GLUE_METRICS.items() if len(metrics) > 1}
+"""GLUE takes the mean of a task's metrics, if it has several."""
+
+
+@dataclass
+class TextClassificationDataArguments(DataArguments):
+    """Which texts the model is trained and evaluated on, and what is predicted of them.
+
+    Files are `.csv`, `.tsv`, `.json` or `.jsonl`.
+    """
+
+    task_name: str | None = option(
+        None, f"A task of GLUE, from the Hub or from files with its columns: {', '.join(GLUE_TASKS)}."
+    )
+    text_column_names: str | None = option(
+        None, "The column of the texts, or two with a comma between them; by default found by its usual names."
+    )
+    label_column_name: str | None = option(None, "The column of the labels; by default 'label'.")
+    metric_name: str | None = option(
+        None, f"The metric that tells the best model, reported beside the usual ones: {', '.join(SCORES)}."
+    )
+    do_regression: bool | None = option(
+        None, "true: labels are scores; false: they are classes; by default scores if they have a decimal point."
+    )
+
+    def __post_init__(self) -> None:
+        if self.task_name is not None:
+            self.task_name = self.task_name.lower()
+            if self.task_name not in GLUE_TASKS:
+                raise ValueError(
+                    f"--task_name must be one of {', '.join(GLUE_TASKS)}; got {self.task_name!r}."
+                    " Other data need none: give --dataset_name or files."
+                )
+            if self.do_regression is not None:
+                raise ValueError("--do_regression does not go with --task_name: GLUE's labels are known.")
+            if self.dataset_name is None and not (self.train_file or self.validation_file or self.test_file):
+                self.dataset_name, self.dataset_config_name = GLUE, self.task_name
+        super().__post_init__()
+        if len(self.layout.texts) > 2:
+            raise ValueError(f"--text_column_names takes one column, or two; got {self.text_column_names!r}.")
+        if self.metric_name is not None and self.metric_name not in SCORES:
+            raise ValueError(f"--metric_name must be one of {', '.join(SCORES)}; got {self.metric_name!r}.")
+
+    @property
+    def layout(self) -> Layout:
+        """Where the texts and labels are, as far as that is said."""
+        layout = GLUE_TASKS[self.task_name] if self.task_name is not None else Layout()
+        if self.do_regression is not None:
+            layout = replace(layout, problem_type=SCORE if self.do_regression else CLASS)
+        if self.text_column_names is not None:
+            layout = replace(layout, texts=tuple(name.strip() for name in self.text_column_names.split(",")))
+        return replace(layout, label=self.label_column_name or layout.label)
+
+
+class TextClassificationRun(Run):
+    """Scores classes, sets of classes or numbers, and writes them as tables of index and prediction."""
+
+    task = "text-classification"
+    data_args: TextClassificationDataArguments
+    labels: Labels
+
+    def write_predictions(self, split: str, prefix: str, output: PredictionOutput) -> None:
+        """Write predict_results.txt, under GLUE's names predict_results_cola.txt … predict_results_mnli-mm.txt.
+
+        A class is written by its name, a set of them as a list in json, a score with three decimals.
+        """
+        name = "_".join(["predict_results", *filter(None, [self.data_args.task_name])])
+        name += {"test": "", "test_mismatched": "-mm"}.get(split, split.removeprefix("test"))
+        lines = [
+            f"{index}\t{text}\n" for index, text in enumerate(spoken_predictions(output.predictions, self.labels))
+        ]
+        write_whole(Path(self.trainer.args.output_dir, f"{name}.txt"), "".join(["index\tprediction\n", *lines]))
+
+
+def prepare(
+    model_args: ModelArguments, data_args: TextClassificationDataArguments, training_args: TrainingArguments
+) -> TextClassificationRun:
+    """Return a run that is ready to go; everything that can be checked has been.
+
+    Raises:
+        ValueError, OSError: arguments, data or model cannot be used.
+    """
+    if data_args.metric_name is not None and training_args.metric_for_best_model in (None, "loss"):
+        training_args.metric_for_best_model = data_args.metric_name
+    # Which of them there are is known when the labels are.
+    begin(training_args, {name: name not in LOWER_IS_BETTER for name in ("loss", *SCORES, COMBINED)})
+    layout = data_args.layout
+    data = load_splits(
+        model_args,
+        data_args,
+        training_args,
+        read=lambda path, labelled: load_texts(path, layout, require_labels=labelled),
+        check=lambda rows, name, labelled: check_texts(rows, layout, name, require_labels=labelled),
+        hub_splits=MNLI_SPLITS if data_args.task_name == "mnli" else SPLITS,
+    )
+    labels = choose_labels(data, model_args, fixed=layout.names is not None)
+    metrics = metric_names(labels, data_args)
+    combined = COMBINED_METRICS.get(data_args.task_name or "", ())
+    check_best_metric(training_args, metrics, combined)
+    data = {split: number_labels(rows, labels) for split, rows in data.items()}
+    model, tokenizer = load_model_and_tokenizer(
+        TextClassificationRun.task, model_args, training_args, **labels_in_config(labels)
+    )
+    max_length = input_length(model, tokenizer, data_args)
+    special = tokenizer.num_special_tokens_to_add(pair=any("text_pair" in rows.column_names for rows in data.values()))
+    if max_length <= special:
+        raise ValueError(f"--max_seq_length {max_length} leaves no room for text: {special} tokens are special ones.")
+    features = make_features(
+        data, data_args, training_args, tokenize_texts, tokenizer=tokenizer, max_length=max_length
+    )
+    trainer = LocalAttentionTrainer(
+        model=model,
+        args=training_args,
+        train_dataset=features.get("train"),
+        eval_dataset=features.get("validation"),
+        processing_class=tokenizer,
+        data_collator=DataCollatorWithPadding(
+            tokenizer,
+            padding="max_length" if data_args.pad_to_max_length else True,
+            max_length=max_length if data_args.pad_to_max_length else None,
+            pad_to_multiple_of=8 if training_args.fp16 or training_args.bf16 else None,
+        ),
+        compute_metrics=score_function(labels, metrics, combined),
+    )
+    run = TextClassificationRun(trainer, data, features, model_args, data_args)
+    run.labels = labels
+    return run
+
+
+def metric_names(labels: Labels, data_args: TextClassificationDataArguments) -> tuple[str, ...]:
+    """Return the metrics to report: those of GLUE's task or of the kind of labels, and `--metric_name`.
+
+    Raises:
+        ValueError: that one is not for these labels.
+    """
+    usual = METRICS[labels.problem_type]
+    possible = usual
+    if labels.problem_type == CLASS:
+        usual += ("f1",) if labels.num_labels == 2 else ()
+        possible = (*usual, "matthews_correlation")
+    if data_args.task_name is not None:
+        usual = GLUE_METRICS[data_args.task_name]
+    own = data_args.metric_name
+    if own is not None and own not in possible:
+        what = labels.problem_type.replace("_", " ")
+        classes = f" of {labels.num_labels} classes" if labels.problem_type == CLASS else ""
+        raise ValueError(f"--metric_name {own} is not for {what}{classes}; there are {', '.join(possible)}.")
+    return usual if own is None or own in usual else (*usual, own)
+
+
+def check_best_metric(training_args: TrainingArguments, metrics: tuple[str, ...], combined: tuple[str, ...]) -> None:
+    """Raise `ValueError` if the best model is to be told by a metric that is not computed."""
+    names = ("loss", *metrics, *((COMBINED,) if combined else ()))
+    best = training_args.metric_for_best_model
+    if best is not None and best not in names:
+        raise ValueError(f"--metric_for_best_model must be one of {', '.join(names)}; got {best!r}.")
+
+
+def score_function(
+    labels: Labels, metrics: tuple[str, ...], combined: tuple[str, ...]
+) -> Callable[[EvalPrediction], dict[str, float]]:
+    """Return what computes `metrics` from a trainer's logits and labels, and the mean of those to be combined."""
+
+    def compute(output: EvalPrediction) -> dict[str, float]:
+        predictions = decide(output.predictions, labels.problem_type)
+        scores = {name: SCORES[name](predictions, output.label_ids) for name in metrics}
+        if combined:
+            scores[COMBINED] = float(np.mean([scores[name] for name in combined]))
+        return scores
+
+    return compute
