@@ -12,14 +12,18 @@ from hf_localattn.errors import loading
 from hf_localattn.resources import tiny_backbone
 
 
-def resolve_backbone(name_or_path: str | os.PathLike[str]) -> str:
+def resolve_backbone(name_or_path: str | os.PathLike[str], *, generates: bool = False) -> str:
     """Where a backbone is loaded from: "tiny" is the small random one that ships, anything else stays as it is.
+
+    Args:
+        name_or_path: Hub id, folder, "tiny", or "tiny-bart", which is an encoder-decoder.
+        generates: whether "tiny" has to be one too.
 
     Raises:
         FileNotFoundError: what is plainly a path leads to no folder with a `config.json`.
     """
-    if name_or_path == "tiny":
-        return str(tiny_backbone())
+    if name_or_path in ("tiny", "tiny-bart"):
+        return str(tiny_backbone(generates=generates or name_or_path == "tiny-bart"))
     path = Path(name_or_path).expanduser()
     plainly_a_path = path.exists() or path.is_absolute() or str(name_or_path).startswith(("./", "../", "~"))
     if plainly_a_path and not (path / "config.json").is_file():

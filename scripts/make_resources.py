@@ -1,4 +1,4 @@
-"""Write `hf_localattn/resources/`: the tiny backbone and the reading-comprehension set. The same every time.
+"""Write `hf_localattn/resources/`: the tiny backbones and the reading-comprehension set. The same every time.
 
 Usage: python scripts/make_resources.py [--output FOLDER]
 """
@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from reading_texts import reading_comprehension
-from tiny_backbone import write_tiny_backbone
+from tiny_backbone import write_tiny_backbones
 
 RESOURCES = Path(__file__).resolve().parent.parent / "hf_localattn" / "resources"
 
 
 def main() -> None:
-    """Write both; what is there already is overwritten."""
+    """Write all; what is there already is overwritten."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=RESOURCES, help="default: the package's own folder")
     output = parser.parse_args().output
@@ -28,7 +28,7 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, half in halves.items():
         (folder / f"{name}.json").write_text(dump(half), encoding="utf-8")
-    write_tiny_backbone(output / "tiny-bert", (text for half in halves.values() for text in texts(half)))
+    write_tiny_backbones(output, (text for half in halves.values() for text in texts(half)))
 
 
 def dump(half: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""A BERT small enough to ship: random weights, and a WordPiece vocabulary that leaves hardly any text unknown."""
+"""A BERT and a BART small enough to ship: random weights, and a vocabulary that leaves hardly any text unknown."""
 
 from __future__ import annotations
 
@@ -8,24 +8,39 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from transformers import BertConfig, BertModel, BertTokenizer
+from transformers import (
+    BartConfig,
+    BartForConditionalGeneration,
+    BertConfig,
+    BertModel,
+    BertTokenizer,
+    PreTrainedModel,
+)
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 COMMON_PIECES = Path(__file__).with_name("vocabulary.txt")
 """Characters, endings (##...) and the most common English words, separated by white space."""
-MAX_LENGTH = 512
 # How soon two equal words find each other depends on the draw: of five draws, this one lets the demo learn earliest.
 SEED = 3
 
 
-def write_tiny_backbone(folder: Path, texts: Iterable[str]) -> None:
-    """Write configuration, weights and tokenizer; every word of the texts becomes one token."""
+def write_tiny_backbones(output: Path, texts: Iterable[str]) -> None:
+    """Write configuration, weights and tokenizer of both; every word of the texts becomes one token."""
     vocabulary = build_vocabulary(texts)
-    tokenizer = BertTokenizer(vocab=vocabulary, do_lower_case=True, model_max_length=MAX_LENGTH)
-    tokenizer.save_pretrained(folder)
-    build_model(len(vocabulary)).save_pretrained(folder)
-    for path in folder.iterdir():
-        path.chmod(0o644)  # safetensors writes files that only their owner may read
+    for name, model in (("tiny-bert", build_encoder(vocabulary)), ("tiny-bart", build_encoder_decoder(vocabulary))):
+        length = model.config.max_position_embeddings
+        # An encoder-decoder knows no segments.
+        segments = [] if model.config.is_encoder_decoder else ["token_type_ids"]
+        tokenizer = BertTokenizer(
+            vocab=vocabulary,
+            do_lower_case=True,
+            model_max_length=length,
+            model_input_names=["input_ids", *segments, "attention_mask"],
+        )
+        tokenizer.save_pretrained(output / name)
+        model.save_pretrained(output / name)
+        for path in (output / name).iterdir():
+            path.chmod(0o644)  # safetensors writes files that only their owner may read
 
 
 def build_vocabulary(texts: Iterable[str]) -> dict[str, int]:
@@ -37,28 +52,59 @@ def build_vocabulary(texts: Iterable[str]) -> dict[str, int]:
     return {token: number for number, token in enumerate(tokens)}
 
 
-def build_model(vocabulary_size: int) -> BertModel:
-    """Two layers of width 64 with normally distributed weights."""
+def build_encoder(vocabulary: dict[str, int]) -> BertModel:
+    """Two layers of width 64."""
     config = BertConfig(
-        vocab_size=vocabulary_size,
+        vocab_size=len(vocabulary),
         hidden_size=64,
         num_hidden_layers=2,
         num_attention_heads=2,
         intermediate_size=128,
-        max_position_embeddings=MAX_LENGTH,
+        max_position_embeddings=512,
         # BERT's 0.02 fits its width of 768; in a width of 64 signals would die out.
         initializer_range=0.1,
         # A model that small learns too little as it is, never too much.
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
     )
-    model = BertModel(config, add_pooling_layer=False).eval()
+    model = BertModel(config, add_pooling_layer=False)
+    draw_weights(model, config.initializer_range)
+    with torch.no_grad():
+        model.embeddings.word_embeddings.weight[config.pad_token_id] = 0.0
+    return model
+
+
+def build_encoder_decoder(vocabulary: dict[str, int]) -> BartForConditionalGeneration:
+    """Two layers and one of width 64; it begins with BERT's [CLS] and ends with its [SEP]."""
+    config = BartConfig(
+        vocab_size=len(vocabulary),
+        d_model=64,
+        encoder_layers=2,
+        decoder_layers=1,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2,
+        encoder_ffn_dim=128,
+        decoder_ffn_dim=128,
+        max_position_embeddings=256,
+        init_std=0.1,
+        dropout=0.0,
+        pad_token_id=vocabulary["[PAD]"],
+        bos_token_id=vocabulary["[CLS]"],
+        eos_token_id=vocabulary["[SEP]"],
+        decoder_start_token_id=vocabulary["[CLS]"],
+        forced_eos_token_id=vocabulary["[SEP]"],
+    )
+    model = BartForConditionalGeneration(config)
+    draw_weights(model, config.init_std)
+    return model
+
+
+def draw_weights(model: PreTrainedModel, deviation: float) -> None:
+    """Draw normally distributed weights, the same every time."""
     # numpy promises that these numbers stay the same for all time; torch does not.
     generator = np.random.RandomState(SEED)
     with torch.no_grad():
         # Word embeddings come last, so that another vocabulary leaves all other weights as they are.
         for weight in reversed(list(model.parameters())):
             if weight.dim() == 2:  # biases stay 0, norms stay 1
-                weight.copy_(torch.from_numpy(generator.normal(0.0, config.initializer_range, weight.shape)))
-        model.embeddings.word_embeddings.weight[config.pad_token_id] = 0.0
-    return model
+                weight.copy_(torch.from_numpy(generator.normal(0.0, deviation, weight.shape)))

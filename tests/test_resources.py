@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoModel, AutoTokenizer
+from transformers import AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer
 
 from hf_localattn.data import load_squad
 from hf_localattn.resources import reading_comprehension, tiny_backbone
 
+BACKBONES = (tiny_backbone(), tiny_backbone(generates=True))
 SCRIPT = Path(__file__).resolve().parent.parent / "scripts" / "make_resources.py"
 
 
@@ -42,7 +43,11 @@ def test_script_makes_exactly_these_files(tmp_path):
     subprocess.run([sys.executable, str(SCRIPT), "--output", str(tmp_path)], check=True, capture_output=True)
     for name, path in reading_comprehension().items():
         assert (tmp_path / "reading" / f"{name}.json").read_bytes() == path.read_bytes()
-    shipped, made = tiny_backbone(), tmp_path / "tiny-bert"
+    for shipped in BACKBONES:
+        check_same_backbone(tmp_path / shipped.name, shipped)
+
+
+def check_same_backbone(made, shipped):
     assert sorted(path.name for path in made.iterdir()) == sorted(path.name for path in shipped.iterdir())
     torch.testing.assert_close(
         load_file(made / "model.safetensors"), load_file(shipped / "model.safetensors"), rtol=0, atol=0
@@ -55,12 +60,13 @@ def test_script_makes_exactly_these_files(tmp_path):
 
 
 def test_resources_are_small():
-    assert (tiny_backbone() / "model.safetensors").stat().st_size < 1_000_000
+    assert all((folder / "model.safetensors").stat().st_size < 1_000_000 for folder in BACKBONES)
     assert sum(path.stat().st_size for path in reading_comprehension().values()) < 500_000
 
 
 def test_backbone_is_published_without_private_paths():
-    assert "_name_or_path" not in json.loads((tiny_backbone() / "config.json").read_text(encoding="utf-8"))
+    for folder in BACKBONES:
+        assert "_name_or_path" not in json.loads((folder / "config.json").read_text(encoding="utf-8"))
 
 
 def test_backbone_and_tokenizer_fit_each_other(tokenizer):
@@ -71,6 +77,18 @@ def test_backbone_and_tokenizer_fit_each_other(tokenizer):
     states = model(**tokenizer("Who is the baker?", "The baker is Mira.", return_tensors="pt")).last_hidden_state
     assert states.isfinite().all()
     assert states.std() > 0.5, "the tokens differ from each other"
+
+
+def test_encoder_decoder_and_tokenizer_fit_each_other(tokenizer):
+    model = AutoModelForSeq2SeqLM.from_pretrained(tiny_backbone(generates=True))
+    own = AutoTokenizer.from_pretrained(tiny_backbone(generates=True))
+    assert own.get_vocab() == tokenizer.get_vocab()
+    assert own.model_max_length == model.config.max_position_embeddings
+    assert model.config.eos_token_id == own.sep_token_id == own("Mira")["input_ids"][-1]
+    assert model.config.decoder_start_token_id == own.cls_token_id
+    first = torch.tensor([[own.cls_token_id]])
+    one, other = (model(**own(text, return_tensors="pt"), decoder_input_ids=first) for text in ("Mira", "Who?"))
+    assert (one.logits - other.logits).abs().max() > 0.1, "what it says depends on what it reads"
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,12 @@ from pathlib import Path
 _FOLDER = Path(str(files(__name__)))
 
 
-def tiny_backbone() -> Path:
-    """Folder of a small random BERT (2 layers, width 64, 0.2 M parameters) with its fast tokenizer."""
-    return _FOLDER / "tiny-bert"
+def tiny_backbone(*, generates: bool = False) -> Path:
+    """Folder of a small random BERT (2 layers, width 64, 0.2 M parameters) with its fast tokenizer.
+
+    With `generates` of a BART of this size, which reads and writes the same vocabulary.
+    """
+    return _FOLDER / ("tiny-bart" if generates else "tiny-bert")
 
 
 def reading_comprehension() -> dict[str, Path]:

@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 import torch
-from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase, set_seed
+from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, set_seed
 
 from hf_localattn.errors import loading
 from hf_localattn.families import AUTO_CLASSES, get_family, parse_config_fields
@@ -41,7 +41,7 @@ def load_model_and_tokenizer(
         "token": model_args.token,
     }
     trust = {"trust_remote_code": model_args.trust_remote_code}
-    source = resolve_backbone(model_args.source)
+    source = resolve_backbone(model_args.source, generates=task == "text2text-generation")
     tokenizer = load_tokenizer(model_args.tokenizer_name or source, **hub, **trust)
     if model_args.family in (None, PLAIN):
         with loading("config", model_args.config_name or source):
@@ -76,6 +76,30 @@ def load_model_and_tokenizer(
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         split_parameter_groups([{"params": parameters}], backbone_of(model), training_args.local_learning_rate)
     return model, tokenizer
+
+
+def head_config(model_args: ModelArguments, head: str) -> PreTrainedConfig | None:
+    """Return the configuration of a checkpoint that has such a head; None if the model will get a fresh one.
+
+    Args:
+        model_args: which model.
+        head: how its class's name ends, such as "ForTokenClassification".
+
+    Raises:
+        ValueError, OSError: the configuration cannot be loaded.
+    """
+    if model_args.family not in (None, PLAIN):
+        return None
+    source = model_args.config_name or resolve_backbone(model_args.source)
+    with loading("config", source):
+        config = AutoConfig.from_pretrained(
+            source,
+            cache_dir=model_args.cache_dir,
+            revision=model_args.model_revision,
+            token=model_args.token,
+            trust_remote_code=model_args.trust_remote_code,
+        )
+    return config if any(name.endswith(head) for name in config.architectures or ()) else None
 
 
 def input_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data_args: DataArguments) -> int:

@@ -5,12 +5,9 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from transformers import AutoConfig
-
 from hf_localattn.data.text_labels import CLASS, SCORE, Labels, labels_of
-from hf_localattn.errors import loading
-from hf_localattn.pretrained import resolve_backbone
-from hf_localattn.training.arguments import PLAIN, ModelArguments
+from hf_localattn.training.arguments import ModelArguments
+from hf_localattn.training.models import head_config
 from hf_localattn.training.splits import Data
 
 logger = logging.getLogger(__name__)
@@ -52,18 +49,8 @@ def checkpoint_labels(model_args: ModelArguments) -> Labels | None:
     Raises:
         ValueError, OSError: its configuration cannot be loaded.
     """
-    if model_args.family not in (None, PLAIN):
-        return None
-    source = model_args.config_name or resolve_backbone(model_args.source)
-    with loading("config", source):
-        config = AutoConfig.from_pretrained(
-            source,
-            cache_dir=model_args.cache_dir,
-            revision=model_args.model_revision,
-            token=model_args.token,
-            trust_remote_code=model_args.trust_remote_code,
-        )
-    if not any(name.endswith("ForSequenceClassification") for name in config.architectures or ()):
+    config = head_config(model_args, "ForSequenceClassification")
+    if config is None:
         return None
     problem_type = config.problem_type or (SCORE if config.num_labels == 1 else CLASS)
     return Labels(problem_type, () if problem_type == SCORE else _names(config))

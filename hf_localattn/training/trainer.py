@@ -29,6 +29,10 @@ class LocalAttentionTrainer(Trainer):
             groups[:] = split_parameter_groups(groups, backbone_of(model or self.model), rate)
         return optimizer
 
+    def _get_eval_sampler(self, eval_dataset: datasets.Dataset) -> torch.utils.data.Sampler | None:
+        # Predictions belong to rows by their order, which Trainer would change where training sorts by length.
+        return torch.utils.data.SequentialSampler(eval_dataset) if self.args.world_size <= 1 else None
+
     def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
         if not self.args.should_save:  # this rank writes nothing, but may have to take part in gathering
             super()._save(output_dir, state_dict)

@@ -1,0 +1,1 @@
+"""The metric of SQuAD 2.0."""

@@ -1,0 +1,150 @@
+"""Measures what each family can do on each tested backbone, and writes the table into the README.
+
+`python scripts/capabilities.py` takes minutes: flex attention and `torch.compile` compile. A cell says yes if a tiny
+model runs that way and gives what it gives without. The bare backbone is measured too: it sets the limit.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModel
+from transformers.utils import logging as transformers_logging
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+from hf_localattn.families import FAMILIES  # noqa: E402
+from tests.models.tiny import tiny_model, token_ids  # noqa: E402
+
+README = ROOT / "README.md"
+BEGIN, END = "<!-- written by scripts/capabilities.py -->", "<!-- end -->"
+
+MASK = torch.tensor([[1] * 11, [1] * 7 + [0] * 4])
+INPUTS = {"input_ids": token_ids(2, 11) * MASK + (1 - MASK), "attention_mask": MASK}
+
+
+def states(model: Any, **inputs: Any) -> torch.Tensor:
+    """The last states (B, L, F)."""
+    return model(**(inputs or INPUTS)).last_hidden_state
+
+
+def gradients(model: Any) -> list[torch.Tensor]:
+    """All gradients of some loss."""
+    model.train().zero_grad(set_to_none=True)
+    states(model).square().mean().backward()
+    return [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+
+
+def same(actual: torch.Tensor, expected: torch.Tensor, tolerance: float = 1e-5) -> bool:
+    """Whether states agree at real tokens."""
+    actual, expected = actual.float()[MASK.bool()], expected.float()[MASK.bool()]
+    return bool(torch.allclose(actual, expected, rtol=tolerance, atol=tolerance))
+
+
+def attention(name: str) -> Callable[[Any], bool]:
+    """A check that an attention implementation is taken and says what eager attention says."""
+
+    def check(model: Any) -> bool:
+        model.set_attn_implementation("eager")
+        expected = states(model)
+        model.set_attn_implementation(name)
+        inner = getattr(model, "backbone", model)
+        with torch.no_grad():  # flex has no backward on a CPU
+            return inner.config._attn_implementation == name and same(states(model), expected)
+
+    return check
+
+
+def checkpointing(model: Any) -> bool:
+    """Gradient checkpointing, whether it can be switched on and changes no gradient."""
+    expected = gradients(model)
+    getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
+    pairs = zip(gradients(model), expected, strict=True)
+    return all(torch.allclose(one, other, rtol=1e-5, atol=1e-6) for one, other in pairs)
+
+
+def compiled(model: Any) -> bool:
+    """`torch.compile` into one graph."""
+    torch.compiler.reset()
+    return same(torch.compile(model, fullgraph=True)(**INPUTS).last_hidden_state, states(model))
+
+
+def exported(model: Any) -> bool:
+    """`torch.export` with any batch and length."""
+    shape = {0: torch.export.Dim("batch", min=2, max=16), 1: torch.export.Dim("length", min=2, max=40)}
+    program = torch.export.export(model, (), INPUTS, dynamic_shapes=dict.fromkeys(INPUTS, shape))
+    others = {"input_ids": token_ids(3, 6), "attention_mask": torch.ones(3, 6, dtype=torch.long)}
+    return bool(torch.allclose(states(program.module(), **others), states(model, **others), rtol=1e-5, atol=1e-5))
+
+
+def in_bfloat16(model: Any) -> bool:
+    """All weights and states in bfloat16."""
+    expected = states(model)
+    return same(states(model.to(torch.bfloat16)), expected, tolerance=0.1)
+
+
+CAPABILITIES: dict[str, Callable[[Any], bool]] = {
+    "SDPA": attention("sdpa"),
+    "flex": attention("flex_attention"),
+    "checkpointing": checkpointing,
+    "compile": compiled,
+    "export": exported,
+    "bf16": in_bfloat16,
+}
+
+
+def can(check: Callable[[Any], bool], model: Any) -> bool:
+    """Whether a model passes; whatever it raises means no."""
+    try:
+        return check(model)
+    except Exception as error:
+        print(f"    {type(error).__name__}: {' '.join(str(error).split())[:150]}", file=sys.stderr)
+        return False
+
+
+def measure(family: str, backbone: str) -> list[str]:
+    """One row of the table."""
+    cells = []
+    for name, check in CAPABILITIES.items():
+        print(f"{family} on {backbone}: {name}", file=sys.stderr, flush=True)
+        alone = can(check, AutoModel.from_config(tiny_model(family, backbone=backbone).config.backbone_config).eval())
+        ours = can(check, tiny_model(family, backbone=backbone))
+        cells.append(
+            {(True, True): "yes", (False, False): "no", (True, False): "backbone only"}.get((alone, ours), "yes")
+        )
+    return cells
+
+
+def table() -> str:
+    """The table in Markdown."""
+    lines = [f"| backbone | {' | '.join(CAPABILITIES)} |", "|---" * (1 + len(CAPABILITIES)) + "|"]
+    for family, classes in FAMILIES.items():
+        for backbone in classes.config.tested_backbones:
+            label = f"`{family}` on {backbone}" if len(FAMILIES) > 1 else backbone
+            lines.append(f"| {label} | {' | '.join(measure(family, backbone))} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure, and write the table in place of the last one."""
+    warnings.simplefilter("ignore")
+    logging.disable(logging.WARNING)
+    transformers_logging.set_verbosity_error()
+    text = README.read_text()
+    pattern = re.compile(f"{re.escape(BEGIN)}.*?{re.escape(END)}", flags=re.DOTALL)
+    if not pattern.search(text):
+        sys.exit(f"README.md has no place for the table: put {BEGIN} and {END} there.")
+    written = f"{BEGIN}\n{table()}\n{END}"
+    README.write_text(pattern.sub(lambda _: written, text))
+
+
+if __name__ == "__main__":
+    main()
