@@ -1,14 +1,15 @@
-"""The README's programs run as printed, and print what it says; its commands are commands there are."""
+"""The programs of README and docs run as printed, and print what they say; their commands are commands there are."""
 
 import contextlib
 import io
+import json
 import re
+import runpy
 import shlex
 from pathlib import Path
 
 import pytest
 
-import run_qa
 from hf_localattn.cli import build_parser, main
 from hf_localattn.resources import tiny_backbone
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments, parse_arguments
@@ -16,7 +17,8 @@ from hf_localattn.training.question_answering import QuestionAnsweringDataArgume
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
-BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, flags=re.DOTALL)
+SCRIPTS = (ROOT / "docs" / "scripts.md").read_text()
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README + SCRIPTS, flags=re.DOTALL)
 # A program and, directly below it, what it prints.
 PROGRAMS = re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", README, flags=re.DOTALL)
 COMMANDS = [
@@ -62,23 +64,38 @@ def test_init_commands_run(tmp_path, monkeypatch):
         assert main(arguments) == 0
 
 
-def test_training_commands_are_understood():
-    commands = [command for command in COMMANDS if command[:2] == ["python", "run_qa.py"]]
-    assert len(commands) >= 2
-    for command in commands:
-        classes = (ModelArguments, QuestionAnsweringDataArguments, TrainingArguments)
-        parse_arguments(classes, [*command[2:], "--report_to", "none"])
+TRAINING = [command[1:] for command in COMMANDS if command[:1] == ["python"] and command[1].startswith("run_")]
 
 
-def test_the_small_training_command_runs(tmp_path, monkeypatch):
-    (command,) = [c for c in COMMANDS if c[:2] == ["python", "run_qa.py"] and "tiny" in c]
-    arguments = [str(ROOT / word) if word.startswith("hf_localattn/") else word for word in command[2:]]
+def test_every_script_is_shown():
+    assert {script for script, *_ in TRAINING} == {path.name for path in ROOT.glob("run_*.py")}
+
+
+@pytest.mark.parametrize("command", [c for c in TRAINING if "tiny" not in c], ids=" ".join)
+def test_training_commands_are_understood(command):
+    assert command[0] == "run_qa.py"
+    classes = (ModelArguments, QuestionAnsweringDataArguments, TrainingArguments)
+    parse_arguments(classes, [*command[1:], "--report_to", "none"])
+
+
+@pytest.mark.parametrize("command", [c for c in TRAINING if "tiny" in c], ids=lambda c: f"{c[0]} {c[-1]}")
+def test_the_small_training_commands_run(command, tmp_path, monkeypatch):
+    script, *arguments = command
+    arguments = [str(ROOT / word) if (ROOT / word).is_file() else word for word in arguments]
     monkeypatch.chdir(tmp_path)
-    metrics = run_qa.main([*arguments, "--use_cpu", "true"])
-    assert metrics["eval_samples"] == 20
-    assert (tmp_path / "first-run" / "modeling_cool.py").is_file()
+    monkeypatch.setattr("sys.argv", [script, *arguments, "--use_cpu", "true"])
+    runpy.run_path(str(ROOT / script), run_name="__main__")
+    output = tmp_path / arguments[arguments.index("--output_dir") + 1]
+    assert json.loads((output / "all_results.json").read_text())["eval_samples"] > 0
+    assert (output / "modeling_cool.py").is_file()
 
 
-@pytest.mark.parametrize("link", re.findall(r"\]\((?!http)([^)#]+)\)", README))
-def test_links_lead_somewhere(link):
-    assert (ROOT / link).exists()
+@pytest.mark.parametrize(
+    ("folder", "link"),
+    [
+        *((ROOT, link) for link in re.findall(r"\]\((?!http)([^)#]+)\)", README)),
+        *((ROOT / "docs", link) for link in re.findall(r"\]\((?!http)([^)#]+)\)", SCRIPTS)),
+    ],
+)
+def test_links_lead_somewhere(folder, link):
+    assert (folder / link).exists()
