@@ -1,8 +1,6 @@
 """The script from command line to pipeline, on a model that learns nothing in two steps."""
 
-import importlib.util
 import json
-from pathlib import Path
 
 import pytest
 import torch
@@ -11,17 +9,14 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, BertFor
 from hf_localattn.training.arguments import ModelArguments
 from hf_localattn.training.text_labels import checkpoint_labels
 from tests.qa_helpers import tiny_bert, word_pieces, write_jsonl
+from tests.script_helpers import assert_one_line_error, load_main
 
-SCRIPT = Path(__file__).parents[1] / "run_glue.py"
 TEXTS = ["the cat sat", "on the mat", "who sat?", "the red dog", "where cats sat", "the mat"]
 
 
 @pytest.fixture(scope="module")
 def main():
-    spec = importlib.util.spec_from_file_location("run_glue", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.main
+    return load_main("run_glue")
 
 
 def rows_of(*labels, **columns):
@@ -303,13 +298,9 @@ def test_a_family_on_a_plain_backbone(main, files, tmp_path):
 )
 def test_what_the_user_can_mend_is_one_line(main, files, tmp_path, capsys, changes, message):
     model = () if "--model_name_or_path" in changes else ("--family", "none", "--backbone", "{files}/backbone")
-    with pytest.raises(SystemExit) as ended:
-        main(options(files, tmp_path / "out", *changes, model=model))
-    assert ended.value.code == 2
-    last = capsys.readouterr().err.rstrip("\n").rsplit("\n", 1)[-1]
-    assert last.startswith("error: ")
-    assert message in last
-    assert not (tmp_path / "out").exists()
+    assert_one_line_error(
+        main, options(files, tmp_path / "out", *changes, model=model), message, tmp_path / "out", capsys
+    )
 
 
 def test_a_task_alone_is_fetched_from_the_hub(main, tmp_path, capsys):

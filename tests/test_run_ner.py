@@ -1,17 +1,14 @@
 """The script from command line to reloaded checkpoint, on models that learn little or nothing."""
 
-import importlib.util
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 from transformers import AutoModelForTokenClassification, AutoTokenizer, BertForTokenClassification, pipeline
 
 from hf_localattn.training.word_labels import choose_names
 from tests.qa_helpers import byte_pieces, tiny_bert, word_pieces, write_jsonl
-
-SCRIPT = Path(__file__).parents[1] / "run_ner.py"
+from tests.script_helpers import assert_one_line_error, load_main
 
 SENTENCES = [
     {"tokens": ["the", "cats", "sat", "on", "red", "mat"], "ner_tags": ["O", "B-pet", "O", "O", "B-place", "I-place"]},
@@ -23,10 +20,7 @@ NAMES = ["B-pet", "B-place", "I-place", "O"]
 
 @pytest.fixture(scope="module")
 def main():
-    spec = importlib.util.spec_from_file_location("run_ner", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.main
+    return load_main("run_ner")
 
 
 @pytest.fixture(scope="module")
@@ -205,16 +199,13 @@ def test_labels_of_data_and_model_that_do_not_go_together():
         (["--do_train", "--task_name", "pos"], "has no pos_tags or labels"),
         (["--do_train", "--conllu_column", "feats"], "--conllu_column must be upos or xpos; got 'feats'"),
         (["--do_train", "--max_seq_length", "2"], "No train sentence has a word within 2 tokens"),
-        (["--do_train", "--metric_for_best_model", "macro_f1"], "choose loss, f1, precision, recall, accuracy"),
+        (
+            ["--do_train", "--metric_for_best_model", "macro_f1"],
+            "must be one of loss, f1, precision, recall, accuracy; got",
+        ),
         (["--do_train", "--label_names_file", "{files}/data.jsonl"], "data.jsonl, line 2: invalid JSON"),
     ],
 )
 def test_what_the_user_can_mend_is_one_line(main, files, tmp_path, capsys, changes, message):
     changes = [change.format(files=files) for change in changes]
-    with pytest.raises(SystemExit) as ended:
-        main(options(files, tmp_path / "out", *changes))
-    assert ended.value.code == 2
-    last = capsys.readouterr().err.rstrip("\n").rsplit("\n", 1)[-1]
-    assert last.startswith("error: ")
-    assert message in last
-    assert not (tmp_path / "out").exists()
+    assert_one_line_error(main, options(files, tmp_path / "out", *changes), message, tmp_path / "out", capsys)

@@ -1,9 +1,7 @@
 """The script from command line to reloaded checkpoint, on a model that learns nothing in two steps."""
 
-import importlib.util
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 from transformers import AutoModelForQuestionAnswering, AutoTokenizer, Trainer
@@ -15,16 +13,12 @@ from hf_localattn.inference import answer_question
 from hf_localattn.metrics.squad_scores import is_blank
 from hf_localattn.training.trainer import score_answers
 from tests.qa_helpers import question, tiny_bert, unanswerable, word_pieces, write_jsonl
-
-SCRIPT = Path(__file__).parents[1] / "run_qa.py"
+from tests.script_helpers import assert_one_line_error, load_main
 
 
 @pytest.fixture(scope="module")
 def main():
-    spec = importlib.util.spec_from_file_location("run_qa", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.main
+    return load_main("run_qa")
 
 
 @pytest.fixture(scope="module")
@@ -200,10 +194,4 @@ def test_a_family_on_a_plain_backbone(main, files, tmp_path):
 )
 def test_what_the_user_can_mend_is_one_line(main, files, tmp_path, capsys, changes, message):
     changes = [change.format(files=files) for change in changes]
-    with pytest.raises(SystemExit) as ended:
-        main(options(files, tmp_path / "out", *changes))
-    assert ended.value.code == 2
-    last = capsys.readouterr().err.rstrip("\n").rsplit("\n", 1)[-1]
-    assert last.startswith("error: ")
-    assert message in last
-    assert not (tmp_path / "out").exists()
+    assert_one_line_error(main, options(files, tmp_path / "out", *changes), message, tmp_path / "out", capsys)

@@ -1,8 +1,6 @@
 """The script from command line to reloaded checkpoint, on encoder-decoders of few dimensions."""
 
-import importlib.util
 import json
-from pathlib import Path
 
 import pytest
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
@@ -11,16 +9,12 @@ from hf_localattn.data.question_generation import source
 from hf_localattn.families import FAMILIES
 from tests.generation_helpers import tiny_writer
 from tests.qa_helpers import question, tiny_bert, unanswerable, word_pieces, write_jsonl
-
-SCRIPT = Path(__file__).parents[1] / "run_qg.py"
+from tests.script_helpers import assert_one_line_error, load_main
 
 
 @pytest.fixture(scope="module")
 def main():
-    spec = importlib.util.spec_from_file_location("run_qg", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.main
+    return load_main("run_qg")
 
 
 @pytest.fixture(scope="module")
@@ -181,13 +175,7 @@ def test_unanswerable_questions_are_left_out(main, files, tmp_path):
 )
 def test_what_the_user_can_mend_is_one_line(main, files, tmp_path, capsys, changes, message):
     changes = [change.format(files=files) for change in changes]
-    with pytest.raises(SystemExit) as ended:
-        main(options(files, tmp_path / "out", *changes))
-    assert ended.value.code == 2
-    last = capsys.readouterr().err.rstrip("\n").rsplit("\n", 1)[-1]
-    assert last.startswith("error: ")
-    assert message in last
-    assert not (tmp_path / "out").exists()
+    assert_one_line_error(main, options(files, tmp_path / "out", *changes), message, tmp_path / "out", capsys)
 
 
 def test_an_encoder_under_a_family_cannot_write_either(main, files, tmp_path, capsys):

@@ -1,8 +1,6 @@
 """The script from command line to reloaded checkpoint, on a model that learns little or nothing."""
 
-import importlib.util
 import shutil
-from pathlib import Path
 
 import pytest
 import torch
@@ -10,8 +8,7 @@ from transformers import AutoModelForMultipleChoice, AutoTokenizer
 
 from hf_localattn.training.multiple_choice import MultipleChoiceDataArguments
 from tests.qa_helpers import tiny_bert, word_pieces, write_jsonl
-
-SCRIPT = Path(__file__).parents[1] / "run_swag.py"
+from tests.script_helpers import assert_one_line_error, load_main
 
 SWAG = """,video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label
 0,v,1,the cat sat. the dog,the cat sat.,the dog,gold,sat on the mat.,red.,"on, on.",where?,0
@@ -22,10 +19,7 @@ SWAG = """,video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1
 
 @pytest.fixture(scope="module")
 def main():
-    spec = importlib.util.spec_from_file_location("run_swag", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.main
+    return load_main("run_swag")
 
 
 @pytest.fixture(scope="module")
@@ -108,10 +102,4 @@ def test_without_data_it_is_swag_as_in_the_stock_script():
 )
 def test_what_the_user_can_mend_is_one_line(main, files, tmp_path, capsys, changes, message):
     changes = [change.format(files=files) for change in changes]
-    with pytest.raises(SystemExit) as ended:
-        main(options(files, tmp_path / "out", *changes))
-    assert ended.value.code == 2
-    last = capsys.readouterr().err.rstrip("\n").rsplit("\n", 1)[-1]
-    assert last.startswith("error: ")
-    assert message in last
-    assert not (tmp_path / "out").exists()
+    assert_one_line_error(main, options(files, tmp_path / "out", *changes), message, tmp_path / "out", capsys)

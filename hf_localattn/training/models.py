@@ -102,6 +102,22 @@ def head_config(model_args: ModelArguments, head: str) -> PreTrainedConfig | Non
     return config if any(name.endswith(head) for name in config.architectures or ()) else None
 
 
+def check_room(tokenizer: PreTrainedTokenizerBase, max_length: int, *, pair: bool) -> None:
+    """Raise `ValueError` if special tokens alone fill a text, or a pair of texts."""
+    special = tokenizer.num_special_tokens_to_add(pair=pair)
+    if max_length <= special:
+        raise ValueError(f"--max_seq_length {max_length} leaves no room for text: {special} tokens are special ones.")
+
+
+def batch_padding(data_args: DataArguments, training_args: TrainingArguments, max_length: int) -> dict[str, Any]:
+    """Return how a collator pads: to the longest row, or `--pad_to_max_length`; to what suits half precision."""
+    return {
+        "padding": "max_length" if data_args.pad_to_max_length else True,
+        "max_length": max_length if data_args.pad_to_max_length else None,
+        "pad_to_multiple_of": 8 if training_args.fp16 or training_args.bf16 else None,
+    }
+
+
 def input_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data_args: DataArguments) -> int:
     """Return `max_seq_length`, cut (with a warning) to what model and tokenizer can take."""
     limit = longest_input(model, tokenizer)

@@ -19,7 +19,7 @@ from hf_localattn.data.multiple_choice import (
 from hf_localattn.files import write_whole
 from hf_localattn.metrics.classification_scores import SCORES
 from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments, option
-from hf_localattn.training.models import input_length, load_model_and_tokenizer
+from hf_localattn.training.models import batch_padding, check_room, input_length, load_model_and_tokenizer
 from hf_localattn.training.run import Run, begin
 from hf_localattn.training.splits import load_splits, make_features
 from hf_localattn.training.trainer import LocalAttentionTrainer
@@ -86,9 +86,7 @@ def prepare(
     )
     model, tokenizer = load_model_and_tokenizer(MultipleChoiceRun.task, model_args, training_args)
     max_length = input_length(model, tokenizer, data_args)
-    special = tokenizer.num_special_tokens_to_add(pair=True)
-    if max_length <= special:
-        raise ValueError(f"--max_seq_length {max_length} leaves no room for text: {special} tokens are special ones.")
+    check_room(tokenizer, max_length, pair=True)
     features = make_features(
         data, data_args, training_args, choice_features, tokenizer=tokenizer, max_length=max_length
     )
@@ -100,9 +98,7 @@ def prepare(
         processing_class=tokenizer,
         data_collator=MultipleChoiceCollator(
             tokenizer,
-            padding="max_length" if data_args.pad_to_max_length else True,
-            max_length=max_length if data_args.pad_to_max_length else None,
-            pad_to_multiple_of=8 if training_args.fp16 or training_args.bf16 else None,
+            **batch_padding(data_args, training_args, max_length),
         ),
         compute_metrics=score,
     )

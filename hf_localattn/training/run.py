@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -37,16 +37,22 @@ def begin(training_args: TrainingArguments, metrics: Mapping[str, bool]) -> None
         if metric != "loss":
             logger.warning("The best model is the one with the best %s.", metric)
     if metric is not None:
-        name = metric.removeprefix("eval_")
-        if name not in metrics:
-            raise ValueError(f"--metric_for_best_model must be one of {', '.join(metrics)}; got {metric!r}.")
-        training_args.metric_for_best_model, training_args.greater_is_better = name, metrics[name]
+        training_args.metric_for_best_model = metric.removeprefix("eval_")
+        check_best_metric(training_args, metrics)
+        training_args.greater_is_better = metrics[training_args.metric_for_best_model]
     if training_args.do_train:
         training_args.resume_from_checkpoint = prepare_output_folder(
             training_args.output_dir, training_args.resume_from_checkpoint
         )
     if training_args.device.type == "cpu":
         training_args.dataloader_pin_memory = False  # pinning serves an accelerator; without one it only warns
+
+
+def check_best_metric(training_args: TrainingArguments, known: Iterable[str]) -> None:
+    """Raise `ValueError` if the best model is to be told by a metric that is not among those known."""
+    metric = training_args.metric_for_best_model
+    if metric is not None and metric not in (names := list(known)):
+        raise ValueError(f"--metric_for_best_model must be one of {', '.join(names)}; got {metric!r}.")
 
 
 class Run:

@@ -15,8 +15,8 @@ from hf_localattn.data.text_labels import CLASS, SCORE, SEVERAL, Labels, decide,
 from hf_localattn.files import write_whole
 from hf_localattn.metrics.classification_scores import GLUE_METRICS, LOWER_IS_BETTER, SCORES
 from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments, option
-from hf_localattn.training.models import input_length, load_model_and_tokenizer
-from hf_localattn.training.run import Run, begin
+from hf_localattn.training.models import batch_padding, check_room, input_length, load_model_and_tokenizer
+from hf_localattn.training.run import Run, begin, check_best_metric
 from hf_localattn.training.splits import SPLITS, load_splits, make_features
 from hf_localattn.training.text_labels import choose_labels, labels_in_config
 from hf_localattn.training.trainer import LocalAttentionTrainer
@@ -132,15 +132,13 @@ def prepare(
     labels = choose_labels(data, model_args, fixed=layout.names is not None)
     metrics = metric_names(labels, data_args)
     combined = COMBINED_METRICS.get(data_args.task_name or "", ())
-    check_best_metric(training_args, metrics, combined)
+    check_best_metric(training_args, ("loss", *metrics, *([COMBINED] if combined else [])))
     data = {split: number_labels(rows, labels) for split, rows in data.items()}
     model, tokenizer = load_model_and_tokenizer(
         TextClassificationRun.task, model_args, training_args, **labels_in_config(labels)
     )
     max_length = input_length(model, tokenizer, data_args)
-    special = tokenizer.num_special_tokens_to_add(pair=any("text_pair" in rows.column_names for rows in data.values()))
-    if max_length <= special:
-        raise ValueError(f"--max_seq_length {max_length} leaves no room for text: {special} tokens are special ones.")
+    check_room(tokenizer, max_length, pair=any("text_pair" in rows.column_names for rows in data.values()))
     features = make_features(
         data, data_args, training_args, tokenize_texts, tokenizer=tokenizer, max_length=max_length
     )
@@ -152,9 +150,7 @@ def prepare(
         processing_class=tokenizer,
         data_collator=DataCollatorWithPadding(
             tokenizer,
-            padding="max_length" if data_args.pad_to_max_length else True,
-            max_length=max_length if data_args.pad_to_max_length else None,
-            pad_to_multiple_of=8 if training_args.fp16 or training_args.bf16 else None,
+            **batch_padding(data_args, training_args, max_length),
         ),
         compute_metrics=score_function(labels, metrics, combined),
     )
@@ -182,14 +178,6 @@ def metric_names(labels: Labels, data_args: TextClassificationDataArguments) -> 
         classes = f" of {labels.num_labels} classes" if labels.problem_type == CLASS else ""
         raise ValueError(f"--metric_name {own} is not for {what}{classes}; there are {', '.join(possible)}.")
     return usual if own is None or own in usual else (*usual, own)
-
-
-def check_best_metric(training_args: TrainingArguments, metrics: tuple[str, ...], combined: tuple[str, ...]) -> None:
-    """Raise `ValueError` if the best model is to be told by a metric that is not computed."""
-    names = ("loss", *metrics, *((COMBINED,) if combined else ()))
-    best = training_args.metric_for_best_model
-    if best is not None and best not in names:
-        raise ValueError(f"--metric_for_best_model must be one of {', '.join(names)}; got {best!r}.")
 
 
 def score_function(

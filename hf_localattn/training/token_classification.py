@@ -23,8 +23,8 @@ from hf_localattn.metrics.word_scores import (
     word_scores,
 )
 from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments, option
-from hf_localattn.training.models import input_length, load_model_and_tokenizer
-from hf_localattn.training.run import Run, begin
+from hf_localattn.training.models import batch_padding, input_length, load_model_and_tokenizer
+from hf_localattn.training.run import Run, begin, check_best_metric
 from hf_localattn.training.splits import make_features
 from hf_localattn.training.trainer import LocalAttentionTrainer
 from hf_localattn.training.word_labels import load_labelled
@@ -149,7 +149,7 @@ def prepare(
     columns = columns_of(data_args)
     data, names = load_labelled(model_args, data_args, training_args, columns)
     scores = LabelScores(names, data_args.return_entity_level_metrics)
-    check_best_metric(training_args, scores.reported)
+    check_best_metric(training_args, ("loss", *scores.reported))
     model, tokenizer = load_model_and_tokenizer(
         "token-classification",
         model_args,
@@ -180,9 +180,7 @@ def prepare(
         processing_class=tokenizer,
         data_collator=DataCollatorForTokenClassification(
             tokenizer,
-            padding="max_length" if data_args.pad_to_max_length else True,
-            max_length=max_length if data_args.pad_to_max_length else None,
-            pad_to_multiple_of=8 if training_args.fp16 or training_args.bf16 else None,
+            **batch_padding(data_args, training_args, max_length),
         ),
         compute_metrics=scores,
         preprocess_logits_for_metrics=lambda logits, labels: (
@@ -206,15 +204,6 @@ def columns_of(data_args: TokenClassificationDataArguments) -> TokenColumns:
     if data_args.label_names_file is None:
         return columns
     return replace(columns, names=load_label_names(data_args.label_names_file, columns))
-
-
-def check_best_metric(training_args: TrainingArguments, reported: Sequence[str]) -> None:
-    """Raise `ValueError` if the best model should be told by a score that these labels do not have."""
-    metric = training_args.metric_for_best_model
-    if metric not in (None, "loss", *reported):
-        raise ValueError(
-            f"--metric_for_best_model {metric} does not go with these labels: choose loss, {', '.join(reported)}."
-        )
 
 
 def keep_seen(
