@@ -25,7 +25,11 @@ def build_parser() -> argparse.ArgumentParser:
         "fine-tune with `--model_name_or_path FOLDER --trust_remote_code`.",
     )
     init.add_argument("family", help=f"one of: {', '.join(FAMILIES)}")
-    init.add_argument("backbone", help="Hub id or folder of a pretrained encoder, or 'tiny' (small, random, shipped)")
+    init.add_argument(
+        "backbone",
+        help="Hub id or folder of a pretrained encoder, or encoder-decoder for generation; or 'tiny' or 'tiny-bart' "
+        "(small, random, shipped)",
+    )
     init.add_argument("output_dir", help="folder to write; it must not exist yet, or be empty")
     init.add_argument(
         "--set",

@@ -3,8 +3,9 @@
 import json
 
 import pytest
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-from hf_localattn import __version__
+from hf_localattn import CoolForConditionalGeneration, __version__
 from hf_localattn.cli import main
 
 
@@ -16,12 +17,21 @@ def test_init_writes_a_folder_and_says_what_next(tmp_path, capsys):
     assert (config["use_conv"], config["num_local_layers"]) == (False, 1)
 
 
+def test_init_makes_a_generating_checkpoint_of_an_encoder_decoder(tmp_path):
+    folder = tmp_path / "writer"
+    assert main(["init", "cool", "tiny-bart", str(folder)]) == 0
+    model, tokenizer = AutoModelForSeq2SeqLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    assert isinstance(model, CoolForConditionalGeneration)
+    assert model.generate(**tokenizer("Mira", return_tensors="pt"), max_new_tokens=3).shape[0] == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["coool", "tiny"], "no family 'coool'"),
         (["cool", "tiny", "--set", "outlook_kernel=3"], "Did you mean 'outlook_kernel_size'?"),
         (["cool", "tiny", "--set", "mode=up"], "`mode` is 'up'; choose one of"),
+        (["cool", "tiny-bart", "--set", "mode=l2g"], "above an encoder-decoder such as 'bart'"),
         (["cool", "./nowhere"], "not a folder with a `config.json`"),
     ],
 )

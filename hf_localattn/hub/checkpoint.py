@@ -32,7 +32,7 @@ def init_checkpoint(
 
     Args:
         family: a key of `hf_localattn.families.FAMILIES`.
-        backbone: Hub id, folder, or "tiny", the small random backbone that ships with this package.
+        backbone: Hub id, folder, or "tiny" or "tiny-bart", small random backbones that ship with this package.
         output_dir: a folder that does not exist yet, or is empty.
         revision, token: of the backbone on the Hub.
         **config_fields: fields of the family's configuration.

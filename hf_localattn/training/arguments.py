@@ -36,7 +36,7 @@ class ModelArguments:
         f"Start from a plain pretrained encoder with fresh local layers of this family: {', '.join(FAMILIES)}; or"
         f" '{PLAIN}' for the encoder's stock class. Needs --backbone.",
     )
-    backbone: str | None = option(None, "Hub id or folder of the encoder for --family, or 'tiny'.")
+    backbone: str | None = option(None, "Hub id or folder of the backbone for --family, or 'tiny'.")
     local_config: list[str] = field(
         default_factory=list,
         metadata={"help": "Fields of the family's config, e.g. --local_config num_local_layers=2 use_conv=false."},
