@@ -90,6 +90,14 @@ def get_family(name: str) -> Family:
     return FAMILIES[name]
 
 
+def _read_value(text: str) -> Any:
+    value = yaml.safe_load(text)
+    try:  # what YAML 1.1 takes for text: 1e-1
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
 def parse_config_fields(family: str, assignments: Iterable[str]) -> dict[str, Any]:
     """Turn `field=value` strings into configuration fields; values are read as YAML (`2`, `true`, `[3, 4]`, `null`).
 
@@ -99,10 +107,10 @@ def parse_config_fields(family: str, assignments: Iterable[str]) -> dict[str, An
     config_fields = {}
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
-        if not equals or not name.strip():
+        if not equals or not name.strip() or not value.strip():
             raise ValueError(f"{assignment!r} is not of the form field=value, such as num_local_layers=2.")
         try:
-            config_fields[name.strip()] = yaml.safe_load(value)
+            config_fields[name.strip()] = _read_value(value)
         except yaml.YAMLError:
             raise ValueError(
                 f"Cannot read the value of {assignment!r}: write it as YAML, such as 2 or [3, 4]."

@@ -41,7 +41,7 @@ class CoolConfig(LocalAttentionConfig):
         conv_pooling: "max" or "avg", the adaptive pooling of equation 4.
         conv_alignment: "adaptive" (the paper's padding of 2 and pooling) or "same" (centred as in torch, no pooling).
         num_local_layers: local layers; where absent 2 above the convolutional block and 3 without. "none", "deeper"
-            and "conv" have none.
+            and "conv" have none, whatever it says.
         outlook_kernel_size: K, the window in tokens, odd; also of "dynamic_conv" and "visual_outlook".
         outlook_num_heads: groups of features that share their weights; one per feature (F) where absent. With fewer,
             scores are scaled by (F / heads) ** -0.5.
@@ -86,12 +86,14 @@ class CoolConfig(LocalAttentionConfig):
     classifier_dropout: float = 0.1
     qa_loss: str = "mean"
 
-    def __post_init__(self, **kwargs: Any) -> None:
-        if self.num_local_layers is None:  # `use_conv` set later does not change it
-            self.num_local_layers = 2 if self.local_encoder == "outlook" and self.use_conv else 3
-        if self.local_encoder in LOCAL_ENCODERS and self.local_encoder not in LOCAL_LAYERS:
-            self.num_local_layers = 0
-        super().__post_init__(**kwargs)
+    @property
+    def local_depth(self) -> int:
+        """How many local layers there are, as `num_local_layers` and the local encoder have it."""
+        if self.local_encoder not in LOCAL_LAYERS:
+            return 0
+        if self.num_local_layers is None:
+            return 2 if self.has_convolution_block else 3
+        return self.num_local_layers
 
     @property
     def has_convolution_block(self) -> bool:
@@ -144,7 +146,8 @@ class CoolConfig(LocalAttentionConfig):
         self._check_choice("conv_alignment", ("adaptive", "same"))
         self._check_choice("outlook_softmax", ("feature", "window"))
         self._check_choice("qa_loss", ("mean", "sum", "eq16"))
-        self._check_at_least("num_local_layers", 0)
+        if self.num_local_layers is not None:
+            self._check_at_least("num_local_layers", 0)
         self._check_at_least("num_ffn_layers", 1)
         self._check_at_least("conv_filters", 1)
         self._check_at_least("num_extra_layers", 1)

@@ -13,22 +13,31 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
     MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
     MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES,
+    MODEL_MAPPING_NAMES,
 )
 from transformers.utils import logging
 
 logger = logging.get_logger(__name__)
 
 
-def _backbone_field(name: str) -> Any:
-    """A property, with setter, onto a field of `backbone_config`, so that resizing, reloading and generating agree."""
+class BackboneField(property):
+    """A property, with setter, onto a field of `backbone_config`, so that resizing, reloading and generating agree.
 
-    def get(self: LocalAttentionConfig) -> Any:
-        return getattr(self.backbone_config, name)
+    Args:
+        *names: of the field; of several the one that the backbone has.
+    """
 
-    def put(self: LocalAttentionConfig, value: Any) -> None:
-        setattr(self.backbone_config, name, value)
+    def __init__(self, *names: str):
+        def existing(config: LocalAttentionConfig) -> str:
+            return next((name for name in names if hasattr(config.backbone_config, name)), names[0])
 
-    return property(get, put, doc=f"`backbone_config.{name}`")
+        def get(config: LocalAttentionConfig) -> Any:
+            return getattr(config.backbone_config, existing(config))
+
+        def put(config: LocalAttentionConfig, value: Any) -> None:
+            setattr(config.backbone_config, existing(config), value)
+
+        super().__init__(get, put, doc=f"`backbone_config.{names[0]}`")
 
 
 class LocalAttentionConfig(PreTrainedConfig):
@@ -65,17 +74,17 @@ class LocalAttentionConfig(PreTrainedConfig):
     backbone_config: Any = None
     initializer_range: float = 0.02
 
-    hidden_size = _backbone_field("hidden_size")
-    vocab_size = _backbone_field("vocab_size")
-    num_hidden_layers = _backbone_field("num_hidden_layers")
-    num_attention_heads = _backbone_field("num_attention_heads")
-    pad_token_id = _backbone_field("pad_token_id")
-    max_position_embeddings = _backbone_field("max_position_embeddings")
+    hidden_size = BackboneField("hidden_size")
+    vocab_size = BackboneField("vocab_size")
+    num_hidden_layers = BackboneField("num_hidden_layers")
+    num_attention_heads = BackboneField("num_attention_heads")
+    pad_token_id = BackboneField("pad_token_id")
+    max_position_embeddings = BackboneField("max_position_embeddings")
     # Of encoder-decoders, for `generate`.
-    decoder_layers = _backbone_field("decoder_layers")
-    decoder_start_token_id = _backbone_field("decoder_start_token_id")
-    bos_token_id = _backbone_field("bos_token_id")
-    eos_token_id = _backbone_field("eos_token_id")
+    decoder_layers = BackboneField("decoder_layers", "num_decoder_layers")
+    decoder_start_token_id = BackboneField("decoder_start_token_id")
+    bos_token_id = BackboneField("bos_token_id")
+    eos_token_id = BackboneField("eos_token_id")
 
     def __post_init__(self, **kwargs: Any) -> None:
         self.backbone_config = self._build_backbone_config(self.backbone_config)
@@ -135,7 +144,7 @@ class LocalAttentionConfig(PreTrainedConfig):
             raise ValueError(f"The backbone {model_type!r} is not a text encoder. {remedy}")
         logger.warning_once(
             f"The backbone {model_type!r} is not among the tested ones ({', '.join(self.tested_backbones)}). It may "
-            "well work: compare a few outputs with and without padding before you trust it."
+            "well work: compare a few outputs with and without padding, above all on the left, before you trust it."
         )
 
     def _check_generation_backbone(self) -> None:
@@ -147,7 +156,7 @@ class LocalAttentionConfig(PreTrainedConfig):
             )
         if model_type in self.generation_backbones:
             return
-        if model_type not in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES:
+        if model_type not in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES or model_type not in MODEL_MAPPING_NAMES:
             raise ValueError(f"The backbone {model_type!r} does not turn text into text. To generate use {tested}.")
         logger.warning_once(
             f"The backbone {model_type!r} is not among the tested ones ({tested}). It may well work: compare what it "

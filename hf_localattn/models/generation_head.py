@@ -18,7 +18,7 @@ from .modeling_local_attention import LocalAttentionPreTrainedModel, LocalModelO
 
 @dataclass
 class LocalSeq2SeqLMOutput(Seq2SeqLMOutput):
-    """Output of a generating model; `local_attentions`: one tensor per local layer, where asked for."""
+    """Output of a generating model; `local_attentions`: as of a headless model."""
 
     local_attentions: tuple[torch.Tensor, ...] | None = None
 
@@ -31,6 +31,7 @@ class ConditionalGenerationHead(LocalAttentionPreTrainedModel, GenerationMixin):
     """
 
     backbone_auto_class = AutoModelForSeq2SeqLM
+    accepts_loss_kwargs = False  # the backbone's loss is a mean over the batch: a trainer has to scale it itself
     local_encoder_class: ClassVar[type[nn.Module]]
     """Built from the configuration; maps states and mask to states and the layers' weights."""
 
@@ -41,6 +42,13 @@ class ConditionalGenerationHead(LocalAttentionPreTrainedModel, GenerationMixin):
         self.post_init()
         # transformers looks for special ids on the outer configuration, and misses the decoder's first.
         self.generation_config = copy.deepcopy(self.backbone.generation_config)
+
+    def _settle(self) -> None:
+        super()._settle()
+        # Without a file of generation settings transformers makes them anew, from the outer configuration.
+        for name, value in self.backbone.generation_config.to_dict().items():
+            if getattr(self.generation_config, name, None) is None:
+                setattr(self.generation_config, name, value)
 
     def get_encoder(self, modality: str | None = None) -> Any:
         """The encoder with the local layers on top, for `generate`."""
@@ -78,14 +86,14 @@ class ConditionalGenerationHead(LocalAttentionPreTrainedModel, GenerationMixin):
         """Run the backbone's encoder and the local layers: states (B, L, H).
 
         Raises:
-            ValueError: not exactly one kind of input, or pads on the left.
+            ValueError: not exactly one kind of input, or pads on the left (not seen by compilers and exporters).
         """
         check_inputs(input_ids, inputs_embeds, attention_mask)
         mask = None if attention_mask is None else attention_mask != 0
         if mask is not None and not torch.compiler.is_compiling() and (mask[:, 1:] & ~mask[:, :-1]).any():
             raise ValueError(
-                "`attention_mask` has pads on the left; an encoder-decoder takes them on the right: set "
-                "`tokenizer.padding_side = 'right'`."
+                "`attention_mask` has pads on the left, before tokens; an encoder-decoder takes them on the right: "
+                "set `tokenizer.padding_side = 'right'`."
             )
         output_attentions = self.is_asked_for("output_attentions", kwargs)
         encoder = self.backbone.get_encoder()
@@ -125,11 +133,15 @@ class ConditionalGenerationHead(LocalAttentionPreTrainedModel, GenerationMixin):
         Args:
             input_ids: (B, L), the source, padded on the right; or `inputs_embeds` (B, L, E).
             attention_mask: (B, L), 1 at real tokens, 0 at pads; all real when absent.
-            decoder_input_ids: (B, T), the target so far; made of `labels` when absent.
+            decoder_input_ids: (B, T), the target so far; made of `labels` when absent. One of both is needed.
             encoder_outputs: of `get_encoder()`, local layers included, so that they run once.
             past_key_values: the decoder's cache.
             labels: (B, T), -100 is ignored; the loss is the backbone's own.
         """
+        if decoder_input_ids is None and decoder_inputs_embeds is None and labels is None:
+            raise ValueError(
+                "Give `labels` or `decoder_input_ids`; to have the model write by itself call `generate`."
+            )
         kwargs["output_attentions"] = self.is_asked_for("output_attentions", kwargs)
         kwargs["output_hidden_states"] = self.is_asked_for("output_hidden_states", kwargs)
         if encoder_outputs is None:
@@ -167,7 +179,10 @@ _OF_AN_ENCODER = ("last_hidden_state", "hidden_states", "attentions")
 
 
 class SourceEncoder:
-    """An encoder with the local layers on top, as `generate` calls it. A view, no module: it owns nothing."""
+    """An encoder with the local layers on top, as `generate` calls it. A view, no module: it owns nothing.
+
+    What else is asked of it, such as its parameters, are the backbone's encoder's.
+    """
 
     def __init__(self, model: ConditionalGenerationHead):
         self.model = model
@@ -191,4 +206,9 @@ class SourceEncoder:
             output_hidden_states=output_hidden_states,
         )
 
-    __call__ = forward
+    def __call__(self, *args: Any, **kwargs: Any) -> LocalModelOutput:
+        """As `forward`, also where a hook was put in its place."""
+        return self.forward(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["model"].backbone.get_encoder(), name)

@@ -41,7 +41,7 @@ class LocalEncoder(nn.Module):
                 config.conv_pooling,
                 config.conv_alignment,
             )
-        self.layers = nn.ModuleList(local_layer(config) for _ in range(config.num_local_layers or 0))
+        self.layers = nn.ModuleList(local_layer(config) for _ in range(config.local_depth))
         self.projection = None
         if config.local_size != config.local_output_size:
             self.projection = nn.Linear(config.local_size, config.local_output_size)
@@ -54,7 +54,7 @@ class LocalEncoder(nn.Module):
         Args:
             states: of the encoder, or its word embeddings.
             mask: (B, L), true at real tokens; `None` when all are real.
-            output_attentions: also give the weights of each layer that has any: (B, L, K, K, heads) of an outlook
+            output_attentions: also give the weights of every layer that has any: (B, L, K, K, heads) of an outlook
                 layer, (B, L, places, heads) of the others, whose places are the neighbours from left to right.
         """
         if self.convolution_block is not None:

@@ -63,6 +63,12 @@ class CoolModel(CoolPreTrainedModel):
         self.add_backbone()
         self.local_encoder = LocalEncoder(config)
         self.output_size = config.output_size
+        width = getattr(self.get_input_embeddings(), "embedding_dim", None)
+        if config.mode != "g2l" and width != config.local_input_size:
+            raise ValueError(
+                f"`mode` is {config.mode!r}, which reads word embeddings {config.local_input_size} wide; those of "
+                f"{config.backbone_config.model_type!r} are none or others ({width}): leave `mode` at 'g2l'."
+            )
         if config.mode == "g&l":
             self.fusion = Fusion(config.fusion, config.hidden_size, config.local_size)
         self.post_init()

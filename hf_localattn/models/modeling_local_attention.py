@@ -9,10 +9,11 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import torch
+from torch import nn
 from transformers import MODEL_MAPPING, AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
-from .configuration_local_attention import LocalAttentionConfig
+from .configuration_local_attention import BackboneField, LocalAttentionConfig
 
 
 @dataclass
@@ -22,7 +23,7 @@ class LocalModelOutput(BaseModelOutput):
     Args:
         last_hidden_state: (B, L, output size), after the local layers.
         hidden_states, attentions: the backbone's, with `output_hidden_states` / `output_attentions`.
-        local_attentions: one tensor per local layer, with `output_attentions=True`.
+        local_attentions: one tensor per local layer that has weights, with `output_attentions=True`.
     """
 
     local_attentions: tuple[torch.Tensor, ...] | None = None
@@ -52,9 +53,7 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
     """The Auto class of the backbone inside."""
 
     def __init__(self, config: LocalAttentionConfig):
-        config.check()
-        if config.is_encoder_decoder != self.can_generate():
-            raise ValueError(self._other_kind_of_backbone(config))
+        self.check_config(config)
         super().__init__(config)
 
     @classmethod
@@ -92,12 +91,16 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         }
         backbone_config = AutoConfig.from_pretrained(name_or_path, **source)
         config = cls.config_class(backbone_config=backbone_config, **config_fields)
+        cls.check_config(config)
+        # XLNet builds some weights in fp32 whatever it is told: the type of all has to be said in the end.
+        dtype = dtype if dtype not in (None, "auto") else backbone_config.dtype or torch.float32
+        dtype = getattr(torch, dtype) if isinstance(dtype, str) else dtype
         try:
             backbone, report = cls.backbone_auto_class.from_pretrained(
                 name_or_path,
                 config=backbone_config,
                 use_safetensors=True,
-                dtype=dtype or "auto",
+                dtype=dtype,
                 output_loading_info=True,
                 **_without_pooler(backbone_config),
                 **source,
@@ -115,13 +118,10 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
                 f"{sorted(report['missing_keys'])[0]!r}: it does not hold this backbone."
             )
         attention = {} if attn_implementation is None else {"attn_implementation": attn_implementation}
-        model = cls._from_config(config, dtype=backbone.dtype, **attention)
+        model = cls._from_config(config, dtype=dtype, **attention).to(dtype)
         # Where the configuration makes the backbone deeper, its own weights fill the first layers.
-        report = model.backbone_model.load_state_dict(backbone.state_dict(), strict=False)
-        if report.unexpected_keys or (
-            report.missing_keys and config.backbone_config_to_build() == config.backbone_config
-        ):
-            raise RuntimeError(f"Some weights of the backbone found no place: {report}")
+        is_deeper = config.backbone_config_to_build() is not config.backbone_config
+        model.backbone_model.load_state_dict(backbone.state_dict(), strict=not is_deeper)
         if model.can_generate():
             model.generation_config = backbone.generation_config
         return model.eval()
@@ -135,8 +135,7 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
                 "safetensors."
             )
         loaded = super().from_pretrained(pretrained_model_name_or_path, *model_args, **kwargs)
-        # Loading makes parameters anew, and trainable.
-        (loaded[0] if isinstance(loaded, tuple) else loaded)._freeze_unused()
+        (loaded[0] if isinstance(loaded, tuple) else loaded)._settle()
         return loaded
 
     def save_pretrained(self, save_directory: str | os.PathLike[str], *args: Any, **kwargs: Any) -> None:
@@ -144,18 +143,45 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         self.config.auto_map = dict(self.auto_classes)
         super().save_pretrained(save_directory, *args, **kwargs)
 
+    @classmethod
+    def check_config(cls, config: LocalAttentionConfig) -> None:
+        """Raise `ValueError` for a configuration that is not this class's, or whose fields or backbone cannot be."""
+        if not hasattr(config, "backbone_config"):  # no isinstance: a checkpoint's code has a class of its own
+            raise ValueError(
+                f"{cls.__name__} takes a {cls.config_class.__name__}, not a {type(config).__name__}. To put new local "
+                "layers on a pretrained encoder use `from_backbone`."
+            )
+        config.check()
+        model_type, generators = config.backbone_config.model_type, ", ".join(config.generation_backbones)
+        if config.is_encoder_decoder and not cls.can_generate():
+            raise ValueError(
+                f"{cls.__name__} puts local layers on an encoder, and the backbone {model_type!r} is an "
+                "encoder-decoder: load it with `AutoModelForSeq2SeqLM` or the family's `...ForConditionalGeneration`, "
+                f"or use an encoder, such as {', '.join(config.tested_backbones)}."
+            )
+        if cls.can_generate() and not config.is_encoder_decoder:
+            raise ValueError(
+                f"{cls.__name__} generates text, which the encoder {model_type!r} cannot: use {generators}."
+            )
+
     @property
     def backbone_model(self) -> PreTrainedModel:
         """The pretrained encoder inside."""
         return self.base_model.backbone
 
-    def get_input_embeddings(self) -> torch.nn.Module:
+    def get_input_embeddings(self) -> nn.Module:
         """The backbone's word embeddings."""
         return self.backbone_model.get_input_embeddings()
 
-    def set_input_embeddings(self, value: torch.nn.Module) -> None:
+    def set_input_embeddings(self, value: nn.Module) -> None:
         """Replace the backbone's word embeddings."""
         self.backbone_model.set_input_embeddings(value)
+
+    def resize_token_embeddings(self, *args: Any, **kwargs: Any) -> nn.Module:
+        """As transformers' own; a backbone with more layers than its configuration says has one of its own."""
+        embeddings = super().resize_token_embeddings(*args, **kwargs)
+        self.backbone_model.config.vocab_size = self.config.vocab_size
+        return embeddings
 
     def add_base_model(self) -> None:
         """Put the family's headless model under the attribute where transformers looks for it."""
@@ -172,13 +198,21 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         self.supports_gradient_checkpointing = self.backbone.supports_gradient_checkpointing
         inputs = inspect.signature(self.backbone.forward).parameters
         self.takes_position_ids = "position_ids" in inputs
-        # Other backbones count from elsewhere (ESM, MPNet, Nystromformer): theirs stay as they are.
-        self.sets_position_ids = self.takes_position_ids and config.model_type in self.config.tested_backbones
         self.takes_token_type_ids = "token_type_ids" in inputs
         embeddings = getattr(self.backbone, "embeddings", None)
         # RoBERTa and its kin count positions from behind the padding index.
         counts_from_padding = hasattr(embeddings, "create_position_ids_from_input_ids")
+        # Others may count from elsewhere (Nystromformer): theirs stay as they are.
+        is_known = config.model_type in self.config.tested_backbones or counts_from_padding
+        self.sets_position_ids = self.takes_position_ids and is_known
         self.first_position = config.pad_token_id + 1 if counts_from_padding else 0
+
+    def _settle(self) -> None:
+        """Put right what loading leaves behind: parameters made anew, trainable all, some of XLNet's in fp32."""
+        self._freeze_unused()
+        dtype = self.get_input_embeddings().weight.dtype
+        if self.config.backbone_config.model_type == "xlnet" and dtype.is_floating_point:
+            self.backbone_model.to(dtype)
 
     def _freeze_unused(self) -> None:
         """Exclude from training what would never get a gradient, so that distributed training need not look for it."""
@@ -234,20 +268,9 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         is_last = self.config.backbone_config.model_type == "xlnet"
         if attention_mask is None:
             return states[:, -1 if is_last else 0]
-        mask = (attention_mask != 0).to(torch.int64)
+        mask = (attention_mask != 0).to(states.device, torch.int64)
         position = states.shape[1] - 1 - mask.flip(-1).argmax(-1) if is_last else mask.argmax(-1)
         return states[torch.arange(states.shape[0], device=states.device), position]
-
-    @classmethod
-    def _other_kind_of_backbone(cls, config: LocalAttentionConfig) -> str:
-        model_type, generators = config.backbone_config.model_type, ", ".join(config.generation_backbones)
-        if cls.can_generate():
-            return f"{cls.__name__} generates text, which the encoder {model_type!r} cannot: use {generators}."
-        return (
-            f"{cls.__name__} puts local layers on an encoder, and the backbone {model_type!r} is an encoder-decoder: "
-            f"load it with the class that AutoModelForSeq2SeqLM stands for, or use an encoder, such as "
-            f"{', '.join(config.tested_backbones)}."
-        )
 
     def is_asked_for(self, output: str, kwargs: dict[str, Any]) -> bool:
         """Whether the caller, or else the configuration, asks for `output_attentions` or `output_hidden_states`."""
@@ -261,16 +284,21 @@ def check_inputs(
     """Return the one of `input_ids` (B, L) and `inputs_embeds` (B, L, E) that is given.
 
     Raises:
-        ValueError: none or both are, or the mask is not (B, L).
+        ValueError: none or both are, or a shape is wrong.
     """
     given = [states for states in (input_ids, inputs_embeds) if states is not None]
     if len(given) != 1:
         raise ValueError("Give exactly one of `input_ids` and `inputs_embeds`.")
-    if attention_mask is not None and attention_mask.dim() != 2:
+    states = given[0]
+    if states.dim() != (2 if inputs_embeds is None else 3):
+        name, wanted = ("input_ids", "") if inputs_embeds is None else ("inputs_embeds", ", width")
+        raise ValueError(f"`{name}` has shape {tuple(states.shape)}; it must be (batch, length{wanted}).")
+    if attention_mask is not None and (attention_mask.dim() != 2 or attention_mask.shape[1] != states.shape[1]):
         raise ValueError(
-            f"`attention_mask` has shape {tuple(attention_mask.shape)}; local layers need (batch, length)."
+            f"`attention_mask` has shape {tuple(attention_mask.shape)}; local layers need (batch, length), here "
+            f"{tuple(states.shape[:2])}."
         )
-    return given[0]
+    return states
 
 
 def check_config_fields(config_class: type[LocalAttentionConfig], config_fields: dict[str, Any]) -> None:
@@ -281,7 +309,7 @@ def check_config_fields(config_class: type[LocalAttentionConfig], config_fields:
     for name in config_fields:
         if name in known:
             continue
-        if isinstance(getattr(config_class, name, None), property):
+        if isinstance(getattr(config_class, name, None), BackboneField):
             raise ValueError(f"`{name}` belongs to the backbone: choose a backbone that has the value you want.")
         nearest = difflib.get_close_matches(name, known, n=1)
         hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
@@ -303,6 +331,5 @@ def register_auto_classes(config_class: type[LocalAttentionConfig], **auto_class
 
 
 def _without_pooler(config: Any) -> dict[str, bool]:
-    model_class = MODEL_MAPPING[type(config)]
-    accepts = "add_pooling_layer" in inspect.signature(model_class.__init__).parameters
+    accepts = "add_pooling_layer" in inspect.signature(MODEL_MAPPING[type(config)].__init__).parameters
     return {"add_pooling_layer": False} if accepts else {}

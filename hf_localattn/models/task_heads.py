@@ -1,7 +1,8 @@
 """The task heads, written once for all families that sit on top of a backbone.
 
 A family's class inherits from a head and, first, from the family's own base class, and names its `base_model_class`.
-Each head's layers have a name of their own, so that a checkpoint of one task loads into the head of another.
+Each head's layers have a name of their own, so that a checkpoint of one task loads into the head of another. Each
+`forward` names its inputs, although they are alike: Trainer drops the columns of a data set that it does not name.
 
 Shapes: B batch, L tokens, C choices or classes.
 """
@@ -28,28 +29,28 @@ from .modeling_local_attention import LocalAttentionPreTrainedModel, LocalModelO
 
 @dataclass
 class LocalQuestionAnsweringOutput(QuestionAnsweringModelOutput):
-    """Output of a question-answering head; `local_attentions`: one tensor per local layer, where asked for."""
+    """Output of a question-answering head; `local_attentions`: as of the headless model."""
 
     local_attentions: tuple[torch.Tensor, ...] | None = None
 
 
 @dataclass
 class LocalSequenceClassifierOutput(SequenceClassifierOutput):
-    """Output of a sequence-classification head; `local_attentions`: one tensor per local layer, where asked for."""
+    """Output of a sequence-classification head; `local_attentions`: as of the headless model."""
 
     local_attentions: tuple[torch.Tensor, ...] | None = None
 
 
 @dataclass
 class LocalTokenClassifierOutput(TokenClassifierOutput):
-    """Output of a token-classification head; `local_attentions`: one tensor per local layer, where asked for."""
+    """Output of a token-classification head; `local_attentions`: as of the headless model."""
 
     local_attentions: tuple[torch.Tensor, ...] | None = None
 
 
 @dataclass
 class LocalMultipleChoiceOutput(MultipleChoiceModelOutput):
-    """Output of a multiple-choice head; `local_attentions`: one tensor per local layer, where asked for."""
+    """Output of a multiple-choice head; `local_attentions`: as of the headless model."""
 
     local_attentions: tuple[torch.Tensor, ...] | None = None
 
@@ -123,10 +124,13 @@ class QuestionAnsweringHead(LocalAttentionPreTrainedModel):
 class SequenceClassificationHead(LocalAttentionPreTrainedModel):
     """Logits of a whole text or pair, for classes, several labels at once, or regression (`problem_type`)."""
 
+    accepts_loss_kwargs = False  # the loss is a mean over the batch: a trainer has to scale it itself
+
     def __init__(self, config: Any):
         super().__init__(config)
         self.add_base_model()
         size = self.base_model.output_size
+        self.num_labels = config.num_labels
         self.sequence_classifier = PooledClassifier(size, config.num_labels, config.classifier_dropout)
         self.post_init()
 
@@ -161,6 +165,7 @@ class TokenClassificationHead(LocalAttentionPreTrainedModel):
         super().__init__(config)
         self.add_base_model()
         self.dropout = nn.Dropout(config.classifier_dropout)
+        self.num_labels = config.num_labels
         self.token_classifier = nn.Linear(self.base_model.output_size, config.num_labels)
         self.post_init()
 
@@ -194,6 +199,8 @@ class TokenClassificationHead(LocalAttentionPreTrainedModel):
 
 class MultipleChoiceHead(LocalAttentionPreTrainedModel):
     """One score for each choice, which are texts or pairs of their own."""
+
+    accepts_loss_kwargs = False  # the loss is a mean over the batch: a trainer has to scale it itself
 
     def __init__(self, config: Any):
         super().__init__(config)
@@ -279,11 +286,12 @@ def printed_question_answering_loss(
 ) -> torch.Tensor:
     """Equation 16 of COOL as printed: -log(p(start) + p(end)), a mean over the examples with an answer in range."""
     length = start_logits.shape[1]
-    starts, ends = start_positions.view(-1), end_positions.view(-1)
-    inside = (starts >= 0) & (starts < length) & (ends >= 0) & (ends < length)
+    device = start_logits.device
+    starts, ends = (given.view(-1).to(device).clamp(0, length) for given in (start_positions, end_positions))
+    inside = (starts < length) & (ends < length)
     dtype = torch.promote_types(start_logits.dtype, torch.float32)
     logs = [
-        functional.log_softmax(logits, dim=-1, dtype=dtype).gather(1, positions.clamp(0, length - 1)[:, None])
+        functional.log_softmax(logits, dim=-1, dtype=dtype).gather(1, positions.clamp(max=length - 1)[:, None])
         for logits, positions in ((start_logits, starts), (end_logits, ends))
     ]
     losses = -torch.logaddexp(*logs).squeeze(1)

@@ -1,5 +1,6 @@
 """Trainers: two learning rates, saves that are whole or not there, and evaluation of question answering by answers."""
 
+import inspect
 from typing import Any
 
 import datasets
@@ -17,6 +18,12 @@ from hf_localattn.training.parameter_groups import backbone_of, split_parameter_
 
 class LocalAttentionTrainer(Trainer):
     """transformers' Trainer with `args.local_learning_rate`, which never leaves a half-written file in its folders."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # With gradient accumulation Trainer leaves the scaling of the loss to every model that takes any keyword, also
+        # to those that do not know of it. Only those that name the number of items do.
+        self.model_accepts_loss_kwargs = "num_items_in_batch" in inspect.signature(self.model.forward).parameters
 
     def create_optimizer(self, model: PreTrainedModel | None = None) -> torch.optim.Optimizer:
         """Returns Trainer's optimizer, its groups split where a local learning rate is given."""

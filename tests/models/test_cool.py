@@ -151,6 +151,16 @@ def test_losses_equal_the_paper(kind):
     torch.testing.assert_close(output.loss, naive, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("kind", ["mean", "eq16"])
+def test_positions_before_the_text_count_as_its_first(kind):
+    model = tiny_model("cool", "question-answering", qa_loss=kind)
+    before, first = (
+        model(token_ids(1, 7), start_positions=torch.tensor([at]), end_positions=torch.tensor([2])).loss
+        for at in (-1, 0)
+    )
+    assert torch.equal(before, first)
+
+
 def test_eq16_ignores_positions_past_the_end():
     model = tiny_model("cool", "question-answering", qa_loss="eq16")
     ids = token_ids(2, 7)
@@ -225,6 +235,17 @@ def test_multiple_choice_is_the_stock_classes():
     torch.testing.assert_close(ours.loss, theirs.loss, rtol=1e-6, atol=1e-7)
     by_embeds = model(inputs_embeds=model.get_input_embeddings()(ids), attention_mask=mask)
     torch.testing.assert_close(by_embeds.logits, ours.logits, rtol=1e-5, atol=1e-6)
+
+
+def test_another_models_configuration_is_refused():
+    with pytest.raises(ValueError, match=r"CoolModel takes a CoolConfig, not a BertConfig.*from_backbone"):
+        CoolModel(BertConfig(**COMMON))
+
+
+def test_modes_need_word_embeddings_of_a_known_width():
+    rembert = {"model_type": "rembert", **COMMON, "input_embedding_size": 16}
+    with pytest.raises(ValueError, match=r"`mode` is 'l2g'.*32 wide; those of 'rembert'.*\(16\): leave `mode`"):
+        CoolModel(CoolConfig(backbone_config=rembert, mode="l2g"))
 
 
 def test_multiple_choice_wants_choices():

@@ -31,6 +31,7 @@ BACKBONE_CASES = [
     for backbone in FAMILIES[name].config.tested_backbones
 ]
 
+TESTED = sorted({backbone for family in FAMILIES.values() for backbone in family.config.tested_backbones})
 EAGER_ONLY = ("deberta-v2", "xlnet")
 
 
@@ -114,7 +115,7 @@ def test_hidden_states_and_attentions_are_complete(model, inputs):
     layers, heads, width = 2, 2, 32
     assert [tuple(states.shape) for states in output.hidden_states] == [(3, 11, width)] * (layers + 1)
     assert [tuple(attention.shape) for attention in output.attentions] == [(3, heads, 11, 11)] * layers
-    assert len(output.local_attentions) == model.config.num_local_layers
+    assert len(output.local_attentions) == model.config.local_depth
     plain = run(model, **inputs)
     assert plain.hidden_states is None
     assert plain.attentions is None
@@ -129,7 +130,7 @@ def test_outputs_can_be_asked_for_in_the_configuration(model, inputs):
     output = run(model, **inputs)
     assert len(output.hidden_states) == 3
     assert len(output.attentions) == 2
-    assert len(output.local_attentions) == model.config.num_local_layers
+    assert len(output.local_attentions) == model.config.local_depth
 
 
 def test_extra_outputs_stay_out_of_the_trainers_predictions(model, inputs, task):
@@ -152,6 +153,8 @@ def test_inputs_embeds_equal_input_ids(model, inputs):
 def test_wrong_inputs_are_named(model, inputs):
     with pytest.raises(ValueError, match="exactly one of `input_ids` and `inputs_embeds`"):
         run(model, attention_mask=inputs["attention_mask"])
+    with pytest.raises(ValueError, match=r"`attention_mask` has shape \(3, 10\); .* here \(3, 11\)"):
+        run(model, input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"][:, 1:])
     with pytest.raises(ValueError, match=r"`attention_mask` has shape \(3, 1, 1, 11\)"):
         run(model, input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"][:, None, None])
 
@@ -497,6 +500,24 @@ def test_from_backbone_keeps_the_pretrained_weights(name, task, backbone, inputs
     assert_equal(model.backbone_model.state_dict().values(), pretrained.state_dict().values())
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("backbone", TESTED)
+def test_the_type_of_weights_is_the_one_asked_for(name, backbone, dtype, tmp_path):
+    pretrained = tiny_model(name, backbone=backbone).backbone_model
+    pretrained.save_pretrained(tmp_path / "backbone")
+    model_class = FAMILIES[name].model
+    assert {p.dtype for p in model_class.from_backbone(tmp_path / "backbone").parameters()} == {torch.float32}
+    model = model_class.from_backbone(tmp_path / "backbone", dtype=dtype, attn_implementation="eager")
+    assert model.backbone_model.config._attn_implementation == "eager"
+    model.save_pretrained(tmp_path / "half")
+    loaded = AutoModel.from_pretrained(tmp_path / "half", dtype=dtype)
+    for one in (model, loaded):
+        assert {parameter.dtype for parameter in one.parameters()} == {dtype}
+        assert one(token_ids(2, 5)).last_hidden_state.isfinite().all()
+    assert {p.dtype for p in AutoModel.from_pretrained(tmp_path / "half").parameters()} == {dtype}
+
+
 @pytest.mark.parametrize("name", FAMILIES)
 def test_from_backbone_refuses_what_cannot_serve(name, tmp_path):
     model_class = FAMILIES[name].model
@@ -504,6 +525,8 @@ def test_from_backbone_refuses_what_cannot_serve(name, tmp_path):
         model_class.from_backbone(tmp_path, num_local_layer=1)
     with pytest.raises(ValueError, match="`hidden_size` belongs to the backbone"):
         model_class.from_backbone(tmp_path, hidden_size=64)
+    with pytest.raises(ValueError, match="has no field 'output_size'"):
+        model_class.from_backbone(tmp_path, output_size=3)
     with pytest.raises(ValueError, match="has no field 'is_encoder_decoder'"):
         model_class.from_backbone(tmp_path, is_encoder_decoder=True)
     model = tiny_model(name)

@@ -6,7 +6,7 @@ import json
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import CONFIG_MAPPING, AutoModelForSeq2SeqLM, GenerationConfig
+from transformers import CONFIG_MAPPING, AutoModelForSeq2SeqLM, EncoderDecoderConfig, GenerationConfig
 from transformers.modeling_outputs import BaseModelOutput
 
 from hf_localattn import CoolConfig, CoolForConditionalGeneration, CoolForQuestionAnswering, CoolModel
@@ -106,6 +106,19 @@ def test_the_decoder_reads_the_local_layers_output(model, source, labels):
     assert_close(output.encoder_last_hidden_state, states)
     assert_close(output.encoder_hidden_states[-1], encoded)  # the backbone's
     assert [tuple(weights.shape) for weights in output.local_attentions] == [(2, 9, 3, 3, 15)] * 2
+    stock = model.backbone(
+        encoder_outputs=BaseModelOutput(states),
+        attention_mask=source["attention_mask"],
+        labels=labels,
+        output_hidden_states=True,
+        output_attentions=True,
+    )
+    for name in ("decoder_hidden_states", "decoder_attentions", "cross_attentions"):
+        for actual, own in zip(output[name], stock[name], strict=True):
+            assert_close(actual, own)
+    encoder = model.backbone.get_encoder()(**source, output_attentions=True)
+    for actual, own in zip(output.encoder_attentions, encoder.attentions, strict=True):
+        assert_close(actual, own)
     assert not torch.allclose(model.backbone(**source, labels=labels).logits, output.logits, atol=1e-3)
 
 
@@ -231,9 +244,16 @@ def test_init_writes_a_generating_checkpoint(backbone, tmp_path):
         assert torch.equal(weights[f"backbone.{key}"], value)
 
 
-def test_deeper_adds_layers_to_the_encoder(backbone):
-    model = tiny_generator(backbone, local_encoder="deeper", num_extra_layers=2)
+def test_deeper_adds_layers_to_the_encoder(backbone, tmp_path):
+    stock = tiny_generator(backbone).backbone
+    stock.save_pretrained(tmp_path)
+    fields = {"local_encoder": "deeper", "num_extra_layers": 2}
+    model = CoolForConditionalGeneration.from_backbone(tmp_path, **fields)
     assert len(model.backbone.get_encoder().layers) == 4
+    inside = model.backbone.state_dict()
+    assert all(torch.equal(inside[name], value) for name, value in stock.state_dict().items())
+    model.resize_token_embeddings(61)
+    assert model.backbone.config.vocab_size == model.config.vocab_size == 61
 
 
 def test_half_precision(model, source, labels):
@@ -263,6 +283,23 @@ def test_kinds_of_backbone_are_not_mixed_up(backbone):
         CoolForConditionalGeneration(CoolConfig())
 
 
+def test_from_backbone_says_what_kind_it_needs(backbone, tmp_path):
+    """Before any weight is loaded: there are none."""
+    CoolConfig().backbone_config.save_pretrained(tmp_path / "encoder")
+    with pytest.raises(ValueError, match="generates text, which the encoder 'bert' cannot"):
+        CoolForConditionalGeneration.from_backbone(tmp_path / "encoder")
+    tiny_generator(backbone).config.backbone_config.save_pretrained(tmp_path / "generator")
+    with pytest.raises(ValueError, match=r"load it with `AutoModelForSeq2SeqLM`"):
+        CoolModel.from_backbone(tmp_path / "generator")
+
+
+def test_a_composite_of_two_models_is_refused():
+    with pytest.raises(ValueError, match="'encoder-decoder' does not turn text into text"):
+        CoolConfig(
+            backbone_config=EncoderDecoderConfig(encoder={"model_type": "bert"}, decoder={"model_type": "bert"})
+        )
+
+
 @pytest.mark.parametrize("mode", ["l2g", "g&l"])
 def test_other_modes_are_refused(backbone, mode):
     with pytest.raises(ValueError, match=f"above an encoder-decoder such as '{backbone}'.*leave `mode` at 'g2l'"):
@@ -272,3 +309,33 @@ def test_other_modes_are_refused(backbone, mode):
 def test_wrong_inputs_are_named(model, labels):
     with pytest.raises(ValueError, match="exactly one of `input_ids` and `inputs_embeds`"):
         model(labels=labels)
+    with pytest.raises(ValueError, match="Give `labels` or `decoder_input_ids`"):
+        model(input_ids=token_ids(2, 5))
+
+
+# --- compilers, devices, configuration
+
+
+def test_compiles_and_exports(model, source, labels):
+    torch.compiler.reset()
+    compiled = torch.compile(model, backend="aot_eager")
+    assert_close(compiled(**source, labels=labels).loss, model(**source, labels=labels).loss)
+    # Given, as making them of labels depends on their values.
+    inputs = {**source, "decoder_input_ids": labels.clamp(min=0), "use_cache": False}
+    program = torch.export.export(model, (), inputs)
+    assert_close(program.module()(**inputs).logits, model(**inputs).logits)
+
+
+def test_generates_from_a_device_map_and_without_a_file_of_settings(model, source, tmp_path):
+    model.save_pretrained(tmp_path)
+    (tmp_path / "generation_config.json").unlink()
+    loaded = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, device_map={"": "cpu"})
+    options = {"max_new_tokens": 5, "num_beams": 2, "do_sample": False}
+    assert torch.equal(loaded.generate(**source, **options), model.generate(**source, **options))
+    assert next(loaded.get_encoder().parameters()) is next(loaded.backbone.get_encoder().parameters())
+
+
+def test_common_fields_are_the_backbones(model):
+    assert (model.config.num_hidden_layers, model.config.decoder_layers) == (2, 1)
+    assert model.config.decoder_start_token_id == model.generation_config.decoder_start_token_id == 2
+    assert model.config.is_encoder_decoder
