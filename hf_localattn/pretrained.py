@@ -11,6 +11,8 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from hf_localattn.errors import loading
 from hf_localattn.resources import tiny_backbone
 
+TOKENIZER_FILES = ("tokenizer*", "vocab*", "*.model", "merges.txt", "*.tokenizer", "*.vocab")
+
 
 def resolve_backbone(name_or_path: str | os.PathLike[str], *, generates: bool = False) -> str:
     """Where a backbone is loaded from: "tiny" is the small random one that ships, anything else stays as it is.
@@ -41,9 +43,11 @@ def load_tokenizer(name_or_path: str, **kwargs: Any) -> PreTrainedTokenizerBase:
         ValueError: there is none (transformers then makes one up, which knows no word).
         OSError: it cannot be fetched.
     """
+    folder = Path(name_or_path)
+    made_up = folder.is_dir() and not any(any(folder.glob(pattern)) for pattern in TOKENIZER_FILES)
     with loading("tokenizer", name_or_path):
         tokenizer = AutoTokenizer.from_pretrained(name_or_path, **kwargs)
-    if len(tokenizer) <= len(set(tokenizer.all_special_tokens)):
+    if made_up or len(tokenizer) <= len(set(tokenizer.all_special_tokens)):
         raise ValueError(
             f"{name_or_path!r} has no tokenizer files. Save the tokenizer beside the model, or name another one."
         )

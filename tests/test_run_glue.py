@@ -56,6 +56,7 @@ def files(tmp_path_factory):
         "scores": rows_of(0.5, 1, 2.5, 3),
         "several": rows_of(["ant", "bee"], [], ["cat"], ["bee"]),
         "unlabelled": [{"text": text} for text in TEXTS],
+        "pairs": rows_of("bee", "ant", **pair),
         "cola": rows_of(0, 1, 1, 0, sentence=TEXTS),
         "mrpc": rows_of(0, 1, 1, 0, **pair),
         "stsb": rows_of(0.5, 5.0, 2.0, 1.0, **pair),
@@ -293,6 +294,10 @@ def test_a_family_on_a_plain_backbone(main, files, tmp_path):
             " --ignore_mismatched_sizes",
         ),
         (["--do_predict", "--test_file", "{files}/unlabelled.jsonl"], "Nothing says which labels there are"),
+        (
+            ["--do_train", "--do_eval", "--validation_file", "{files}/pairs.jsonl"],
+            "train has single texts, validation has pairs",
+        ),
         (["--do_train", "--max_seq_length", "2"], "--max_seq_length 2 leaves no room for text: 2 tokens are special"),
     ],
 )
@@ -301,6 +306,13 @@ def test_what_the_user_can_mend_is_one_line(main, files, tmp_path, capsys, chang
     assert_one_line_error(
         main, options(files, tmp_path / "out", *changes, model=model), message, tmp_path / "out", capsys
     )
+
+
+def test_what_was_found_is_said_and_what_is_cut(main, files, tmp_path, caplog):
+    with caplog.at_level("INFO", logger="hf_localattn"):
+        main(options(files, tmp_path / "out", "--do_eval", "--max_seq_length", "4", data="two"))
+    assert "Predicting one of 2 classes (no, yes) of texts." in caplog.text
+    assert "4 of 4 validation rows fill the 4 tokens of --max_seq_length" in caplog.text
 
 
 def test_a_task_alone_is_fetched_from_the_hub(main, tmp_path, capsys):

@@ -153,6 +153,19 @@ def test_a_checkpoint_of_another_model_is_not_resumed(main, files, tmp_path, cap
     assert "checkpoint-1 holds another model" in capsys.readouterr().err
 
 
+def test_a_checkpoint_of_the_same_size_with_other_fields_is_not_resumed(main, files, tmp_path, capsys):
+    out = tmp_path / "out"
+    fresh = ["--family", "cool", "--backbone", str(files / "model"), "--do_train", "--save_steps", "1", "--use_cpu"]
+    fresh += ["--train_file", str(files / "answered.jsonl"), "--max_seq_length", "40", "--doc_stride", "8"]
+    main([*fresh, "--output_dir", str(out), "--max_steps", "1"])
+    (out / "trainer_state.json").unlink()  # as if killed before the end
+    with pytest.raises(SystemExit):
+        main([*fresh, "--output_dir", str(out), "--max_steps", "2", "--local_config", "outlook_softmax=window"])
+    expected = "holds another model: its outlook_softmax is 'feature', this one's is 'window'"
+    assert expected in capsys.readouterr().err
+    assert main([*fresh, "--output_dir", str(out), "--max_steps", "2"])["train_samples"] == 8
+
+
 def test_a_family_on_a_plain_backbone(main, files, tmp_path):
     run = options(
         files, tmp_path / "out", "--do_train", "--do_eval", "--max_steps", "1", "--local_learning_rate", "1e-3"

@@ -15,7 +15,7 @@ import torch
 from datasets import Dataset, Features, List, Value
 from transformers import DataCollatorForMultipleChoice, PreTrainedTokenizerBase
 
-from hf_localattn.data.tables import Record, read_rows, shape_of, shorten
+from hf_localattn.data.tables import Record, as_list, read_rows, shape_of, shorten
 
 SWAG_ENDING = re.compile(r"ending(\d+)")
 
@@ -31,7 +31,7 @@ class ChoiceColumns:
         context: the text that the choices go on, or are about; need not be there if a question is.
         question: begins each choice; need not be there if a context is.
         choices: a list of texts; or an object of such lists, "text" and "label", the latter with the choices' names.
-        label: the number of the right one from 0, or its letter (A is the first), or its name.
+        label: the number of the right one from 0, its letter (A is the first), its name, or its text.
     """
 
     context: str = "context"
@@ -145,13 +145,13 @@ def _normalised(record: Any, columns: ChoiceColumns, require_labels: bool) -> Re
             raise ValueError(f"has no {columns.label!r} (it has {', '.join(record)}); give --label_column_name.")
         right = None
     else:
-        right = _number(label, len(choices), names)
+        right = _number(label, [choice.strip() for choice in choices], names)
     return {"context": context, "choices": [choice.strip() for choice in choices], "label": right}
 
 
 def _general(record: Record, columns: ChoiceColumns) -> tuple[str, list[Any], list[str]]:
     """Context, choices and the choices' names of a row with a list of choices."""
-    choices, names = record[columns.choices], []
+    choices, names = as_list(record[columns.choices]), []
     if isinstance(choices, dict) and isinstance(choices.get("text"), list) and isinstance(choices.get("label"), list):
         choices, names = choices["text"], [str(name) for name in choices["label"]]
     if not isinstance(choices, list):
@@ -173,11 +173,12 @@ def _swag(record: Record, columns: ChoiceColumns) -> tuple[str, list[Any]]:
     if not endings:
         raise ValueError(
             f"has neither {columns.choices!r} nor SWAG's ending0, ending1 … (it has {', '.join(map(str, record))});"
-            " give --choices_column_name."
+            " give --choices_column_name, a column with lists of texts (in a .csv file written as json)."
         )
     choices = [record[name] for _, name in endings]
     if "sent1" in record:
-        return _text(record, "sent1"), _begun(_text(record, "sent2"), choices)
+        context = _text(record, "sent1")
+        return context, _begun(_text(record, "sent2"), choices) if record.get("sent2") else choices
     return _text(record, "startphrase"), choices
 
 
@@ -196,18 +197,21 @@ def _text(record: Record, column: str, option: str = "") -> str:
     return text.strip()
 
 
-def _number(label: Any, count: int, names: list[str]) -> int:
+def _number(label: Any, choices: list[str], names: list[str]) -> int:
     """The number of the right choice, from 0."""
-    name = "" if isinstance(label, bool) else str(label).strip()
+    name, count = "" if isinstance(label, bool) else str(label).strip(), len(choices)
     if names:
         number = names.index(name) if name in names else -1
+    elif choices.count(name) == 1:
+        number = choices.index(name)
     elif name.isdecimal():
         number = int(name)
     else:
         number = ascii_uppercase.find(name.upper()) if len(name) == 1 else -1
     if not 0 <= number < count:
         known = (
-            ", ".join(names) or f"0 to {count - 1}, or A to {ascii_uppercase[min(count, len(ascii_uppercase)) - 1]}"
+            ", ".join(names)
+            or f"0 to {count - 1}, A to {ascii_uppercase[min(count, len(ascii_uppercase)) - 1]}, or the right text"
         )
         raise ValueError(f"the label {shorten(label)} is none of the {count} choices: it must be one of {known}.")
     return number

@@ -61,6 +61,16 @@ def read_rows(path: str | Path, *, suffixes: Sequence[str] = SUFFIXES, what: str
     return list(_json(path, text))
 
 
+def as_list(cell: Any) -> Any:
+    """Read a list that is written as json, as a .csv file has to; anything else stays as it is."""
+    if isinstance(cell, str) and cell.strip().startswith("[") and cell.strip().endswith("]"):
+        try:
+            return json.loads(cell)
+        except json.JSONDecodeError:
+            return cell
+    return cell
+
+
 def shape_of(value: Any) -> str:
     """Describe a wrong value in a few words."""
     if isinstance(value, dict):

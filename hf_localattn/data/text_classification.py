@@ -11,7 +11,7 @@ from typing import Any
 from datasets import Dataset, Features, List, Value
 from transformers import PreTrainedTokenizerBase
 
-from hf_localattn.data.tables import Record, read_rows, shape_of
+from hf_localattn.data.tables import Record, as_list, read_rows, shape_of
 from hf_localattn.data.text_labels import CLASS, SCORE, SEVERAL, problem_of, read_label, with_class_labels
 
 TEXT_COLUMNS = (
@@ -74,7 +74,7 @@ def load_texts(path: str | os.PathLike[str], layout: Layout, *, require_labels: 
     `label` is a `ClassLabel`, a list of them, or a number; None where there is none. `place` says where a row is from.
 
     Args:
-        path: a `.csv`, `.tsv`, `.json` or `.jsonl` file, UTF-8. Sets of classes are lists: they need json.
+        path: a `.csv`, `.tsv`, `.json` or `.jsonl` file, UTF-8. Sets of classes are lists; in a cell, as json.
         layout: its columns.
         require_labels: whether a row without a label is an error.
 
@@ -87,6 +87,9 @@ def load_texts(path: str | os.PathLike[str], layout: Layout, *, require_labels: 
     if not found:
         raise ValueError(f"{path}: holds no texts.")
     records = [record for _, record in found if isinstance(record, dict)]
+    for record in records:
+        if layout.label in record:
+            record[layout.label] = as_list(record[layout.label])
     columns = _text_columns(str(path), records[0] if records else {}, layout)
     problem_type = layout.problem_type or problem_of(record.get(layout.label) for record in records)
     rows = []
@@ -198,7 +201,7 @@ def _normalised(
         if not text.strip() and not (layout.may_be_empty and "".join(texts).strip()):
             raise ValueError(f"the field {column!r} is empty.")
     label = record.get(layout.label)
-    if _is_absent(label, layout, names):
+    if _is_absent(label, layout, names) or (not require_labels and str(label) == "-1"):
         if require_labels and layout.label not in record:
             has = f"found {', '.join(record)}"
             raise ValueError(f"the field {layout.label!r} is missing ({has}); name labels by --label_column_name.")

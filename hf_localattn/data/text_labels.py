@@ -27,6 +27,12 @@ class Labels:
     problem_type: str
     names: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        if self.problem_type == SCORE:
+            return "a score"
+        several = "any number of" if self.problem_type == SEVERAL else "one of"
+        return f"{several} {len(self.names)} classes ({_listed(self.names)})"
+
     @property
     def num_labels(self) -> int:
         """How many logits the model gives."""
@@ -180,8 +186,8 @@ def _number(label: Any) -> float:
         number = math.nan
     if not math.isfinite(number):
         raise ValueError(
-            f"the label {shorten(label)} is not a number, but labels with a fraction are scores; mend it, or pass"
-            " --do_regression false if the labels are names."
+            f"the label {shorten(label)} is not a number, but the labels are scores, as --do_regression, the task or"
+            " labels with a decimal point say; mend it, or pass --do_regression false if the labels are names."
         )
     return number
 

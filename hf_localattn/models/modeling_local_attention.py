@@ -89,9 +89,13 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
             "token": token,
             "local_files_only": local_files_only,
         }
+        if not isinstance(name_or_path, str | os.PathLike):
+            raise ValueError(
+                f"`from_backbone` takes a Hub id or a folder, not a {type(name_or_path).__name__}: save it to one."
+            )
         backbone_config = AutoConfig.from_pretrained(name_or_path, **source)
+        cls.check_kind(backbone_config)
         config = cls.config_class(backbone_config=backbone_config, **config_fields)
-        cls.check_config(config)
         # XLNet builds some weights in fp32 whatever it is told: the type of all has to be said in the end.
         dtype = dtype if dtype not in (None, "auto") else backbone_config.dtype or torch.float32
         dtype = getattr(torch, dtype) if isinstance(dtype, str) else dtype
@@ -151,17 +155,24 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
                 f"{cls.__name__} takes a {cls.config_class.__name__}, not a {type(config).__name__}. To put new local "
                 "layers on a pretrained encoder use `from_backbone`."
             )
+        cls.check_kind(config.backbone_config)
         config.check()
-        model_type, generators = config.backbone_config.model_type, ", ".join(config.generation_backbones)
-        if config.is_encoder_decoder and not cls.can_generate():
+
+    @classmethod
+    def check_kind(cls, backbone_config: PreTrainedConfig) -> None:
+        """Raise `ValueError` for an encoder-decoder in a class for encoders, or the other way round."""
+        model_type, family = backbone_config.model_type, cls.config_class
+        if backbone_config.is_encoder_decoder and not cls.can_generate():
+            generates = "load it with `AutoModelForSeq2SeqLM` or the family's `...ForConditionalGeneration`, or "
             raise ValueError(
                 f"{cls.__name__} puts local layers on an encoder, and the backbone {model_type!r} is an "
-                "encoder-decoder: load it with `AutoModelForSeq2SeqLM` or the family's `...ForConditionalGeneration`, "
-                f"or use an encoder, such as {', '.join(config.tested_backbones)}."
+                f"encoder-decoder: {generates if family.generation_backbones else ''}use an encoder, such as "
+                f"{', '.join(family.tested_backbones)}."
             )
-        if cls.can_generate() and not config.is_encoder_decoder:
+        if cls.can_generate() and not backbone_config.is_encoder_decoder:
             raise ValueError(
-                f"{cls.__name__} generates text, which the encoder {model_type!r} cannot: use {generators}."
+                f"{cls.__name__} generates text, which {model_type!r} alone cannot: use an encoder-decoder, such as "
+                f"{', '.join(family.generation_backbones)}."
             )
 
     @property

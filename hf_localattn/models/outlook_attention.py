@@ -67,7 +67,15 @@ def outlook_attention_matrix(weights: torch.Tensor, mask: torch.Tensor | None = 
     Returns:
         (B, L, L) as [target token, source token]. Where the softmax is per head, a row sums to the number of windows
         that write to its token, less what they spend outside the sequence and on pads.
+
+    Raises:
+        ValueError: these are no outlook weights.
     """
+    if weights.dim() != 5:
+        raise ValueError(
+            f"`weights` has shape {tuple(weights.shape)}; outlook weights are (batch, length, window, window, heads). "
+            "Those of other local encoders are no such map."
+        )
     batch, length, window, _, _ = weights.shape
     half = window // 2
     weights = weights.mean(-1)

@@ -14,7 +14,7 @@ from typing import Any
 from transformers import HfArgumentParser
 from transformers import TrainingArguments as StockTrainingArguments
 
-from hf_localattn.families import FAMILIES
+from hf_localattn.families import FAMILIES, parse_config_fields
 
 PLAIN = "none"
 
@@ -64,6 +64,8 @@ class ModelArguments:
             raise ValueError(f"--family must be one of {', '.join([*FAMILIES, PLAIN])}; got {self.family!r}.")
         if self.local_config and self.family in (None, PLAIN):
             raise ValueError("--local_config sets fields of a family's config: it needs --family and --backbone.")
+        if self.family not in (None, PLAIN):
+            parse_config_fields(self.family, self.local_config)  # better now than when all data are read
         if self.config_name is not None and self.family not in (None, PLAIN):
             raise ValueError("--config_name does not go with --family: set its fields by --local_config.")
 

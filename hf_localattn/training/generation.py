@@ -79,7 +79,10 @@ class GenerationTrainer(LocalAttentionTrainer, StockTrainer):
         padding = self.processing_class.pad_token_id
         ids = np.where(output.predictions < 0, padding, output.predictions)[: output.num_samples]
         texts = [one_line(text) for text in self.processing_class.batch_decode(ids, skip_special_tokens=True)]
-        scores: dict[str, Any] = {"gen_len": float(np.mean(np.count_nonzero(ids != padding, axis=1)))}
+        scores: dict[str, Any] = {
+            "gen_len": float(np.mean(np.count_nonzero(ids != padding, axis=1))),
+            "num_beams": self._gen_kwargs.get("num_beams") or self.args.generation_num_beams or 1,
+        }
         if self._references is not None:
             scores |= load_metric("generation").compute(predictions=texts, references=self._references)
             self.bleu_signature = scores.pop("bleu_signature")

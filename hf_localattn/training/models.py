@@ -15,6 +15,7 @@ from hf_localattn.pretrained import load_tokenizer, resolve_backbone
 from hf_localattn.training.arguments import PLAIN, DataArguments, ModelArguments, TrainingArguments
 from hf_localattn.training.output_folder import check_same_model
 from hf_localattn.training.parameter_groups import backbone_of, split_parameter_groups
+from hf_localattn.training.splits import Data
 
 logger = logging.getLogger(__name__)
 
@@ -107,6 +108,21 @@ def check_room(tokenizer: PreTrainedTokenizerBase, max_length: int, *, pair: boo
     special = tokenizer.num_special_tokens_to_add(pair=pair)
     if max_length <= special:
         raise ValueError(f"--max_seq_length {max_length} leaves no room for text: {special} tokens are special ones.")
+
+
+def report_cut(features: Data, max_length: int) -> None:
+    """Warn of inputs that are as long as can be, as they have been cut, all but a few."""
+    for split, rows in features.items():
+        lengths = ([ids] if not ids or isinstance(ids[0], int) else ids for ids in rows["input_ids"])
+        full = sum(any(len(one) >= max_length for one in own) for own in lengths)
+        if full:
+            logger.warning(
+                "%d of %d %s rows fill the %d tokens of --max_seq_length: what goes beyond is cut.",
+                full,
+                len(rows),
+                split,
+                max_length,
+            )
 
 
 def batch_padding(data_args: DataArguments, training_args: TrainingArguments, max_length: int) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from hf_localattn.data.multiple_choice import (
 from hf_localattn.files import write_whole
 from hf_localattn.metrics.classification_scores import SCORES
 from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments, option
-from hf_localattn.training.models import batch_padding, check_room, input_length, load_model_and_tokenizer
+from hf_localattn.training.models import batch_padding, check_room, input_length, load_model_and_tokenizer, report_cut
 from hf_localattn.training.run import Run, begin
 from hf_localattn.training.splits import load_splits, make_features
 from hf_localattn.training.trainer import LocalAttentionTrainer
@@ -90,6 +90,7 @@ def prepare(
     features = make_features(
         data, data_args, training_args, choice_features, tokenizer=tokenizer, max_length=max_length
     )
+    report_cut(features, max_length)
     trainer = LocalAttentionTrainer(
         model=model,
         args=training_args,

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 from safetensors import safe_open
-from torch import nn
+from transformers import PreTrainedModel
 
 from hf_localattn.files import STAGING
 
@@ -18,6 +18,8 @@ logger = logging.getLogger(__name__)
 ASIDE = "_incomplete-"
 # Trainer's order of writing: weights, optimizer and scheduler, random states, and last the state.
 STATE = "trainer_state.json"
+# What a configuration says of how it came to be, not of the model.
+VOLATILE = ("transformers_version", "architectures", "auto_map", "dtype", "problem_type", "use_cache")
 OPTIMIZER = ("optimizer.pt", "optimizer.bin", "optimizer", "optimizer_0", "global_step*", "rank*-optimizer.pt")
 
 
@@ -61,8 +63,9 @@ def prepare_output_folder(output_dir: str | os.PathLike[str], resume_from_checkp
         )
     if (folder / STATE).exists():
         raise ValueError(
-            f"--output_dir {folder} holds a finished run. Choose another folder, or go on training from its last"
-            f" checkpoint by --resume_from_checkpoint {checkpoint} with more steps or epochs."
+            f"--output_dir {folder} holds a finished run. To evaluate or predict with it give --model_name_or_path"
+            f" {folder} without --do_train. To train choose another folder, or go on from its last checkpoint by"
+            f" --resume_from_checkpoint {checkpoint} with more steps or epochs."
         )
     logger.warning("Resuming from %s. To start afresh choose another --output_dir, or empty this one.", checkpoint)
     return checkpoint
@@ -87,8 +90,17 @@ def steps_done(checkpoint: str | os.PathLike[str]) -> int:
     return int(json.loads((Path(checkpoint) / STATE).read_text(encoding="utf-8"))["global_step"])
 
 
-def check_same_model(checkpoint: str | os.PathLike[str], model: nn.Module) -> None:
-    """Raises ValueError if a checkpoint holds weights that the model has no place for."""
+def check_same_model(checkpoint: str | os.PathLike[str], model: PreTrainedModel) -> None:
+    """Raises ValueError if a checkpoint holds another model: other weights, or fields with other values."""
+    path = Path(checkpoint) / "config.json"
+    # As it would be saved: json knows neither tuples nor numbers as keys.
+    own = json.loads(model.config.to_json_string(use_diff=False))
+    for name, value in (json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}).items():
+        if name in own and name not in VOLATILE and own[name] != value and not isinstance(value, dict):
+            raise ValueError(
+                f"{checkpoint} holds another model: its {name} is {value!r}, this one's is {own[name]!r}. Give the "
+                "command it was made with, or another --output_dir."
+            )
     shapes = {name: list(tensor.shape) for name, tensor in model.state_dict().items()}
     for file in sorted(Path(checkpoint).glob("*.safetensors")):
         with safe_open(file, framework="pt") as weights:

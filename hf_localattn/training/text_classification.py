@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,11 +16,13 @@ from hf_localattn.data.text_labels import CLASS, SCORE, SEVERAL, Labels, decide,
 from hf_localattn.files import write_whole
 from hf_localattn.metrics.classification_scores import GLUE_METRICS, LOWER_IS_BETTER, SCORES
 from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments, option
-from hf_localattn.training.models import batch_padding, check_room, input_length, load_model_and_tokenizer
+from hf_localattn.training.models import batch_padding, check_room, input_length, load_model_and_tokenizer, report_cut
 from hf_localattn.training.run import Run, begin, check_best_metric
-from hf_localattn.training.splits import SPLITS, load_splits, make_features
+from hf_localattn.training.splits import SPLITS, Data, load_splits, make_features
 from hf_localattn.training.text_labels import choose_labels, labels_in_config
 from hf_localattn.training.trainer import LocalAttentionTrainer
+
+logger = logging.getLogger(__name__)
 
 GLUE = "nyu-mll/glue"
 MNLI_SPLITS = {
@@ -130,6 +133,8 @@ def prepare(
         hub_splits=MNLI_SPLITS if data_args.task_name == "mnli" else SPLITS,
     )
     labels = choose_labels(data, model_args, fixed=layout.names is not None)
+    check_same_texts(data)
+    logger.info("Predicting %s of %s.", labels, "pairs of texts" if is_pairs(data) else "texts")
     metrics = metric_names(labels, data_args)
     combined = COMBINED_METRICS.get(data_args.task_name or "", ())
     check_best_metric(training_args, ("loss", *metrics, *([COMBINED] if combined else [])))
@@ -138,10 +143,11 @@ def prepare(
         TextClassificationRun.task, model_args, training_args, **labels_in_config(labels)
     )
     max_length = input_length(model, tokenizer, data_args)
-    check_room(tokenizer, max_length, pair=any("text_pair" in rows.column_names for rows in data.values()))
+    check_room(tokenizer, max_length, pair=is_pairs(data))
     features = make_features(
         data, data_args, training_args, tokenize_texts, tokenizer=tokenizer, max_length=max_length
     )
+    report_cut(features, max_length)
     trainer = LocalAttentionTrainer(
         model=model,
         args=training_args,
@@ -157,6 +163,21 @@ def prepare(
     run = TextClassificationRun(trainer, data, features, model_args, data_args)
     run.labels = labels
     return run
+
+
+def is_pairs(data: Data) -> bool:
+    """Whether rows have two texts."""
+    return any("text_pair" in rows.column_names for rows in data.values())
+
+
+def check_same_texts(data: Data) -> None:
+    """Raise `ValueError` if one split has texts and another one pairs."""
+    pairs = {split: "text_pair" in rows.column_names for split, rows in data.items()}
+    if len(set(pairs.values())) > 1:
+        kinds = ", ".join(
+            f"{split} has {'pairs of texts' if pair else 'single texts'}" for split, pair in pairs.items()
+        )
+        raise ValueError(f"The files do not go together: {kinds}; name the columns by --text_column_names.")
 
 
 def metric_names(labels: Labels, data_args: TextClassificationDataArguments) -> tuple[str, ...]:

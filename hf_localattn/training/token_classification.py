@@ -150,6 +150,12 @@ def prepare(
     data, names = load_labelled(model_args, data_args, training_args, columns)
     scores = LabelScores(names, data_args.return_entity_level_metrics)
     check_best_metric(training_args, ("loss", *scores.reported))
+    logger.info("Predicting one of %d labels of each word: %s.", len(names), ", ".join(names))
+    if all(name.isdecimal() for name in names):
+        logger.warning(
+            "The labels are numbers, which are scored word by word. If they mark entities, name them by"
+            " --label_names_file."
+        )
     model, tokenizer = load_model_and_tokenizer(
         "token-classification",
         model_args,

@@ -101,7 +101,7 @@ def test_rows_to_predict_on_need_no_labels(tmp_path):
         ({"choices": ["mat"]}, "1 choices: there must be two at least"),
         ({"choices": ["mat", " "]}, "choice 1 must be a text; found ' '"),
         ({"choices": "mat"}, "'choices' must be a list of texts; found 'mat'"),
-        ({"label": 2}, "the label 2 is none of the 2 choices: it must be one of 0 to 1, or A to B"),
+        ({"label": 2}, "the label 2 is none of the 2 choices: it must be one of 0 to 1, A to B, or the right text"),
         ({"label": "C"}, "the label 'C' is none of the 2 choices"),
         ({"label": True}, "the label True is none of"),
         ({"label": 0.5}, r"the label 0\.5 is none of"),
@@ -116,14 +116,20 @@ def test_rows_that_cannot_be_used(tmp_path, changes, message):
         load_choices(path)
 
 
+def test_swag_without_beginnings_lists_in_cells_and_labels_by_text(tmp_path):
+    path = write_jsonl(tmp_path / "a.jsonl", [{"sent1": "a", "ending0": "b", "ending1": "c", "label": "c"}])
+    (row,) = load_choices(path)
+    assert row == {"context": "a", "choices": ["b", "c"], "label": 1}
+    (tmp_path / "b.csv").write_text('context,choices,label\nthe cat,"[""runs"", ""flies""]",flies\n')
+    (row,) = load_choices(tmp_path / "b.csv")
+    assert row == {"context": "the cat", "choices": ["runs", "flies"], "label": 1}
+
+
 def test_columns_that_are_not_there(tmp_path):
     path = write_jsonl(tmp_path / "a.jsonl", [{"sent1": "a", "label": 0}])
     with pytest.raises(
         ValueError, match=r"has neither 'choices' nor SWAG's ending0, ending1 … \(it has sent1, label\)"
     ):
-        load_choices(path)
-    path = write_jsonl(tmp_path / "b.jsonl", [{"sent1": "a", "ending0": "b", "ending1": "c", "label": 0}])
-    with pytest.raises(ValueError, match="has no 'sent2'"):
         load_choices(path)
     (tmp_path / "c.json").write_text("[]")
     with pytest.raises(ValueError, match=r"c\.json: holds no rows"):

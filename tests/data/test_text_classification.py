@@ -232,5 +232,17 @@ def test_predictions_as_text():
     assert spoken_predictions(np.array([[1.23456], [-2.0]]), Labels(SCORE)) == ["1.235", "-2.000"]
 
 
+def test_several_classes_in_a_cell(tmp_path):
+    (tmp_path / "a.csv").write_text('text,label\ngood soup,"[""food"", ""room""]"\nnothing,[]\n')
+    rows = load_texts(tmp_path / "a.csv", Layout())
+    assert labels_of(rows) == Labels(SEVERAL, ("food", "room"))
+    assert rows["label"][:] == [[0, 1], []]
+
+
+def test_minus_one_is_no_label_where_none_is_needed(tmp_path):
+    path = write_jsonl(tmp_path / "a.jsonl", [{"text": "the cat", "label": -1}])
+    assert load_texts(path, Layout(), require_labels=False)["label"][:] == [None]
+
+
 def test_no_label_at_all_is_a_class():
     assert problem_of([None, None]) == CLASS

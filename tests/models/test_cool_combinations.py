@@ -168,3 +168,22 @@ def test_parameter_counts():
     with torch.device("meta"):
         counts = {kind: CoolModel(CoolConfig(local_encoder=kind)).num_parameters() for kind in LOCAL_ENCODERS}
     assert {kind: count - counts["none"] for kind, count in counts.items()} == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "idle"),
+    [
+        ({"fusion": "gate"}, ["fusion"]),
+        ({"fusion": "gate", "mode": "g&l"}, []),
+        ({"local_encoder": "gat", "use_conv": False, "graph_window": 2}, ["use_conv"]),
+        (
+            {"local_encoder": "none", "num_local_layers": 2, "num_extra_layers": 1},
+            ["num_extra_layers", "num_local_layers"],
+        ),
+        ({"use_conv": False, "conv_pooling": "avg"}, ["conv_pooling"]),
+        ({"local_encoder": "conv", "conv_pooling": "avg"}, []),
+    ],
+    ids=str,
+)
+def test_fields_that_change_nothing_are_told(fields, idle):
+    assert CoolConfig(**fields).idle_fields() == idle

@@ -18,6 +18,7 @@ DATA = ["--train_file", "x.json", "--output_dir", "out"]
         (["--model_name_or_path", "x", "--backbone", "y"], "--backbone goes with --family"),
         (["--family", "hot", "--backbone", "x"], "--family must be one of cool, .*none; got 'hot'"),
         (["--family", "none", "--backbone", "x", "--local_config", "a=1"], "--local_config sets fields"),
+        (["--family", "cool", "--backbone", "x", "--local_config", "mod=l2g"], "no field 'mod'. Did you mean 'mode'"),
         (["--family", "cool", "--backbone", "x", "--config_name", "y"], "--config_name does not go with"),
         (["--model_name_or_path", "x", "--max_train_samples", "0"], "--max_train_samples must be at least 1"),
         (["--model_name_or_path", "x", "--dataset_name", "squad"], "either --dataset_name or files"),
@@ -38,9 +39,9 @@ def test_there_must_be_data():
 
 
 def test_fields_of_a_family_come_as_a_list():
-    arguments = ["--family", "cool", "--backbone", "x", "--local_config", "a=1", "b=2", *DATA]
+    arguments = ["--family", "cool", "--backbone", "x", "--local_config", "mode=l2g", "use_conv=no", *DATA]
     model_args, _, _ = parse_arguments(CLASSES, arguments)
-    assert (model_args.local_config, model_args.source) == (["a=1", "b=2"], "x")
+    assert (model_args.local_config, model_args.source) == (["mode=l2g", "use_conv=no"], "x")
 
 
 def test_a_file_of_arguments(tmp_path):
