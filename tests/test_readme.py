@@ -6,6 +6,7 @@ import json
 import re
 import runpy
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,9 @@ README = (ROOT / "README.md").read_text()
 SCRIPTS = (ROOT / "docs" / "scripts.md").read_text()
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README + SCRIPTS, flags=re.DOTALL)
 # A program and, directly below it, what it prints.
-PROGRAMS = re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", README, flags=re.DOTALL)
+PROGRAMS, FROM_PYTHON = (
+    re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", text, flags=re.DOTALL) for text in (README, SCRIPTS)
+)
 COMMANDS = [
     shlex.split(line, comments=True)
     for language, block in BLOCKS
@@ -44,6 +47,14 @@ def test_programs_print_what_the_readme_says(demo_output, monkeypatch):
         with contextlib.redirect_stdout(printed):
             exec(compile(offline(program), "README.md", "exec"), namespace)
         assert printed.getvalue() == expected
+
+
+def test_the_scripts_from_python(tmp_path, monkeypatch, capsys):
+    shutil.copytree(ROOT / "examples" / "data", tmp_path / "examples" / "data")
+    monkeypatch.chdir(tmp_path)
+    ((program, expected),) = FROM_PYTHON
+    exec(compile(program, "scripts.md", "exec"), {})
+    assert capsys.readouterr().out.endswith(expected)
 
 
 def test_make_targets_exist():
