@@ -114,7 +114,8 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
                 raise
             raise OSError(
                 f"{str(name_or_path)!r} has no safetensors weights, and nothing else is read. If you trust its file, "
-                "convert it: `AutoModel.from_pretrained(name, use_safetensors=False).save_pretrained(folder)`."
+                f"convert it: `{cls.backbone_auto_class.__name__}.from_pretrained(name, use_safetensors=False)"
+                ".save_pretrained(folder)`."
             ) from error
         if report["missing_keys"]:
             raise ValueError(
