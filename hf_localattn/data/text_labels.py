@@ -124,7 +124,10 @@ def number_labels(rows: Dataset, labels: Labels) -> Dataset:
             raise ValueError(f"the labels are for {_spoken(own)}, but those to be predicted for {_spoken(labels)}.")
         for name in (own.names[number] for number in (label if own.problem_type == SEVERAL else [label])):
             if name not in numbers:
-                raise ValueError(f"the label {name!r} is outside the label set ({_listed(labels.names)}).")
+                raise ValueError(
+                    f"the label {name!r} is outside the label set ({_listed(labels.names)}): correct it, or train on"
+                    " rows that have it."
+                )
         if own.problem_type == CLASS:
             return numbers[own.names[label]]
         hot = {numbers[own.names[number]] for number in label}
