@@ -18,8 +18,11 @@ logger = logging.getLogger(__name__)
 ASIDE = "_incomplete-"
 # Trainer's order of writing: weights, optimizer and scheduler, random states, and last the state.
 STATE = "trainer_state.json"
-# What a configuration says of how it came to be, not of the model.
-VOLATILE = ("transformers_version", "architectures", "auto_map", "dtype", "problem_type", "use_cache")
+# What a configuration says of how it came to be, or learns from the tokenizer and the data once training begins.
+VOLATILE = (
+    *("_name_or_path", "transformers_version", "architectures", "auto_map", "dtype", "problem_type", "use_cache"),
+    *("pad_token_id", "bos_token_id", "eos_token_id"),
+)
 OPTIMIZER = ("optimizer.pt", "optimizer.bin", "optimizer", "optimizer_0", "global_step*", "rank*-optimizer.pt")
 
 

@@ -2,7 +2,8 @@ import json
 
 import pytest
 
-from hf_localattn.training.output_folder import last_complete_checkpoint, prepare_output_folder
+from hf_localattn.training.output_folder import check_same_model, last_complete_checkpoint, prepare_output_folder
+from tests.models.tiny import tiny_model
 
 
 def checkpoint(folder, step, without=None):
@@ -72,3 +73,15 @@ def test_a_state_cut_short_is_incomplete(tmp_path):
     assert prepare_output_folder(tmp_path, None) is None  # what is moved aside is not in the way
     with pytest.raises(ValueError, match="holds no complete checkpoint"):
         prepare_output_folder(tmp_path, True)
+
+
+def test_a_checkpoint_is_told_apart_by_fields_but_not_by_what_training_learns(tmp_path):
+    model = tiny_model("cool")
+    model.save_pretrained(tmp_path)
+    check_same_model(tmp_path, model)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, "eos_token_id": 5, "dtype": "bfloat16"}))
+    check_same_model(tmp_path, model)
+    (tmp_path / "config.json").write_text(json.dumps({**config, "outlook_softmax": "window"}))
+    with pytest.raises(ValueError, match="its outlook_softmax is 'window', this one's is 'feature'"):
+        check_same_model(tmp_path, model)
