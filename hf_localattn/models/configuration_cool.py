@@ -100,14 +100,15 @@ class CoolConfig(LocalAttentionConfig):
 
     def idle_fields(self) -> list[str]:
         """Fields that are not at their default and of which, as the others are, nothing depends."""
-        uses = {
+        outlook = (
+            *("outlook_num_heads", "outlook_softmax", "mask_outside_window", "outlook_dropout"),
+            *("use_conv", "num_ffn_layers", "use_layer_norm", "qkv_bias"),
+        )
+        uses: dict[tuple[str, ...], bool] = {
+            outlook: self.local_encoder == "outlook",
             ("fusion",): self.mode == "g&l",
             ("num_extra_layers",): self.local_encoder == "deeper",
             ("graph_window",): self.local_encoder in ("rgcn", "gat", "hgt"),
-            ("use_conv", "outlook_num_heads", "outlook_softmax", "mask_outside_window", "outlook_dropout"): (
-                self.local_encoder == "outlook"
-            ),
-            ("num_ffn_layers", "use_layer_norm", "qkv_bias"): self.local_encoder == "outlook",
             ("outlook_kernel_size",): self.local_encoder in ("outlook", "dynamic_conv", "visual_outlook"),
             ("num_local_layers",): self.local_encoder in LOCAL_LAYERS,
             ("conv_filters", "conv_pooling", "conv_alignment"): self.has_convolution_block,
