@@ -134,10 +134,12 @@ def batch_padding(data_args: DataArguments, training_args: TrainingArguments, ma
     }
 
 
-def input_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data_args: DataArguments) -> int:
-    """Return `max_seq_length`, cut (with a warning) to what model and tokenizer can take."""
-    limit = longest_input(model, tokenizer)
-    if limit is None or data_args.max_seq_length <= limit:
-        return data_args.max_seq_length
-    logger.warning("max_seq_length %d is more than the model takes: using %d.", data_args.max_seq_length, limit)
+def input_length(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data_args: DataArguments, name: str = "max_seq_length"
+) -> int:
+    """Return the length of this name, cut (with a warning) to what model and tokenizer can take."""
+    wanted, limit = getattr(data_args, name), longest_input(model, tokenizer)
+    if limit is None or wanted <= limit:
+        return wanted
+    logger.warning("%s %d is more than the model takes: using %d.", name, wanted, limit)
     return limit

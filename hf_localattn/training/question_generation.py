@@ -13,7 +13,6 @@ from transformers.trainer_utils import PredictionOutput
 
 from hf_localattn.data.question_generation import check_answered, generation_features, load_answered
 from hf_localattn.files import write_whole
-from hf_localattn.inference import longest_input
 from hf_localattn.metrics.generation.generation import meteor_name
 from hf_localattn.training.arguments import DataArguments, ModelArguments, option
 from hf_localattn.training.generation import (
@@ -22,7 +21,7 @@ from hf_localattn.training.generation import (
     GenerationTrainingArguments,
     check_can_write,
 )
-from hf_localattn.training.models import load_model_and_tokenizer
+from hf_localattn.training.models import input_length, load_model_and_tokenizer
 from hf_localattn.training.run import Run, begin
 from hf_localattn.training.splits import load_splits, make_features
 
@@ -164,13 +163,8 @@ def _lengths(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data_args: QuestionGenerationDataArguments
 ) -> dict[str, int]:
     """The three lengths, each cut (with a warning) to what model and tokenizer can take."""
-    limit = longest_input(model, tokenizer)
-    lengths = {}
-    for name in ("max_source_length", "max_target_length", "val_max_target_length"):
-        lengths[name] = getattr(data_args, name)
-        if limit is not None and lengths[name] > limit:
-            logger.warning("%s %d is more than the model takes: using %d.", name, lengths[name], limit)
-            lengths[name] = limit
+    names = ("max_source_length", "max_target_length", "val_max_target_length")
+    lengths = {name: input_length(model, tokenizer, data_args, name) for name in names}
     least = tokenizer.num_special_tokens_to_add(pair=True) + SHORTEST_SOURCE
     if lengths["max_source_length"] < least:
         raise ValueError(
