@@ -56,15 +56,14 @@ wheel: $(VENV)/.installed
 # The stamp is the last thing made, so that an interrupted installation is taken up again.
 $(VENV)/.installed: setup.cfg constraints.txt
 	$(call create,$(VENV))
-	$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt setuptools
-	$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[dev]'
+	$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
 $(FLOORS)/.installed: setup.cfg scripts/floors.py
 	$(call create,$(FLOORS))
 	$(FLOORS)/bin/python scripts/floors.py test > $(FLOORS)/floors.txt
 	$(FLOORS)/bin/python -m pip install --quiet --requirement $(FLOORS)/floors.txt
-	$(FLOORS)/bin/python -m pip install --quiet --constraint $(FLOORS)/floors.txt --no-build-isolation --editable '.[test]'
+	$(FLOORS)/bin/python -m pip install --quiet --constraint $(FLOORS)/floors.txt --editable '.[test]'
 	touch $@
 
 # torch stays as it is: it is renewed by hand, in constraints.txt, because of its size.
