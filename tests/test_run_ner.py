@@ -1,6 +1,7 @@
 """The script from command line to reloaded checkpoint, on models that learn little or nothing."""
 
 import json
+import re
 import shutil
 
 import pytest
@@ -16,6 +17,9 @@ SENTENCES = [
     {"tokens": ["on", "the", "mat"], "ner_tags": ["O", "O", "B-place"]},
 ]
 NAMES = ["B-pet", "B-place", "I-place", "O"]
+CGED = """<DOC><TEXT id="1">a cat sat</TEXT><ERROR start_off="3" end_off="5" type="S"/></DOC>
+<DOC><TEXT id="2">a dog</TEXT></DOC>
+"""
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +37,9 @@ def files(tmp_path_factory):
     write_jsonl(folder / "bare.jsonl", [{"tokens": row["tokens"]} for row in SENTENCES])
     write_jsonl(folder / "other.jsonl", [{"tokens": ["the"], "ner_tags": ["B-car"]}])
     (folder / "fce.tsv").write_text("the\tc\ncat\ti\n\nsat\tc\non\tc\n")
+    (folder / "bare.txt").write_text("the\ncat\n\nsat\n")
+    (folder / "cged.xml").write_text(CGED)
+    (folder / "bare.xml").write_text(re.sub("<ERROR.*/>", "", CGED))
     return folder
 
 
@@ -122,12 +129,39 @@ def test_sentences_without_words_are_left_out_and_keep_their_line(main, files, t
 def test_a_family_on_the_shipped_backbone_that_tells_errors(main, files, tmp_path):
     out = tmp_path / "out"
     work = ["--do_train", "--do_eval", "--max_steps", "1", "--local_config", "num_local_layers=1"]
+    work += ["--do_predict", "--test_file", str(files / "bare.txt"), "--metric_for_best_model", "f0_5"]
     metrics = main(options(files, out, *work, model="tiny", family="cool", data="fce.tsv"))
-    assert {"eval_accuracy", "eval_macro_f1"} <= set(metrics)
-    assert "eval_f1" not in metrics
+    assert {"eval_f0_5", "eval_precision", "eval_recall", "eval_accuracy", "eval_macro_f1"} <= set(metrics)
+    assert not {"eval_f1", "predict_f0_5"} & set(metrics)
+    assert [len(line) for line in predicted(out)] == [2, 1]
+    assert {label for line in predicted(out) for label in line} <= {"c", "i"}
     moved = shutil.move(out, tmp_path / "moved")
     model = AutoModelForTokenClassification.from_pretrained(moved, trust_remote_code=True)
     assert model.config.label2id == {"c": 0, "i": 1}
+
+
+def test_errors_in_chinese_texts(main, files, tmp_path):
+    out = tmp_path / "out"
+    work = ["--do_train", "--do_eval", "--max_steps", "1", "--local_config", "num_local_layers=1"]
+    work += ["--do_predict", "--test_file", str(files / "bare.xml"), "--metric_for_best_model", "detection_f1"]
+    metrics = main(options(files, out, *work, model="tiny", family="cool", data="cged.xml"))
+    levels = {f"eval_{level}_f1" for level in ("detection", "identification", "position")}
+    assert {*levels, "eval_detection_precision", "eval_detection_recall", "eval_false_positive_rate"} <= set(metrics)
+    assert not {"eval_f1", "predict_detection_f1"} & set(metrics)
+    lines = predicted(out)
+    assert [len(line) for line in lines] == [9, 5]
+    assert lines[0][1] == "O"  # of a blank the tokenizer makes nothing
+    # all labels of the format, also those that the file does not have
+    model = AutoModelForTokenClassification.from_pretrained(out)
+    assert sorted(model.config.label2id) == sorted(["O", *(f"{letter}-{kind}" for letter in "BI" for kind in "RMSW")])
+
+
+def test_it_learns_to_find_errors(main, files, tmp_path):
+    learn = ["--do_train", "--do_eval", "--max_steps", "60", "--learning_rate", "0.02"]
+    metrics = main(options(files, tmp_path / "cged", *learn, data="cged.xml"))
+    assert metrics["eval_detection_f1"] == metrics["eval_position_f1"] == 1
+    metrics = main(options(files, tmp_path / "fce", *learn, data="fce.tsv"))
+    assert metrics["eval_f0_5"] == 1
 
 
 def test_a_checkpoint_keeps_the_order_of_its_labels(main, files, tmp_path):

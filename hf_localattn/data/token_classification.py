@@ -12,6 +12,7 @@ from typing import Any
 
 from datasets import ClassLabel, Dataset
 
+from hf_localattn.data.cged import CGED_LABELS, load_cged
 from hf_localattn.data.column_files import TOKEN_FEATURES, load_conll, load_conllu
 from hf_localattn.data.tables import Record, read_rows, read_text, shape_of, shorten
 
@@ -59,7 +60,7 @@ def load_sentences(
     """Read a file of labelled sentences into `tokens` and `labels`, both lists of texts, whatever its layout.
 
     Args:
-        path: .json or .jsonl (rows with a list of words and one of labels), .conllu, or a file of columns.
+        path: .json or .jsonl (rows with a list of words and one of labels), .conllu, .xml (CGED), or columns.
         columns: where words and labels are.
         require_labels: whether a file without labels is an error; if not, its sentences have an empty list of them.
 
@@ -70,10 +71,12 @@ def load_sentences(
     path, columns = Path(path), columns or TokenColumns()
     if path.suffix == ".conllu":
         return load_conllu(path, columns.conllu, require_labels=require_labels)
+    if path.suffix == ".xml":
+        return load_cged(path, require_labels=require_labels)
     if path.suffix in COLUMN_SUFFIXES:
         return load_conll(path, columns.conll, require_labels=require_labels)
     if path.exists() and path.suffix not in ROW_SUFFIXES:
-        suffixes = ", ".join((*ROW_SUFFIXES, ".conllu", *COLUMN_SUFFIXES))
+        suffixes = ", ".join((*ROW_SUFFIXES, ".conllu", ".xml", *COLUMN_SUFFIXES))
         raise ValueError(f"{path}: cannot read {path.suffix or 'a file without an extension'}; choose of {suffixes}.")
     records = read_rows(path, suffixes=ROW_SUFFIXES, what="sentences")
     rows = []
@@ -84,6 +87,11 @@ def load_sentences(
     if not rows:
         raise ValueError(f"{path}: holds no sentences.")
     return _all_or_none(Dataset.from_list(rows, features=TOKEN_FEATURES), str(path))
+
+
+def format_labels(path: str | os.PathLike[str]) -> tuple[str, ...]:
+    """Return the labels that files of a kind may have, whether this one has them or not; none if any are possible."""
+    return CGED_LABELS if Path(path).suffix == ".xml" else ()
 
 
 def check_sentences(

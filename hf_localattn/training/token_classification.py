@@ -15,13 +15,7 @@ from hf_localattn.data.column_files import CONLLU_COLUMNS, UNSPECIFIED
 from hf_localattn.data.token_classification import TokenColumns, load_label_names
 from hf_localattn.data.word_tokens import IGNORED, prepare_tokenizer, subword_features, word_features
 from hf_localattn.files import write_whole
-from hf_localattn.metrics.word_scores import (
-    ENTITY_SCORES,
-    WORD_SCORES,
-    entity_scores,
-    mark_entities,
-    word_scores,
-)
+from hf_localattn.metrics.word_scores import GREATER_IS_BETTER, scoring_of
 from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments, option
 from hf_localattn.training.models import batch_padding, input_length, load_model_and_tokenizer
 from hf_localattn.training.run import Run, begin, check_best_metric
@@ -38,7 +32,8 @@ PREDICTIONS = "predictions.txt"
 class TokenClassificationDataArguments(DataArguments):
     """Which sentences the model is trained and evaluated on, and where their words and labels are.
 
-    Files are `.json` or `.jsonl` (rows with lists), `.conllu`, or columns (`.conll`, `.txt`, `.tsv`, `.bio`, `.iob`).
+    Files are `.json` or `.jsonl` (rows with lists), `.conllu`, `.xml` (CGED), or columns (`.conll`, `.txt`, `.tsv`,
+    `.bio`, `.iob`).
     """
 
     task_name: str = option("ner", "Labels are in the column <task_name>_tags: ner, pos, chunk or the like.")
@@ -82,17 +77,16 @@ class LabelScores:
     @property
     def reported(self) -> tuple[str, ...]:
         """The names of the overall scores."""
-        return ENTITY_SCORES if mark_entities(self.names) else WORD_SCORES
+        return scoring_of(self.names).reported
 
     def __call__(self, output: EvalPrediction) -> dict[str, float]:
         """Return the scores."""
-        score = entity_scores if mark_entities(self.names) else word_scores
         kept = [labels != IGNORED for labels in output.label_ids]
         predictions, references = (
             [[self.names[number] for number in row[own]] for row, own in zip(rows, kept, strict=True)]
             for rows in (output.predictions, output.label_ids)
         )
-        return score(predictions, references, each=self.each)
+        return scoring_of(self.names).score(predictions, references, each=self.each)
 
 
 class TokenClassificationRun(Run):
@@ -145,7 +139,7 @@ def prepare(
         ValueError, OSError: arguments, data or model cannot be used.
     """
     # Which scores there are is known when the labels are.
-    begin(training_args, {"loss": False, **dict.fromkeys((*ENTITY_SCORES, *WORD_SCORES), True)})
+    begin(training_args, {"loss": False, **GREATER_IS_BETTER})
     columns = columns_of(data_args)
     data, names = load_labelled(model_args, data_args, training_args, columns)
     scores = LabelScores(names, data_args.return_entity_level_metrics)

@@ -13,6 +13,7 @@ from hf_localattn.data.token_classification import (
     check_labels,
     check_sentences,
     class_names,
+    format_labels,
     load_sentences,
     sorted_labels,
 )
@@ -31,8 +32,9 @@ def load_labelled(
 ) -> tuple[Data, list[str]]:
     """Load the sentences of a run, and choose the labels of its model.
 
-    The labels are those of `columns.names`, else those that the data set names, else those in the training data,
-    sorted. A model that knows them all keeps its own, in its order; without training it has to.
+    The labels are those of `columns.names`, else those that the data set names, else those in the training data (and
+    those that its format names), sorted. A model that knows them all keeps its own, in its order; without training it
+    has to.
 
     Raises:
         ValueError: sentences cannot be used, a label is not among those, or labels and model do not go together.
@@ -44,7 +46,7 @@ def load_labelled(
     def read(path: str, labelled: bool) -> datasets.Dataset:
         sentences = load_sentences(path, columns, require_labels=labelled)
         if path == data_args.train_file:  # all of it, even if no more than max_train_samples are used
-            found.update(chain.from_iterable(sentences["labels"]))
+            found.update(chain.from_iterable(sentences["labels"]), format_labels(path))
         return sentences
 
     def check(rows: datasets.Dataset, name: str, labelled: bool) -> datasets.Dataset:

@@ -91,9 +91,9 @@ def test_columns_that_are_not_there(tmp_path, columns, message):
 
 
 def test_files_that_cannot_be_used(tmp_path):
-    (tmp_path / "a.xml").write_text("<a/>")
-    with pytest.raises(ValueError, match=r"a\.xml: cannot read \.xml; choose of \.json, .*\.iob"):
-        load_sentences(tmp_path / "a.xml")
+    (tmp_path / "a.html").write_text("<a/>")
+    with pytest.raises(ValueError, match=r"a\.html: cannot read \.html; choose of \.json, .*\.xml, .*\.iob"):
+        load_sentences(tmp_path / "a.html")
     with pytest.raises(FileNotFoundError, match=r"b\.conll: no such file"):
         load_sentences(tmp_path / "b.conll")
     (tmp_path / "c.json").write_text("[]")

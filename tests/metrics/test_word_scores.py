@@ -1,6 +1,14 @@
 import pytest
 
-from hf_localattn.metrics.word_scores import entity_scores, mark_entities, word_scores
+from hf_localattn.metrics.word_scores import (
+    GREATER_IS_BETTER,
+    detection_scores,
+    diagnosis_scores,
+    entity_scores,
+    mark_entities,
+    scoring_of,
+    word_scores,
+)
 
 
 @pytest.mark.parametrize(
@@ -44,3 +52,30 @@ def test_words():
     )
     assert own["c_number"] == 3
     assert word_scores([[]], [[]]) == {"accuracy": 0, "macro_f1": 0}
+
+
+@pytest.mark.parametrize(
+    ("names", "score"),
+    [
+        ("O B-x I-x", entity_scores),
+        ("O B-R I-R", diagnosis_scores),
+        ("B-W O B-M B-S", diagnosis_scores),
+        ("O B-R B-x", entity_scores),
+        ("O B M E S", entity_scores),  # words of a text, marked by BMES: no types
+        ("c i", detection_scores),
+        ("i c", detection_scores),
+        ("c i x", word_scores),
+        ("c", word_scores),
+        ("NOUN VERB", word_scores),
+    ],
+)
+def test_labels_say_how_they_are_scored(names, score):
+    scoring = scoring_of(names.split())
+    assert scoring.score is score
+    labels = [names.split()]
+    assert set(scoring.score(labels, labels)) == set(scoring.reported) <= set(GREATER_IS_BETTER)
+    assert set(scoring.score(labels, labels, each=True)) > set(scoring.reported)
+
+
+def test_what_is_better_when_less():
+    assert [name for name, greater in GREATER_IS_BETTER.items() if not greater] == ["false_positive_rate"]

@@ -1,9 +1,10 @@
 """Precision, recall and F1 of whole entities (seqeval), and accuracy of their labels."""
 
-import datasets
 import evaluate
 from seqeval.metrics import accuracy_score
 from seqeval.metrics.sequence_labeling import get_entities, precision_recall_fscore_support
+
+from hf_localattn.metrics.labelled_sentences import LABEL_FEATURES, as_iobes, check_lengths
 
 DESCRIPTION = (
     "Precision, recall and F1 of entities, which count if their first and last word and their type are right."
@@ -20,9 +21,6 @@ Returns:
     An entity may begin without B-, as in conlleval.
 """
 
-# seqeval reads IOBES; the other schemes say the same by other letters.
-SAME_LETTERS = {"L": "E", "U": "S", "M": "I"}
-
 
 class Entities(evaluate.Metric):
     """Scores of entities with the interface of the evaluate library's metric seqeval."""
@@ -33,19 +31,12 @@ class Entities(evaluate.Metric):
             citation="Ramshaw and Marcus 1995, Text Chunking using Transformation-Based Learning, WVLC;"
             " Nakayama 2018, seqeval, https://github.com/chakki-works/seqeval",
             inputs_description=INPUTS_DESCRIPTION,
-            features=datasets.Features(
-                {
-                    "predictions": datasets.List(datasets.Value("string")),
-                    "references": datasets.List(datasets.Value("string")),
-                }
-            ),
+            features=LABEL_FEATURES,
         )
 
     def _compute(self, predictions: list[list[str]], references: list[list[str]]) -> dict:
-        for number, (predicted, true) in enumerate(zip(predictions, references, strict=True), start=1):
-            if len(predicted) != len(true):
-                raise ValueError(f"sentence {number}: {len(predicted)} predicted labels, but {len(true)} true ones.")
-        predictions, references = _as_iobes(predictions), _as_iobes(references)
+        check_lengths(predictions, references)
+        predictions, references = as_iobes(predictions), as_iobes(references)
         types = sorted({entity[0] for entity in [*get_entities(references), *get_entities(predictions)]})
         by_type = precision_recall_fscore_support(references, predictions, average=None, zero_division=0)
         result: dict = {
@@ -57,7 +48,3 @@ class Entities(evaluate.Metric):
         result |= {name: float(value) for name, value in zip(names, overall, strict=False)}
         words = any(references)
         return result | {"overall_accuracy": float(accuracy_score(references, predictions)) if words else 0.0}
-
-
-def _as_iobes(sentences: list[list[str]]) -> list[list[str]]:
-    return [[SAME_LETTERS.get(label[:1], label[:1]) + label[1:] for label in labels] for labels in sentences]

@@ -1,0 +1,1 @@
+"""The metric of word-level error detection."""

@@ -1,0 +1,1 @@
+"""The metric of Chinese grammatical error diagnosis."""
