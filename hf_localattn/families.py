@@ -15,8 +15,10 @@ from transformers import (
     AutoModelForSeq2SeqLM,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
+    AutoTokenizer,
     PreTrainedConfig,
     PreTrainedModel,
+    PreTrainedTokenizerBase,
 )
 
 from hf_localattn.models import (
@@ -27,6 +29,13 @@ from hf_localattn.models import (
     CoolForSequenceClassification,
     CoolForTokenClassification,
     CoolModel,
+    SlaBertConfig,
+    SlaBertForMultipleChoice,
+    SlaBertForQuestionAnswering,
+    SlaBertForSequenceClassification,
+    SlaBertForTokenClassification,
+    SlaBertModel,
+    SlaBertTokenizer,
 )
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
 from hf_localattn.models.modeling_local_attention import check_config_fields
@@ -43,11 +52,31 @@ AUTO_CLASSES: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Family:
-    """A family's classes: its configuration, its headless model, and the model of each task."""
+    """The classes of a family: configuration, headless model, the model of each task, a tokenizer if it has one."""
 
     config: type[LocalAttentionConfig]
     model: type[PreTrainedModel]
     heads: dict[str, type[PreTrainedModel]]
+    tokenizer: Any = None
+
+    def split_fields(self, fields: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Part what a user sets into the configuration's fields and the tokenizer's settings.
+
+        Raises:
+            ValueError: a name is neither; the nearest is named.
+        """
+        own = () if self.tokenizer is None else self.tokenizer.SETTINGS
+        check_config_fields(self.config, fields, own)
+        settings = {name: value for name, value in fields.items() if name in own}
+        return {name: value for name, value in fields.items() if name not in own}, settings
+
+    def adapt_tokenizer(
+        self, tokenizer: PreTrainedTokenizerBase, config: LocalAttentionConfig, **settings: Any
+    ) -> PreTrainedTokenizerBase:
+        """Turn a backbone's tokenizer into what the family's models need; itself where that is nothing more."""
+        if self.tokenizer is None:
+            return tokenizer
+        return self.tokenizer.from_backbone(tokenizer, **{**config.tokenizer_settings, **settings})
 
     def initial_model(self, backbone_config: PreTrainedConfig) -> type[PreTrainedModel]:
         """The class of a checkpoint that is not yet for one task: headless, or the one that generates."""
@@ -67,6 +96,17 @@ FAMILIES: dict[str, Family] = {
             "text2text-generation": CoolForConditionalGeneration,
         },
     ),
+    "sla-bert": Family(
+        SlaBertConfig,
+        SlaBertModel,
+        {
+            "question-answering": SlaBertForQuestionAnswering,
+            "text-classification": SlaBertForSequenceClassification,
+            "token-classification": SlaBertForTokenClassification,
+            "multiple-choice": SlaBertForMultipleChoice,
+        },
+        SlaBertTokenizer,
+    ),
 }
 
 
@@ -77,6 +117,8 @@ def register() -> None:
         AutoModel.register(family.config, family.model, exist_ok=True)
         for task, head in family.heads.items():
             AUTO_CLASSES[task].register(family.config, head, exist_ok=True)
+        if family.tokenizer is not None:
+            AutoTokenizer.register(family.config, fast_tokenizer_class=family.tokenizer, exist_ok=True)
 
 
 def get_family(name: str) -> Family:
@@ -99,7 +141,7 @@ def _read_value(text: str) -> Any:
 
 
 def parse_config_fields(family: str, assignments: Iterable[str]) -> dict[str, Any]:
-    """Turn `field=value` strings into configuration fields; values are read as YAML (`2`, `true`, `[3, 4]`, `null`).
+    """Turn `field=value` strings into what a user sets; values are read as YAML (`2`, `true`, `[3, 4]`, `null`).
 
     Raises:
         ValueError: a string without "=", or a field the family does not have (the nearest is named).
@@ -115,5 +157,5 @@ def parse_config_fields(family: str, assignments: Iterable[str]) -> dict[str, An
             raise ValueError(
                 f"Cannot read the value of {assignment!r}: write it as YAML, such as 2 or [3, 4]."
             ) from None
-    check_config_fields(get_family(family).config, config_fields)
+    get_family(family).split_fields(config_fields)
     return config_fields

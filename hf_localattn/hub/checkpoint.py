@@ -11,7 +11,6 @@ from transformers import AutoConfig
 from hf_localattn.errors import loading
 from hf_localattn.families import get_family
 from hf_localattn.files import replaced_whole
-from hf_localattn.models.modeling_local_attention import check_config_fields
 from hf_localattn.pretrained import load_tokenizer, resolve_backbone
 
 
@@ -27,15 +26,15 @@ def init_checkpoint(
     """Write a folder with a pretrained backbone under new local layers: what a stock script fine-tunes.
 
     It holds the headless model, or above an encoder-decoder the generating one (safetensors), its configuration, whose
-    `auto_map` names every head of the family, the code files and the backbone's tokenizer. The folder appears whole or
-    not at all.
+    `auto_map` names every head of the family, the code files, and the tokenizer, the backbone's or the family's own.
+    The folder appears whole or not at all.
 
     Args:
         family: a key of `hf_localattn.families.FAMILIES`.
         backbone: Hub id, folder, or "tiny" or "tiny-bart", small random backbones that ship with this package.
         output_dir: a folder that does not exist yet, or is empty.
         revision, token: of the backbone on the Hub.
-        **config_fields: fields of the family's configuration.
+        **config_fields: fields of the family's configuration, and settings of its tokenizer.
 
     Raises:
         FileExistsError: the folder holds something already.
@@ -46,12 +45,13 @@ def init_checkpoint(
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise FileExistsError(f"{str(output)!r} is in the way: choose a folder that does not exist yet, or empty it.")
     classes = get_family(family)
-    check_config_fields(classes.config, config_fields)
+    fields, settings = classes.split_fields(config_fields)
     source = resolve_backbone(backbone)
     tokenizer = load_tokenizer(source, revision=revision, token=token)
     with loading("backbone", source):
         model_class = classes.initial_model(AutoConfig.from_pretrained(source, revision=revision, token=token))
-        model = model_class.from_backbone(source, revision=revision, token=token, **config_fields)
+        model = model_class.from_backbone(source, revision=revision, token=token, **fields)
+    tokenizer = classes.adapt_tokenizer(tokenizer, model.config, **settings)
 
     with replaced_whole(output) as unfinished:
         model.save_pretrained(unfinished)

@@ -4,6 +4,7 @@ Files here import the standard library, torch, transformers and each other (same
 """
 
 from .configuration_cool import CoolConfig
+from .configuration_sla_bert import SlaBertConfig
 from .modeling_cool import (
     CoolForConditionalGeneration,
     CoolForMultipleChoice,
@@ -13,7 +14,16 @@ from .modeling_cool import (
     CoolModel,
     CoolPreTrainedModel,
 )
+from .modeling_sla_bert import (
+    SlaBertForMultipleChoice,
+    SlaBertForQuestionAnswering,
+    SlaBertForSequenceClassification,
+    SlaBertForTokenClassification,
+    SlaBertModel,
+    SlaBertPreTrainedModel,
+)
 from .outlook_attention import outlook_attention, outlook_attention_matrix
+from .tokenization_sla_bert import SlaBertTokenizer
 
 __all__ = [
     "CoolConfig",
@@ -24,6 +34,14 @@ __all__ = [
     "CoolForTokenClassification",
     "CoolModel",
     "CoolPreTrainedModel",
+    "SlaBertConfig",
+    "SlaBertForMultipleChoice",
+    "SlaBertForQuestionAnswering",
+    "SlaBertForSequenceClassification",
+    "SlaBertForTokenClassification",
+    "SlaBertModel",
+    "SlaBertPreTrainedModel",
+    "SlaBertTokenizer",
     "outlook_attention",
     "outlook_attention_matrix",
 ]

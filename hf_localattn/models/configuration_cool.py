@@ -6,16 +6,12 @@ import copy
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from transformers.utils import logging
-
 from .configuration_local_attention import LocalAttentionConfig
 
 if TYPE_CHECKING:
     # Never run. transformers follows such lines to find the files that make up the code of this module: with the
     # models among them a configuration takes all code along, and two versions are told apart by any difference.
     from .modeling_cool import CoolModel  # noqa: F401
-
-logger = logging.get_logger(__name__)
 
 LOCAL_LAYERS = ("outlook", "dynamic_conv", "visual_outlook", "rgcn", "gat", "hgt")
 """Local encoders that are a stack of `num_local_layers` layers."""
@@ -67,6 +63,7 @@ class CoolConfig(LocalAttentionConfig):
 
     model_type = "cool"
     generation_backbones: ClassVar[Sequence[str]] = ("prophetnet", "bart")
+    deciding_fields: ClassVar[Sequence[str]] = ("mode", "local_encoder", "use_conv")
 
     mode: str = "g2l"
     fusion: str = "concat"
@@ -90,21 +87,12 @@ class CoolConfig(LocalAttentionConfig):
     classifier_dropout: float = 0.1
     qa_loss: str = "mean"
 
-    def __post_init__(self, **kwargs: Any) -> None:
-        super().__post_init__(**kwargs)
-        for field in self.idle_fields():
-            logger.warning_once(
-                f"`{field}` is {getattr(self, field)!r}, which changes nothing with mode={self.mode!r} and "
-                f"local_encoder={self.local_encoder!r}" + ("." if self.use_conv else " without `use_conv`.")
-            )
-
-    def idle_fields(self) -> list[str]:
-        """Fields that are not at their default and of which, as the others are, nothing depends."""
+    def used_fields(self) -> dict[tuple[str, ...], bool]:
         outlook = (
             *("outlook_num_heads", "outlook_softmax", "mask_outside_window", "outlook_dropout"),
             *("use_conv", "num_ffn_layers", "use_layer_norm", "qkv_bias"),
         )
-        uses: dict[tuple[str, ...], bool] = {
+        return {
             outlook: self.local_encoder == "outlook",
             ("fusion",): self.mode == "g&l",
             ("num_extra_layers",): self.local_encoder == "deeper",
@@ -113,8 +101,6 @@ class CoolConfig(LocalAttentionConfig):
             ("num_local_layers",): self.local_encoder in LOCAL_LAYERS,
             ("conv_filters", "conv_pooling", "conv_alignment"): self.has_convolution_block,
         }
-        idle = [field for fields, used in uses.items() if not used for field in fields]
-        return [field for field in idle if getattr(self, field) != getattr(type(self), field)]
 
     @property
     def local_depth(self) -> int:

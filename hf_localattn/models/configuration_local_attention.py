@@ -71,6 +71,12 @@ class LocalAttentionConfig(PreTrainedConfig):
     generation_backbones: ClassVar[Sequence[str]] = ()
     """The tested encoder-decoders of a family that generates."""
 
+    deciding_fields: ClassVar[Sequence[str]] = ()
+    """The fields that decide which others count (`used_fields`)."""
+
+    qa_loss: ClassVar[str] = "mean"
+    """The loss of question answering: a field in families that have others."""
+
     backbone_config: Any = None
     initializer_range: float = 0.02
 
@@ -91,6 +97,11 @@ class LocalAttentionConfig(PreTrainedConfig):
         super().__post_init__(**kwargs)
         self.is_encoder_decoder = self.backbone_config.is_encoder_decoder
         self.check()
+        for field in self.idle_fields():
+            logger.warning_once(
+                f"`{field}` is {getattr(self, field)!r}, which changes nothing as the other fields are set:"
+                f" {', '.join(f'{name}={getattr(self, name)!r}' for name in self.deciding_fields)}."
+            )
 
     def check(self) -> None:
         """Raise `ValueError` for a field that cannot be, naming it, its value and the remedy.
@@ -103,6 +114,20 @@ class LocalAttentionConfig(PreTrainedConfig):
 
     def check_fields(self) -> None:
         """The family's own part of `check`."""
+
+    @property
+    def tokenizer_settings(self) -> dict[str, Any]:
+        """Settings of the family's tokenizer, if it has one, that differ from its defaults because of these fields."""
+        return {}
+
+    def used_fields(self) -> dict[tuple[str, ...], bool]:
+        """Which of the family's fields count, as the others are; fields that always do need not be there."""
+        return {}
+
+    def idle_fields(self) -> list[str]:
+        """Fields that are not at their default and of which, as the others are, nothing depends."""
+        idle = [field for fields, used in self.used_fields().items() if not used for field in fields]
+        return [field for field in idle if getattr(self, field) != getattr(type(self), field)]
 
     def _build_backbone_config(self, backbone_config: Any) -> PreTrainedConfig:
         if isinstance(backbone_config, PreTrainedConfig):
@@ -131,11 +156,12 @@ class LocalAttentionConfig(PreTrainedConfig):
         if backbone.is_encoder_decoder:
             self._check_generation_backbone()
             return
+        is_encoder = model_type in LocalAttentionConfig.tested_backbones
+        if is_encoder and getattr(backbone, "is_decoder", False):
+            raise ValueError(f"The backbone {model_type!r} is set up as a decoder: set `is_decoder=False`.")
         if model_type in self.tested_backbones:
-            if getattr(backbone, "is_decoder", False):
-                raise ValueError(f"The backbone {model_type!r} is set up as a decoder: set `is_decoder=False`.")
             return
-        is_masked_lm = model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES
+        is_masked_lm = is_encoder or model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES
         if getattr(backbone, "is_decoder", False) or (
             model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and not is_masked_lm
         ):

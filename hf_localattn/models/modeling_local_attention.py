@@ -3,30 +3,46 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import inspect
 import os
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import torch
 from torch import nn
 from transformers import MODEL_MAPPING, AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
-from transformers.modeling_outputs import BaseModelOutput
+from transformers.modeling_outputs import BaseModelOutput, BaseModelOutputWithPooling
 
 from .configuration_local_attention import BackboneField, LocalAttentionConfig
 
 
 @dataclass
-class LocalModelOutput(BaseModelOutput):
+class LocalOutputs:
+    """What local layers tell, in the output of every model and head.
+
+    Args:
+        local_attentions: one tensor per local layer that has weights, with `output_attentions=True`.
+        gates: how much of each token's attention is local, (B, L) for each layer that mixes both.
+    """
+
+    local_attentions: tuple[torch.Tensor, ...] | None = None
+    gates: tuple[torch.Tensor, ...] | None = None
+
+
+@dataclass
+class LocalModelOutput(LocalOutputs, BaseModelOutputWithPooling):
     """Output of a headless model.
 
     Args:
         last_hidden_state: (B, L, output size), after the local layers.
+        pooler_output: (B, H), where the family keeps the backbone's pooler.
         hidden_states, attentions: the backbone's, with `output_hidden_states` / `output_attentions`.
-        local_attentions: one tensor per local layer that has weights, with `output_attentions=True`.
+        local_loss: what the local layers add to the loss of a task.
     """
 
-    local_attentions: tuple[torch.Tensor, ...] | None = None
+    local_loss: torch.Tensor | None = None
 
 
 class LocalAttentionPreTrainedModel(PreTrainedModel):
@@ -51,6 +67,9 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
 
     backbone_auto_class: ClassVar[Any] = AutoModel
     """The Auto class of the backbone inside."""
+
+    token_inputs: ClassVar[tuple[str, ...]] = ()
+    """What the family takes for each token besides a transformer's usual inputs."""
 
     def __init__(self, config: LocalAttentionConfig):
         self.check_config(config)
@@ -96,6 +115,7 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         backbone_config = AutoConfig.from_pretrained(name_or_path, **source)
         cls.check_kind(backbone_config)
         config = cls.config_class(backbone_config=backbone_config, **config_fields)
+        cls.check_config(config)
         # XLNet builds some weights in fp32 whatever it is told: the type of all has to be said in the end.
         dtype = dtype if dtype not in (None, "auto") else backbone_config.dtype or torch.float32
         dtype = getattr(torch, dtype) if isinstance(dtype, str) else dtype
@@ -106,7 +126,7 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
                 use_safetensors=True,
                 dtype=dtype,
                 output_loading_info=True,
-                **_without_pooler(backbone_config),
+                **cls.pooling(backbone_config),
                 **source,
             )
         except OSError as error:
@@ -117,16 +137,17 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
                 f"convert it: `{cls.backbone_auto_class.__name__}.from_pretrained(name, use_safetensors=False)"
                 ".save_pretrained(folder)`."
             ) from error
-        if report["missing_keys"]:
+        # Many checkpoints have no pooler: it begins afresh, as in the stock classes.
+        missing = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))
+        if missing:
             raise ValueError(
-                f"{str(name_or_path)!r} lacks weights of {type(backbone).__name__}, such as "
-                f"{sorted(report['missing_keys'])[0]!r}: it does not hold this backbone."
+                f"{str(name_or_path)!r} lacks weights of {type(backbone).__name__}, such as {missing[0]!r}: it does "
+                "not hold this backbone."
             )
         attention = {} if attn_implementation is None else {"attn_implementation": attn_implementation}
         model = cls._from_config(config, dtype=dtype, **attention).to(dtype)
-        # Where the configuration makes the backbone deeper, its own weights fill the first layers.
-        is_deeper = config.backbone_config_to_build() is not config.backbone_config
-        model.backbone_model.load_state_dict(backbone.state_dict(), strict=not is_deeper)
+        # What the family adds inside the backbone, such as more layers, is not in there.
+        model.backbone_model.load_state_dict(backbone.state_dict(), strict=False)
         if model.can_generate():
             model.generation_config = backbone.generation_config
         return model.eval()
@@ -176,6 +197,18 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
                 f"{', '.join(family.generation_backbones)}."
             )
 
+    @classmethod
+    def pooling(cls, backbone_config: PreTrainedConfig) -> dict[str, bool]:
+        """How a backbone is told to have no pooler, which nothing would use; nothing if it never has one."""
+        backbone_class = MODEL_MAPPING[type(backbone_config)]
+        accepts = "add_pooling_layer" in inspect.signature(backbone_class.__init__).parameters
+        return {"add_pooling_layer": False} if accepts else {}
+
+    def _initialize_weights(self, module: nn.Module, is_custom_code: bool = False) -> None:
+        # Of code outside its own package transformers thinks that it may overwrite loaded weights, and leaves out
+        # modules without weights of their own. `_init_weights` here overwrites none, and looks at such modules.
+        super()._initialize_weights(module)
+
     @property
     def backbone_model(self) -> PreTrainedModel:
         """The pretrained encoder inside."""
@@ -201,10 +234,10 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         self.supports_gradient_checkpointing = self.base_model.supports_gradient_checkpointing
 
     def add_backbone(self) -> None:
-        """Build the backbone, without the pooler that nothing would use."""
+        """Build the backbone."""
         config = self.config.backbone_config_to_build()
         self.backbone = self.backbone_auto_class.from_config(
-            config, dtype=torch.get_default_dtype(), **_without_pooler(config)
+            config, dtype=torch.get_default_dtype(), **self.pooling(config)
         )
         self._freeze_unused()
         self.supports_gradient_checkpointing = self.backbone.supports_gradient_checkpointing
@@ -284,10 +317,44 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         position = states.shape[1] - 1 - mask.flip(-1).argmax(-1) if is_last else mask.argmax(-1)
         return states[torch.arange(states.shape[0], device=states.device), position]
 
+    def sequence_features(self, outputs: LocalModelOutput, attention_mask: torch.Tensor | None) -> torch.Tensor:
+        """What the heads of whole sequences read: (B, F)."""
+        return self.classification_token(outputs.last_hidden_state, attention_mask)
+
+    def pretrained_parameters(self) -> Iterator[nn.Parameter]:
+        """The parameters that a backbone's checkpoint brings; all others begin afresh."""
+        yield from self.backbone_model.parameters()
+
+    def training_loss(
+        self, loss: torch.Tensor, outputs: LocalModelOutput, share: torch.Tensor | float = 1.0
+    ) -> torch.Tensor:
+        """Add to a task's loss what the local layers have to say.
+
+        Args:
+            loss: the task's.
+            outputs: the headless model's.
+            share: this batch's part of all batches over which a trainer adds up.
+        """
+        return loss if outputs.local_loss is None else loss + share * outputs.local_loss
+
     def is_asked_for(self, output: str, kwargs: dict[str, Any]) -> bool:
         """Whether the caller, or else the configuration, asks for `output_attentions` or `output_hidden_states`."""
         value = kwargs.get(output)
         return bool(getattr(self.config, output) if value is None else value)
+
+
+def taking(forward: Callable[..., Any], *names: str) -> Callable[..., Any]:
+    """Name further inputs in the signature of a `forward` that takes any: Trainer drops columns that are not named."""
+
+    @functools.wraps(forward)
+    def named(self: PreTrainedModel, *args: Any, **kwargs: Any) -> Any:
+        return forward(self, *args, **kwargs)
+
+    signature = inspect.signature(forward)
+    *known, rest = signature.parameters.values()
+    new = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in names]
+    named.__signature__ = signature.replace(parameters=[*known, *new, rest])  # type: ignore[attr-defined]
+    return named
 
 
 def check_inputs(
@@ -313,11 +380,13 @@ def check_inputs(
     return states
 
 
-def check_config_fields(config_class: type[LocalAttentionConfig], config_fields: dict[str, Any]) -> None:
-    """Raise `ValueError` for a name that is no field a user sets, naming the nearest one."""
+def check_config_fields(
+    config_class: type[LocalAttentionConfig], config_fields: Iterable[str], others: Iterable[str] = ()
+) -> None:
+    """Raise `ValueError` for a name that is no field a user sets, nor one of `others`, naming the nearest one."""
     of_every_model = {field.name for field in fields(PreTrainedConfig)} | {"backbone_config"}
     known = {field.name for field in fields(config_class)} - of_every_model
-    known |= {"num_labels", "id2label", "label2id", "problem_type"}
+    known |= {"num_labels", "id2label", "label2id", "problem_type", *others}
     for name in config_fields:
         if name in known:
             continue
@@ -340,8 +409,3 @@ def register_auto_classes(config_class: type[LocalAttentionConfig], **auto_class
             auto: f"{one.__module__.split('.')[-1]}.{one.__name__}"
             for auto, one in {"AutoConfig": config_class, **served}.items()
         }
-
-
-def _without_pooler(config: Any) -> dict[str, bool]:
-    accepts = "add_pooling_layer" in inspect.signature(MODEL_MAPPING[type(config)].__init__).parameters
-    return {"add_pooling_layer": False} if accepts else {}

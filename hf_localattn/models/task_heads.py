@@ -9,7 +9,7 @@ Shapes: B batch, L tokens, C choices or classes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
@@ -24,35 +24,30 @@ from transformers.modeling_outputs import (
 )
 from transformers.utils import can_return_tuple
 
-from .modeling_local_attention import LocalAttentionPreTrainedModel, LocalModelOutput
+from .modeling_local_attention import LocalAttentionPreTrainedModel, LocalModelOutput, LocalOutputs
 
 
 @dataclass
-class LocalQuestionAnsweringOutput(QuestionAnsweringModelOutput):
-    """Output of a question-answering head; `local_attentions`: as of the headless model."""
-
-    local_attentions: tuple[torch.Tensor, ...] | None = None
+class LocalQuestionAnsweringOutput(LocalOutputs, QuestionAnsweringModelOutput):
+    """Output of a question-answering head."""
 
 
 @dataclass
-class LocalSequenceClassifierOutput(SequenceClassifierOutput):
-    """Output of a sequence-classification head; `local_attentions`: as of the headless model."""
-
-    local_attentions: tuple[torch.Tensor, ...] | None = None
+class LocalSequenceClassifierOutput(LocalOutputs, SequenceClassifierOutput):
+    """Output of a sequence-classification head."""
 
 
 @dataclass
-class LocalTokenClassifierOutput(TokenClassifierOutput):
-    """Output of a token-classification head; `local_attentions`: as of the headless model."""
-
-    local_attentions: tuple[torch.Tensor, ...] | None = None
+class LocalTokenClassifierOutput(LocalOutputs, TokenClassifierOutput):
+    """Output of a token-classification head."""
 
 
 @dataclass
-class LocalMultipleChoiceOutput(MultipleChoiceModelOutput):
-    """Output of a multiple-choice head; `local_attentions`: as of the headless model."""
+class LocalMultipleChoiceOutput(LocalOutputs, MultipleChoiceModelOutput):
+    """Output of a multiple-choice head."""
 
-    local_attentions: tuple[torch.Tensor, ...] | None = None
+
+HANDED_ON = ("hidden_states", "attentions", *(field.name for field in fields(LocalOutputs)))
 
 
 class PooledClassifier(nn.Module):
@@ -113,6 +108,7 @@ class QuestionAnsweringHead(LocalAttentionPreTrainedModel):
         if start_positions is not None and end_positions is not None:
             loss_kwargs = {} if num_items_in_batch is None else {"num_items_in_batch": num_items_in_batch}
             loss = self.loss_function(start_logits, end_logits, start_positions, end_positions, **loss_kwargs)
+            loss = self.training_loss(loss, outputs)
         return LocalQuestionAnsweringOutput(
             loss=loss,
             start_logits=start_logits.contiguous(),
@@ -129,10 +125,13 @@ class SequenceClassificationHead(LocalAttentionPreTrainedModel):
     def __init__(self, config: Any):
         super().__init__(config)
         self.add_base_model()
-        size = self.base_model.output_size
         self.num_labels = config.num_labels
-        self.sequence_classifier = PooledClassifier(size, config.num_labels, config.classifier_dropout)
+        self.sequence_classifier = self.new_classifier()
         self.post_init()
+
+    def new_classifier(self) -> nn.Module:
+        """What turns the features of a sequence (B, F) into its logits."""
+        return PooledClassifier(self.base_model.output_size, self.config.num_labels, self.config.classifier_dropout)
 
     @can_return_tuple
     def forward(
@@ -153,8 +152,10 @@ class SequenceClassificationHead(LocalAttentionPreTrainedModel):
             labels: (B,), classes, or numbers where `num_labels` is 1; (B, num_labels), numbers for several at once.
         """
         outputs = self.run_base_model(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
-        logits = self.sequence_classifier(self.classification_token(outputs.last_hidden_state, attention_mask))
-        loss = None if labels is None else self.loss_function(labels, logits, self.config)
+        logits = self.sequence_classifier(self.sequence_features(outputs, attention_mask))
+        loss = None
+        if labels is not None:
+            loss = self.training_loss(self.loss_function(labels, logits, self.config), outputs)
         return LocalSequenceClassifierOutput(loss=loss, logits=logits, **extra_outputs(outputs))
 
 
@@ -194,6 +195,8 @@ class TokenClassificationHead(LocalAttentionPreTrainedModel):
         if labels is not None:
             loss_kwargs = {} if num_items_in_batch is None else {"num_items_in_batch": num_items_in_batch}
             loss = self.loss_function(logits, labels, self.config, **loss_kwargs)
+            share = 1.0 if num_items_in_batch is None else (labels != -100).sum() / num_items_in_batch
+            loss = self.training_loss(loss, outputs, share)
         return LocalTokenClassifierOutput(loss=loss, logits=logits, **extra_outputs(outputs))
 
 
@@ -205,8 +208,12 @@ class MultipleChoiceHead(LocalAttentionPreTrainedModel):
     def __init__(self, config: Any):
         super().__init__(config)
         self.add_base_model()
-        self.choice_classifier = PooledClassifier(self.base_model.output_size, 1, config.classifier_dropout)
+        self.choice_classifier = self.new_classifier()
         self.post_init()
+
+    def new_classifier(self) -> nn.Module:
+        """What turns the features of a choice (B * C, F) into its score."""
+        return PooledClassifier(self.base_model.output_size, 1, self.config.classifier_dropout)
 
     @can_return_tuple
     def forward(
@@ -236,19 +243,21 @@ class MultipleChoiceHead(LocalAttentionPreTrainedModel):
             "token_type_ids": token_type_ids,
             "position_ids": position_ids,
             "inputs_embeds": inputs_embeds,
+            **{name: kwargs.pop(name, None) for name in self.token_inputs},
         }
         each = {name: None if values is None else values.flatten(0, 1) for name, values in each.items()}
         outputs = self.run_base_model(**each, **kwargs)
-        features = self.classification_token(outputs.last_hidden_state, each["attention_mask"])
-        logits = self.choice_classifier(features).view(shape)
-        # Not `loss_function`: for this class's name transformers takes one that shifts labels.
-        loss = None if labels is None else functional.cross_entropy(logits, labels)
+        logits = self.choice_classifier(self.sequence_features(outputs, each["attention_mask"])).view(shape)
+        loss = None
+        if labels is not None:
+            # Not `loss_function`: for this class's name transformers takes one that shifts labels.
+            loss = self.training_loss(functional.cross_entropy(logits, labels), outputs)
         return LocalMultipleChoiceOutput(loss=loss, logits=logits, **extra_outputs(outputs))
 
 
 def extra_outputs(outputs: LocalModelOutput) -> dict[str, Any]:
-    """All outputs of a headless model but its states: what a head hands on."""
-    return {name: value for name, value in outputs.items() if name != "last_hidden_state"}
+    """What a head hands on of a headless model's outputs."""
+    return {name: outputs[name] for name in HANDED_ON if name in outputs}
 
 
 def _shape_of_choices(input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None) -> torch.Size:

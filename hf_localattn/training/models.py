@@ -14,7 +14,7 @@ from hf_localattn.inference import longest_input
 from hf_localattn.pretrained import load_tokenizer, resolve_backbone
 from hf_localattn.training.arguments import PLAIN, DataArguments, ModelArguments, TrainingArguments
 from hf_localattn.training.output_folder import check_same_model
-from hf_localattn.training.parameter_groups import backbone_of, split_parameter_groups
+from hf_localattn.training.parameter_groups import pretrained_parameters, split_parameter_groups
 from hf_localattn.training.splits import Data
 
 logger = logging.getLogger(__name__)
@@ -58,12 +58,15 @@ def load_model_and_tokenizer(
             )
     else:
         assert model_args.family is not None
-        fields = parse_config_fields(model_args.family, model_args.local_config)
-        heads = get_family(model_args.family).heads
-        if task not in heads:
-            raise ValueError(f"The family {model_args.family!r} has no model for {task}; it has {', '.join(heads)}.")
+        family = get_family(model_args.family)
+        fields, settings = family.split_fields(parse_config_fields(model_args.family, model_args.local_config))
+        if task not in family.heads:
+            raise ValueError(
+                f"The family {model_args.family!r} has no model for {task}; it has {', '.join(family.heads)}."
+            )
         with loading("backbone", source):
-            model = heads[task].from_backbone(source, **hub, **fields, **config_fields)
+            model = family.heads[task].from_backbone(source, **hub, **fields, **config_fields)
+        tokenizer = family.adapt_tokenizer(tokenizer, model.config, **settings)
     rows = model.get_input_embeddings().weight.shape[0]
     if len(tokenizer) > rows:
         raise ValueError(
@@ -75,7 +78,9 @@ def load_model_and_tokenizer(
         check_same_model(training_args.resume_from_checkpoint, model)
     if training_args.local_learning_rate is not None:  # of what? better asked now than when training begins
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        split_parameter_groups([{"params": parameters}], backbone_of(model), training_args.local_learning_rate)
+        split_parameter_groups(
+            [{"params": parameters}], pretrained_parameters(model), training_args.local_learning_rate
+        )
     return model, tokenizer
 
 

@@ -1,34 +1,36 @@
-"""Two learning rates: one for the pretrained backbone, one for everything that starts from nothing."""
+"""Two learning rates: one for what is pretrained, one for everything that starts from nothing."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from torch import nn
 
 
-def backbone_of(model: nn.Module) -> nn.Module:
-    """Returns the pretrained encoder inside a model: a family's `backbone`, or the base model of a stock class.
+def pretrained_parameters(model: nn.Module) -> list[nn.Parameter]:
+    """Returns what a backbone's checkpoint brings: of a family's model what it says, else those of the base model.
 
     Raises:
-        ValueError: the model has neither.
+        ValueError: the model has no base model.
     """
-    base = getattr(model, getattr(model, "base_model_prefix", "") or "backbone", model)
-    backbone = getattr(base, "backbone", base)
-    if not isinstance(backbone, nn.Module) or backbone is model:
+    if hasattr(model, "pretrained_parameters"):
+        return list(model.pretrained_parameters())
+    base = getattr(model, getattr(model, "base_model_prefix", "") or "base_model", model)
+    if not isinstance(base, nn.Module) or base is model:
         raise ValueError(f"{type(model).__name__} has no backbone that is told apart from its other layers.")
-    return backbone
+    return list(base.parameters())
 
 
 def split_parameter_groups(
-    groups: list[dict[str, Any]], backbone: nn.Module, local_learning_rate: float
+    groups: list[dict[str, Any]], pretrained: Iterable[nn.Parameter], local_learning_rate: float
 ) -> list[dict[str, Any]]:
-    """Returns an optimizer's parameter groups split by module: what is not of the backbone gets its own learning rate.
+    """Returns an optimizer's parameter groups split: what is not among the pretrained gets its own learning rate.
 
     Everything else of a group (weight decay and so on) stays as it was.
 
     Raises:
         ValueError: one of the two kinds has no trainable parameter.
     """
-    of_backbone = {id(parameter) for parameter in backbone.parameters()}
+    of_backbone = {id(parameter) for parameter in pretrained}
     split = []
     for local in (False, True):
         own = []

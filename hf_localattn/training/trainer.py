@@ -13,7 +13,7 @@ from hf_localattn.data.qa_answers import AnswerSettings, QuestionAnswers, extrac
 from hf_localattn.data.qa_windows import unpad_left
 from hf_localattn.files import replaced_whole
 from hf_localattn.metrics import load_metric
-from hf_localattn.training.parameter_groups import backbone_of, split_parameter_groups
+from hf_localattn.training.parameter_groups import pretrained_parameters, split_parameter_groups
 
 
 class LocalAttentionTrainer(Trainer):
@@ -33,7 +33,7 @@ class LocalAttentionTrainer(Trainer):
         rate = getattr(self.args, "local_learning_rate", None)
         if rate is not None:
             groups = optimizer.param_groups
-            groups[:] = split_parameter_groups(groups, backbone_of(model or self.model), rate)
+            groups[:] = split_parameter_groups(groups, pretrained_parameters(model or self.model), rate)
         return optimizer
 
     def _get_eval_sampler(self, eval_dataset: datasets.Dataset) -> torch.utils.data.Sampler | None:

@@ -13,9 +13,11 @@ from hf_localattn.families import AUTO_CLASSES, FAMILIES
 from tests.models.tiny import (
     CASES,
     ENCODER_HEADS,
+    OTHER_FIELD,
     TINY_BACKBONES,
     adapted,
     at_tokens,
+    enable_checkpointing,
     gradients,
     loss,
     main_outputs,
@@ -31,7 +33,7 @@ BACKBONE_CASES = [
     for backbone in FAMILIES[name].config.tested_backbones
 ]
 
-TESTED = sorted({backbone for family in FAMILIES.values() for backbone in family.config.tested_backbones})
+TESTED = [(name, backbone) for name, family in FAMILIES.items() for backbone in family.config.tested_backbones]
 EAGER_ONLY = ("deberta-v2", "xlnet")
 
 
@@ -204,7 +206,8 @@ def test_every_trainable_parameter_gets_a_gradient(name, task, backbone, inputs)
     model = tiny_model(name, task, backbone).train()
     found = gradients(model, task, **inputs)
     assert [parameter for parameter, gradient in found.items() if gradient is None] == []
-    cancelled = ("choice_classifier.output.bias",)  # by the softmax over the choices
+    # By the softmax over the choices.
+    cancelled = ("choice_classifier.output.bias", "choice_classifier.classifier.bias")
     silent = [name for name, gradient in found.items() if "backbone" not in name and not gradient.any()]
     assert set(silent) <= set(cancelled)
 
@@ -229,12 +232,7 @@ def test_gradient_checkpointing_gives_the_same_gradients(model, inputs, task):
     assert_close(actual.values(), expected.values())
 
 
-def enable_checkpointing(model):
-    """By its new name where there is one: the old one warns."""
-    getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
-
-
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", [name for name, backbone in TESTED if backbone == "albert"])
 def test_gradient_checkpointing_is_refused_where_the_backbone_has_none(name):
     model = tiny_model(name, backbone="albert")
     with pytest.raises(ValueError, match=r"does not support \w+ checkpointing"):
@@ -247,7 +245,10 @@ def test_a_step_of_training_changes_every_part(model, inputs, task):
     gradients(model, task, **inputs)
     torch.optim.SGD(model.parameters(), lr=1.0).step()
     unchanged = {name.split(".")[-2] for name, value in model.state_dict().items() if torch.equal(value, before[name])}
-    assert unchanged <= {"embeddings", "key"}  # position ids; biases of keys
+    silent = {"embeddings", "key"}  # position ids; biases of keys
+    if task in ("text-classification", "multiple-choice"):
+        silent.add("gate")  # of the last layer, which mixes for a special token two attentions that are the same
+    assert unchanged <= silent
 
 
 # --- precision, devices, compilers
@@ -388,7 +389,10 @@ def test_a_headless_checkpoint_loads_into_every_head(name, task, tmp_path):
     loaded, report = auto_class(task).from_pretrained(tmp_path, output_loading_info=True)
     assert not report["unexpected_keys"]
     assert all(not key.startswith(loaded.base_model_prefix) for key in report["missing_keys"])
-    assert_equal(loaded.base_model.state_dict().values(), headless.state_dict().values())
+    weights = headless.state_dict()
+    for key, value in loaded.base_model.state_dict().items():
+        assert torch.equal(value, weights.pop(key)), key
+    assert all(".pooler." in key for key in weights)  # which this head may not have
 
 
 def test_missing_weights_are_initialised(model, inputs, task, tmp_path, poisoned_memory):
@@ -412,7 +416,7 @@ def load_seeded(auto, folder):
 
 def test_new_layers_keep_the_scale_of_their_input(case, inputs):
     """Random local layers neither drown nor blow up what the backbone says, at any width."""
-    states = FAMILIES[case[0]].model(tiny_config(case[0])).eval()(**inputs).last_hidden_state
+    states = run(FAMILIES[case[0]].model(tiny_config(case[0])).eval(), **inputs).last_hidden_state
     assert 0.05 < states.std() < 5.0
 
 
@@ -490,19 +494,20 @@ def test_every_head_is_in_auto_map(name, tmp_path):
 
 @pytest.mark.parametrize(("name", "task", "backbone"), BACKBONE_CASES)
 def test_from_backbone_keeps_the_pretrained_weights(name, task, backbone, inputs, tmp_path):
-    pretrained: TransformersModel = tiny_model(name, backbone=backbone).backbone_model
+    pretrained: TransformersModel = tiny_model("cool", backbone=backbone).backbone_model  # which nothing was put in
     pretrained.save_pretrained(tmp_path)
     family = FAMILIES[name]
     model_class = family.model if task == "headless" else family.heads[task]
-    model = model_class.from_backbone(tmp_path, **{"num_local_layers": 1})
+    field, value = OTHER_FIELD[name]
+    model = model_class.from_backbone(tmp_path, **{field: value})
     assert not model.training
-    assert model.config.num_local_layers == 1
-    assert_equal(model.backbone_model.state_dict().values(), pretrained.state_dict().values())
+    assert getattr(model.config, field) == value
+    weights = model.backbone_model.state_dict()
+    assert_equal([weights[key] for key in pretrained.state_dict()], pretrained.state_dict().values())
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("name", FAMILIES)
-@pytest.mark.parametrize("backbone", TESTED)
+@pytest.mark.parametrize(("name", "backbone"), TESTED)
 def test_the_type_of_weights_is_the_one_asked_for(name, backbone, dtype, tmp_path):
     pretrained = tiny_model(name, backbone=backbone).backbone_model
     pretrained.save_pretrained(tmp_path / "backbone")
@@ -514,15 +519,16 @@ def test_the_type_of_weights_is_the_one_asked_for(name, backbone, dtype, tmp_pat
     loaded = AutoModel.from_pretrained(tmp_path / "half", dtype=dtype)
     for one in (model, loaded):
         assert {parameter.dtype for parameter in one.parameters()} == {dtype}
-        assert one(token_ids(2, 5)).last_hidden_state.isfinite().all()
+        assert run(one, input_ids=token_ids(2, 5)).last_hidden_state.isfinite().all()
     assert {p.dtype for p in AutoModel.from_pretrained(tmp_path / "half").parameters()} == {dtype}
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_from_backbone_refuses_what_cannot_serve(name, tmp_path):
     model_class = FAMILIES[name].model
-    with pytest.raises(ValueError, match=r"has no field 'num_local_layer'. Did you mean 'num_local_layers'\?"):
-        model_class.from_backbone(tmp_path, num_local_layer=1)
+    field, value = OTHER_FIELD[name]
+    with pytest.raises(ValueError, match=rf"has no field '{field[:-1]}'. Did you mean '{field}'\?"):
+        model_class.from_backbone(tmp_path, **{field[:-1]: value})
     with pytest.raises(ValueError, match="`hidden_size` belongs to the backbone"):
         model_class.from_backbone(tmp_path, hidden_size=64)
     with pytest.raises(ValueError, match="has no field 'output_size'"):

@@ -110,7 +110,7 @@ def test_two_versions_of_the_code_live_in_one_process(name, tmp_path):
     changed = code.read_text().replace("last_hidden_state=states,", "last_hidden_state=states + 1,")
     assert changed != code.read_text()
     code.write_text(changed)
-    torch.save({"input_ids": token_ids(2, 9)}, tmp_path / "inputs.pt")
+    torch.save(adapted(model, input_ids=token_ids(2, 9)), tmp_path / "inputs.pt")
     folders = (tmp_path / version / "checkpoint" for version in ("old", "new"))
     result = run_fresh(TWO_VERSIONS, tmp_path, *folders, tmp_path / "inputs.pt")
     assert result.returncode == 0, result.stderr

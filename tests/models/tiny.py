@@ -45,7 +45,10 @@ TINY_BACKBONES = {
 }
 
 # What keeps a family's own layers tiny; its first tested backbone is the one the whole contract runs on.
-TINY_FIELDS = {"cool": {"conv_filters": 5, "classifier_dropout": 0.0}}
+TINY_FIELDS = {"cool": {"conv_filters": 5, "classifier_dropout": 0.0}, "sla-bert": {"syntax_threshold": 1}}
+
+# A field of each family, with a value that is not its default.
+OTHER_FIELD = {"cool": ("num_local_layers", 1), "sla-bert": ("syntax_threshold", 2)}
 
 # Generation has backbones and inputs of its own: tests/models/test_generation.py.
 ENCODER_HEADS = {
@@ -95,8 +98,28 @@ def token_ids(batch, length, seed=0):
 PER_TOKEN = ("headless", "question-answering", "token-classification")
 
 
+def structure(mask):
+    """`word_index` and `dep_heads` of rows (B, L) whose tokens a mask marks: words of one or two tokens, in a tree.
+
+    The first token of a row is a special one, and so is the last if there are more than two.
+    """
+    word_index, dep_heads = (torch.full(mask.shape, -1) for _ in range(2))
+    for row, tokens in enumerate(mask.bool()):
+        places = tokens.nonzero().flatten()
+        places = places[1:-1] if len(places) > 2 else places[1:]
+        words = (torch.arange(len(places)) * 2 + 1) // 3
+        first = dict(reversed(list(zip(words.tolist(), places.tolist(), strict=True))))
+        word_index[row, places] = words
+        dep_heads[row, places] = torch.tensor([first[word // 3] for word in words.tolist()], dtype=torch.long)
+    return {"word_index": word_index, "dep_heads": dep_heads}
+
+
 def adapted(model, **inputs):
     """Inputs (B, ...) as the model takes them: in multiple choice the rows are the choices of one example."""
+    given = inputs.get("input_ids", inputs.get("inputs_embeds"))
+    if model.token_inputs and given is not None:
+        mask = inputs.get("attention_mask", torch.ones(given.shape[:2]))
+        inputs = {**structure(mask), **inputs} if mask.shape == given.shape[:2] else inputs
     if isinstance(model, MultipleChoiceHead):
         return {name: value[None] if torch.is_tensor(value) else value for name, value in inputs.items()}
     return inputs
@@ -134,10 +157,16 @@ def at_tokens(task, outputs, mask):
 def loss(model, task, run_by=None, **inputs):
     """The model's own loss; for a headless one any function of all its outputs."""
     if task == "headless":
-        states = (model if run_by is None else run_by)(**inputs).last_hidden_state
-        return (states * torch.linspace(-1, 1, states.shape[-1], dtype=states.dtype)).mean()
+        output = (model if run_by is None else run_by)(**adapted(model, **inputs))
+        every = [output[name] for name in ("last_hidden_state", "pooler_output") if name in output]
+        return sum((one * torch.linspace(-1, 1, one.shape[-1], dtype=one.dtype)).mean() for one in every)
     states = inputs.get("input_ids", inputs.get("inputs_embeds"))
     return (model if run_by is None else run_by)(**adapted(model, **inputs, **labels(task, *states.shape[:2]))).loss
+
+
+def enable_checkpointing(model):
+    """By its new name where there is one: the old one warns."""
+    getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
 
 
 def gradients(model, task, **inputs):

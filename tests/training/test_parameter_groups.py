@@ -3,22 +3,10 @@ import torch
 from torch import nn
 
 from hf_localattn.training.arguments import TrainingArguments
-from hf_localattn.training.parameter_groups import backbone_of, split_parameter_groups
+from hf_localattn.training.parameter_groups import pretrained_parameters, split_parameter_groups
 from hf_localattn.training.trainer import LocalAttentionTrainer
+from tests.models.tiny import tiny_model
 from tests.qa_helpers import tiny_bert, word_pieces
-
-
-class Suitcase(nn.Module):
-    """The shape of a family's model: a base model that holds the backbone beside its own layers."""
-
-    base_model_prefix = "family"
-
-    def __init__(self):
-        super().__init__()
-        self.family = nn.Module()
-        self.family.backbone = nn.Linear(2, 2)
-        self.family.local = nn.Linear(2, 2)
-        self.qa_outputs = nn.Linear(2, 2)
 
 
 def optimizer_of(model, tmp_path, **arguments):
@@ -26,13 +14,21 @@ def optimizer_of(model, tmp_path, **arguments):
     return LocalAttentionTrainer(model=model, args=args).create_optimizer()
 
 
-def test_the_backbone_is_found():
-    model = Suitcase()
-    assert backbone_of(model) is model.family.backbone
+def test_what_is_pretrained_is_found():
     bert = tiny_bert(word_pieces())
-    assert backbone_of(bert) is bert.bert
+    assert ids(pretrained_parameters(bert)) == ids(bert.bert.parameters())
+    cool = tiny_model("cool", "question-answering")
+    assert ids(pretrained_parameters(cool)) == ids(cool.cool.backbone.parameters())
+    sla = tiny_model("sla-bert", "question-answering")
+    gates = [parameter for name, parameter in sla.named_parameters() if ".gate." in name]
+    assert len(gates) == 4
+    assert ids(pretrained_parameters(sla)) == ids(sla.sla_bert.backbone.parameters()) - ids(gates)
     with pytest.raises(ValueError, match="Linear has no backbone"):
-        backbone_of(nn.Linear(2, 2))
+        pretrained_parameters(nn.Linear(2, 2))
+
+
+def ids(parameters):
+    return {id(parameter) for parameter in parameters}
 
 
 def test_every_parameter_has_its_rate_and_its_decay(tmp_path):
@@ -63,5 +59,5 @@ def test_a_frozen_half_needs_no_rate_of_its_own(tmp_path, part, message):
 def test_a_parameter_that_both_share_belongs_to_the_backbone():
     backbone = nn.Linear(2, 2)
     head = torch.nn.Parameter(torch.ones(1))
-    groups = split_parameter_groups([{"params": [*backbone.parameters(), head], "lr": 1.0, "x": 7}], backbone, 2.0)
+    groups = split_parameter_groups([{"params": [*backbone.parameters(), head], "lr": 1.0, "x": 7}], backbone.parameters(), 2.0)
     assert [(len(g["params"]), g["lr"], g["x"]) for g in groups] == [(2, 1.0, 7), (1, 2.0, 7)]

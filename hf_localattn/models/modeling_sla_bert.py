@@ -1,0 +1,285 @@
+"""SLA: syntax-aware local attention inside every layer of a pretrained encoder, mixed with the global one by a gate.
+
+Source: Improving BERT with Syntax-aware Local Attention (Li et al.), section 3 and figure 1. The heads compute what
+the backbone's stock task classes compute, with the same pretrained pooler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import torch
+from torch import nn
+from torch.compiler import is_compiling
+from transformers import (
+    MODEL_FOR_MULTIPLE_CHOICE_MAPPING,
+    MODEL_FOR_QUESTION_ANSWERING_MAPPING,
+    MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING,
+    MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING,
+    MODEL_MAPPING,
+    PreTrainedConfig,
+)
+from transformers import initialization as init
+from transformers.utils import can_return_tuple
+
+from .configuration_sla_bert import SlaBertConfig
+from .gated_self_attention import (
+    LocalAttentionRecord,
+    add_gates,
+    check_implementation,
+    check_interface,
+    prepared_mask,
+    redirect,
+    self_attentions,
+)
+from .modeling_local_attention import (
+    LocalAttentionPreTrainedModel,
+    LocalModelOutput,
+    check_inputs,
+    register_auto_classes,
+    taking,
+)
+from .stock_classifier import StockClassifier, stock_model
+from .syntax_attention import LocalGate
+from .syntax_baselines import SyntaxGuidedLayer
+from .syntax_structure import ancestor_mask, check_structure, syntax_mask, window_mask
+from .task_heads import MultipleChoiceHead, QuestionAnsweringHead, SequenceClassificationHead, TokenClassificationHead
+
+STRUCTURE = ("word_index", "dep_heads")
+NEEDED = {"syntax": STRUCTURE, "sgnet": STRUCTURE, "window": STRUCTURE[:1]}
+"""What the local attentions read of the structure of a text; "lisa" reads it only where there are labels."""
+
+
+class SlaBertPreTrainedModel(LocalAttentionPreTrainedModel):
+    """Base class of SLA's models: configuration, names, initialisation, and which of them has a pooler."""
+
+    config_class = SlaBertConfig
+    base_model_prefix = "sla_bert"
+    token_inputs = STRUCTURE
+    _no_split_modules = ["SyntaxGuidedLayer"]  # noqa: RUF012 (transformers' own type)
+    _keys_to_ignore_on_load_unexpected = [r"\.pooler\."]  # noqa: RUF012 (that of a headless checkpoint)
+
+    stock_classes: ClassVar[Any]
+    """The stock classes of the same task, by configuration."""
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module) -> None:
+        super()._init_weights(module)
+        if isinstance(module, SlaBertModel):
+            for part in module.modules():  # inside the backbone, which would initialise it in its own way
+                if isinstance(part, LocalGate):
+                    init.constant_(part.bias, self.config.gate_bias_init)
+        elif isinstance(module, SyntaxGuidedLayer):
+            init.zeros_(module.mixture)
+
+    def _check_and_adjust_attn_implementation(
+        self, attn_implementation: str | None, *args: Any, **kwargs: Any
+    ) -> str | None:
+        if self.config.local_attention != "none":
+            check_implementation(attn_implementation)
+        return super()._check_and_adjust_attn_implementation(attn_implementation, *args, **kwargs)
+
+    @classmethod
+    def check_config(cls, config: SlaBertConfig) -> None:
+        super().check_config(config)
+        check_interface(MODEL_MAPPING[type(config.backbone_config)], config.backbone_config.model_type)
+
+    @classmethod
+    def has_pooler(cls, backbone_config: PreTrainedConfig) -> bool:
+        """Whether the backbone keeps its pooler, as in the stock class of the task."""
+        if not super().pooling(backbone_config):  # it never has one
+            return False
+        return getattr(stock_model(cls.stock_classes, backbone_config).base_model, "pooler", None) is not None
+
+    @classmethod
+    def pooling(cls, backbone_config: PreTrainedConfig) -> dict[str, bool]:
+        return {} if cls.has_pooler(backbone_config) else super().pooling(backbone_config)
+
+    def add_base_model(self) -> None:
+        super().add_base_model()
+        if not self.has_pooler(self.config.backbone_config):
+            self.backbone_model.pooler = None
+
+    def sequence_features(self, outputs: LocalModelOutput, attention_mask: torch.Tensor | None) -> torch.Tensor:
+        if outputs.pooler_output is not None:
+            return outputs.pooler_output
+        return super().sequence_features(outputs, attention_mask)
+
+    def new_classifier(self) -> nn.Module:
+        return StockClassifier(stock_model(self.stock_classes, self.config.backbone_config, self.config.num_labels))
+
+    def training_loss(
+        self, loss: torch.Tensor, outputs: LocalModelOutput, share: torch.Tensor | float = 1.0
+    ) -> torch.Tensor:
+        if self.config.local_attention == "lisa" and outputs.local_loss is None:
+            raise ValueError(
+                "`local_attention='lisa'` needs `dep_heads` beside labels, which SlaBertTokenizer gives beside "
+                "`input_ids` if it has a `parser`."
+            )
+        return super().training_loss(loss, outputs, share)
+
+    def pretrained_parameters(self) -> Iterator[nn.Parameter]:
+        gates = {id(p) for module in self.modules() if isinstance(module, LocalGate) for p in module.parameters()}
+        yield from (parameter for parameter in super().pretrained_parameters() if id(parameter) not in gates)
+
+
+class SlaBertModel(SlaBertPreTrainedModel):
+    """The encoder with syntax-aware local attention in its layers, without a head."""
+
+    stock_classes = MODEL_MAPPING
+
+    def __init__(self, config: SlaBertConfig):
+        super().__init__(config)
+        self.add_backbone()
+        self.output_size = config.hidden_size
+        kind, attentions = config.local_attention, self_attentions(self.backbone)
+        chosen = [attentions[layer] for layer in config.local_layers]
+        if kind in ("syntax", "window"):
+            redirect(chosen)
+            add_gates(chosen, config.hidden_size)
+        elif kind == "lisa":
+            redirect(chosen)
+        elif kind == "sgnet":
+            self.syntax_layer = SyntaxGuidedLayer(self.backbone)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        token_type_ids: torch.Tensor | None = None,
+        position_ids: torch.Tensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        word_index: torch.Tensor | None = None,
+        dep_heads: torch.Tensor | None = None,
+        **kwargs: Any,
+    ) -> LocalModelOutput:
+        """States (B, L, H) of every token, and of its pooler where the backbone has one.
+
+        Args:
+            input_ids: (B, L); or `inputs_embeds` (B, L, E).
+            attention_mask: (B, L), 1 at real tokens, 0 at pads on either side; all real when absent.
+            token_type_ids: (B, L), where the backbone has segments.
+            position_ids: (B, L); real tokens are counted when absent.
+            word_index: (B, L), the number of each token's word, which counts on through the second segment; -1 at
+                special tokens and pads. Needed for "syntax", "window" and "sgnet".
+            dep_heads: (B, L), the position of the first token of the head of each token's word; a root has its own; -1
+                at special tokens and pads. Needed for "syntax" and "sgnet", and for "lisa" beside labels.
+                `SlaBertTokenizer` gives both.
+            **kwargs: `output_attentions`, `output_hidden_states` and others of the backbone.
+        """
+        wants_attentions = kwargs["output_attentions"] = self.is_asked_for("output_attentions", kwargs)
+        kwargs["output_hidden_states"] = self.is_asked_for("output_hidden_states", kwargs)
+        states = check_inputs(input_ids, inputs_embeds, attention_mask)
+        structure = self.checked_structure(states, word_index=word_index, dep_heads=dep_heads)
+        tokens = None if attention_mask is None else attention_mask != 0
+        record = LocalAttentionRecord()
+        if self.config.local_attention in ("syntax", "window"):
+            kwargs |= {"local_mask": self.local_mask(tokens, **structure), "record": record}
+        elif self.config.local_attention == "lisa" and dep_heads is not None:
+            kwargs |= {"parents": dep_heads, "token_mask": tokens, "record": record}
+        outputs = self.encode(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
+        states, pooled = outputs.last_hidden_state, None
+        if self.config.local_attention == "sgnet":
+            states = self.syntax_layer(states, self.local_mask(tokens, **structure), record)
+        if getattr(self.backbone, "pooler", None) is not None:
+            pooled = self.backbone.pooler(self.classification_token(states, attention_mask).unsqueeze(1))
+        losses = record.parent_losses
+        return LocalModelOutput(
+            last_hidden_state=states,
+            pooler_output=pooled,
+            hidden_states=outputs.hidden_states,
+            attentions=outputs.attentions,
+            local_attentions=tuple(record.local_attentions) if wants_attentions else None,
+            gates=tuple(record.gates) or None,
+            local_loss=self.config.lisa_loss_weight * torch.stack(losses).mean() if losses else None,
+        )
+
+    def checked_structure(self, states: torch.Tensor, **structure: torch.Tensor | None) -> dict[str, torch.Tensor]:
+        """Return those of `word_index` and `dep_heads` that the local attention needs.
+
+        Raises:
+            ValueError: one is missing, has another shape than the tokens, or says what cannot be; the last is found on
+                the CPU alone, outside compiled code: a GPU would have to be waited for.
+        """
+        needed = NEEDED.get(self.config.local_attention, ())
+        for name, value in structure.items():
+            if value is None and name in needed:
+                raise ValueError(
+                    f"`local_attention={self.config.local_attention!r}` needs `{name}`, which SlaBertTokenizer gives "
+                    f"beside `input_ids`{' if it has a `parser`' if name == 'dep_heads' else ''}; without it use "
+                    "`local_attention='none'`."
+                )
+            if value is not None and value.shape != states.shape[:2]:
+                raise ValueError(
+                    f"`{name}` has shape {tuple(value.shape)}; it must be (batch, length), here "
+                    f"{tuple(states.shape[:2])}."
+                )
+        given = {name: structure[name] for name in needed}
+        if len(given) == len(STRUCTURE) and given["dep_heads"].device.type == "cpu" and not is_compiling():
+            check_structure(**given)
+        return given
+
+    def local_mask(self, tokens: torch.Tensor | None, **structure: torch.Tensor) -> Any:
+        """Make the local mask, as the backbone's attention implementation takes it, from (B, L) tensors."""
+        config = self.config
+        if config.local_attention == "window":
+            allowed = window_mask(**structure, window_size=config.window_size)
+        elif config.local_attention == "sgnet":
+            allowed = ancestor_mask(**structure, max_length=config.max_position_embeddings)
+        else:
+            allowed = syntax_mask(
+                **structure,
+                threshold=config.syntax_threshold,
+                neighbor_window=config.neighbor_window,
+                connect_roots=config.connect_roots,
+            )
+        if tokens is not None:
+            # Pads see themselves, so that no row is empty.
+            own = torch.eye(allowed.shape[-1], dtype=torch.bool, device=allowed.device)
+            allowed = (allowed & tokens.unsqueeze(1)) | own
+        return prepared_mask(allowed, self.backbone.config, self.backbone.dtype)
+
+
+class SlaBertForQuestionAnswering(SlaBertPreTrainedModel, QuestionAnsweringHead):
+    """SLA with start and end logits of an answer span on top."""
+
+    base_model_class = SlaBertModel
+    stock_classes = MODEL_FOR_QUESTION_ANSWERING_MAPPING
+    forward = taking(QuestionAnsweringHead.forward, *STRUCTURE)
+
+
+class SlaBertForSequenceClassification(SlaBertPreTrainedModel, SequenceClassificationHead):
+    """SLA with the backbone's own classifier or regressor of whole texts or pairs on top."""
+
+    base_model_class = SlaBertModel
+    stock_classes = MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
+    forward = taking(SequenceClassificationHead.forward, *STRUCTURE)
+
+
+class SlaBertForTokenClassification(SlaBertPreTrainedModel, TokenClassificationHead):
+    """SLA with a classifier of every token on top."""
+
+    base_model_class = SlaBertModel
+    stock_classes = MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING
+    forward = taking(TokenClassificationHead.forward, *STRUCTURE)
+
+
+class SlaBertForMultipleChoice(SlaBertPreTrainedModel, MultipleChoiceHead):
+    """SLA with the backbone's own score of every choice on top."""
+
+    base_model_class = SlaBertModel
+    stock_classes = MODEL_FOR_MULTIPLE_CHOICE_MAPPING
+    forward = taking(MultipleChoiceHead.forward, *STRUCTURE)
+
+
+register_auto_classes(
+    SlaBertConfig,
+    AutoModel=SlaBertModel,
+    AutoModelForQuestionAnswering=SlaBertForQuestionAnswering,
+    AutoModelForSequenceClassification=SlaBertForSequenceClassification,
+    AutoModelForTokenClassification=SlaBertForTokenClassification,
+    AutoModelForMultipleChoice=SlaBertForMultipleChoice,
+)

@@ -1,0 +1,394 @@
+"""SLA's own promises: the stock task classes at gate 0, the gates, the masks, and the baselines."""
+
+import copy
+import logging
+
+import pytest
+import torch
+from transformers import (
+    AutoModelForMultipleChoice,
+    AutoModelForQuestionAnswering,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+)
+
+from hf_localattn import SlaBertConfig, SlaBertForSequenceClassification, SlaBertModel
+from hf_localattn.families import FAMILIES
+from hf_localattn.models.syntax_structure import ancestor_mask
+from tests.models.tiny import (
+    COMMON,
+    adapted,
+    at_tokens,
+    enable_checkpointing,
+    gradients,
+    labels,
+    main_outputs,
+    run,
+    tiny_config,
+    tiny_model,
+    token_ids,
+)
+from tests.reference import sla as reference
+
+STOCK = {
+    "question-answering": AutoModelForQuestionAnswering,
+    "text-classification": AutoModelForSequenceClassification,
+    "token-classification": AutoModelForTokenClassification,
+    "multiple-choice": AutoModelForMultipleChoice,
+}
+STOCK_CASES = [(task, backbone) for task in STOCK for backbone in SlaBertConfig.tested_backbones]
+MASK = torch.tensor([[1] * 11, [1] * 7 + [0] * 4, [0] * 5 + [1] * 6])
+
+
+@pytest.fixture
+def inputs():
+    return {"input_ids": token_ids(3, 11), "attention_mask": MASK}
+
+
+def stock_twin(model, task):
+    """The stock task class with the same weights."""
+    config = copy.deepcopy(model.config.backbone_config)
+    config.num_labels = model.config.num_labels
+    twin = STOCK[task].from_config(config).eval()
+    prefixes = {
+        "sla_bert.backbone.": f"{twin.base_model_prefix}.",
+        "sequence_classifier.": "",
+        "choice_classifier.": "",
+        "token_classifier.": "classifier.",
+    }
+    weights = {}
+    for name, value in model.state_dict().items():
+        prefix = next((prefix for prefix in prefixes if name.startswith(prefix)), "")
+        if ".gate." not in name:
+            weights[prefixes.get(prefix, "") + name.removeprefix(prefix)] = value
+    twin.load_state_dict(weights)  # strict: not one more, not one less
+    return twin
+
+
+def outputs_of(output):
+    return [output[name] for name in ("logits", "start_logits", "end_logits") if name in output]
+
+
+def without_structure(inputs):
+    return {name: value for name, value in inputs.items() if name not in SlaBertModel.token_inputs}
+
+
+def set_gates(model, weight, bias):
+    for name, parameter in model.named_parameters():
+        if ".gate." in name:
+            torch.nn.init.constant_(parameter, bias if name.endswith("bias") else weight)
+
+
+# --- the backbone's own classes
+
+
+@pytest.mark.parametrize(("task", "backbone"), STOCK_CASES)
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+def test_closed_gates_are_the_stock_class(task, backbone, implementation):
+    model = tiny_model("sla-bert", task, backbone)
+    twin = stock_twin(model, task)
+    model.set_attn_implementation(implementation)
+    twin.set_attn_implementation(implementation)
+    for mask in (torch.ones(2, 11, dtype=torch.long), MASK[:2]):
+        ids = token_ids(2, 11).masked_fill(mask == 0, model.config.pad_token_id)
+        ours = adapted(model, input_ids=ids, attention_mask=mask, **labels(task, 2, 11))
+        expected = twin(**without_structure(ours), output_hidden_states=True)
+        set_gates(model, 0.0, 0.0)
+        assert not torch.equal(outputs_of(model(**ours))[0], outputs_of(expected)[0])
+        set_gates(model, 0.0, -1e4)
+        actual = model(**ours, output_hidden_states=True)
+        for one, other in zip(outputs_of(actual), outputs_of(expected), strict=True):
+            (one,), (other,) = (at_tokens(task, [each], mask) for each in (one, other))
+            assert torch.equal(one, other)
+        for one, other in zip(actual.hidden_states, expected.hidden_states, strict=True):
+            assert torch.equal(one[mask.bool()], other[mask.bool()])
+    # What pads say goes into the loss of the stock class where it looks at all tokens.
+    if task in ("text-classification", "multiple-choice"):
+        assert torch.equal(actual.loss, expected.loss)
+
+
+@pytest.mark.parametrize(("task", "backbone"), STOCK_CASES)
+def test_an_open_mask_is_the_stock_class_for_any_gate(task, backbone):
+    model = tiny_model("sla-bert", task, backbone)
+    twin = stock_twin(model, task)
+    mask = torch.ones(2, 11, dtype=torch.long)
+    ours = adapted(model, input_ids=token_ids(2, 11), attention_mask=mask)
+    for name in model.token_inputs:
+        ours[name] = torch.full_like(ours[name], -1)
+    expected = outputs_of(twin(**without_structure(ours)))
+    for weight, bias in ((0.0, 0.0), (3.0, 1.0)):
+        set_gates(model, weight, bias)
+        for one, other in zip(outputs_of(model(**ours)), expected, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-6)
+
+
+def test_the_parameters_are_those_of_the_paper():
+    sizes = {"hidden_size": 768, "num_attention_heads": 12, "num_hidden_layers": 12, "vocab_size": 9}
+    with torch.device("meta"):
+        config = SlaBertConfig(backbone_config={"model_type": "bert", **sizes})
+        model = SlaBertForSequenceClassification(config)
+        stock = AutoModelForSequenceClassification.from_config(config.backbone_config)
+    assert model.num_parameters() - stock.num_parameters() == 12 * 769
+
+
+def test_a_stock_checkpoint_gives_its_pooler(tmp_path):
+    stock = AutoModelForSequenceClassification.from_config(tiny_config("sla-bert").backbone_config)
+    stock.save_pretrained(tmp_path)
+    model = SlaBertForSequenceClassification.from_backbone(tmp_path)
+    assert torch.equal(model.backbone_model.pooler.dense.weight, stock.bert.pooler.dense.weight)
+
+
+@pytest.mark.parametrize(("task", "has_one"), [("text-classification", True), ("question-answering", False)])
+def test_only_heads_that_use_the_pooler_keep_it(task, has_one, tmp_path, caplog):
+    tiny_model("sla-bert").save_pretrained(tmp_path)
+    model = FAMILIES["sla-bert"].heads[task].from_pretrained(tmp_path)
+    assert (model.backbone_model.pooler is not None) is has_one
+    assert "UNEXPECTED" not in caplog.text
+
+
+# --- the mechanism inside the model
+
+
+@pytest.mark.parametrize("kind", ["syntax", "window"])
+def test_every_layer_computes_the_equations(kind, inputs):
+    """Gates, local and mixed attention of every layer, in float64, against loops from the layer's own input."""
+    model = tiny_model("sla-bert", local_attention=kind).double()
+    model.set_attn_implementation("eager")
+    given = adapted(model, **inputs)
+    output = model(**given, output_attentions=True, output_hidden_states=True)
+    for row, mask in enumerate(MASK.bool().tolist()):
+        words, heads = (given[name][row].tolist() for name in ("word_index", "dep_heads"))
+        near = reference.syntax_mask(words, heads, threshold=1) if kind == "syntax" else reference.window_mask(words)
+        for layer, module in enumerate(model.backbone_model.encoder.layer):
+            attention = module.attention.self
+            states = output.hidden_states[layer][row]
+            gates = torch.sigmoid(states @ attention.gate.weight[0] + attention.gate.bias)
+            torch.testing.assert_close(output.gates[layer][row], gates, rtol=1e-12, atol=1e-12)
+            for head in range(2):
+                part = slice(16 * head, 16 * head + 16)
+                query, key = (projection(states)[:, part] for projection in (attention.query, attention.key))
+                for i in range(11):
+                    if not mask[i]:
+                        continue
+                    scores = (key @ query[i]) / 4
+                    allowed = torch.tensor([near[i][j] and mask[j] for j in range(11)])
+                    local, everywhere = (
+                        torch.softmax(scores.masked_fill(~seen, -torch.inf), 0)
+                        for seen in (allowed, torch.tensor(mask))
+                    )
+                    mixed = gates[i] * local + (1 - gates[i]) * everywhere
+                    found = output.local_attentions[layer][row, head, i], output.attentions[layer][row, head, i]
+                    for one, other in zip(found, (local, mixed), strict=True):
+                        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
+def test_some_layers_alone_can_have_it(inputs):
+    model = tiny_model("sla-bert", sla_layers=[1])
+    model.set_attn_implementation("eager")
+    output = run(model, **inputs, output_attentions=True)
+    assert len(output.gates) == len(output.local_attentions) == 1
+    assert len(output.attentions) == 2
+    assert sum(".gate." in name for name, _ in model.named_parameters()) == 2
+    with pytest.raises(ValueError, match=r"`sla_layers` is \[2\]; .* from 0 to 1"):
+        SlaBertConfig(backbone_config=model.config.backbone_config, sla_layers=[2])
+
+
+def test_gates_begin_where_the_configuration_says(inputs):
+    gates = run(SlaBertModel(tiny_config("sla-bert", gate_bias_init=-3.0)).eval(), **inputs).gates
+    torch.testing.assert_close(torch.stack(gates).mean(), torch.tensor(-3.0).sigmoid(), rtol=0.2, atol=0)
+
+
+def test_copies_keep_their_own_gates(inputs):
+    model = tiny_model("sla-bert")
+    clone = copy.deepcopy(model)
+    set_gates(clone, 0.0, 50.0)
+    assert all(gate.eq(1).all() for gate in run(clone, **inputs).gates)
+    assert not any(gate.eq(1).any() for gate in run(model, **inputs).gates)
+    clone.set_attn_implementation("eager")
+    assert model.backbone_model.config._attn_implementation == "sdpa"
+
+
+def test_the_backbone_alone_is_the_plain_one(inputs):
+    model = tiny_model("sla-bert")
+    plain = stock_twin(tiny_model("sla-bert", "text-classification"), "text-classification").bert
+    plain.load_state_dict({k: v for k, v in model.backbone_model.state_dict().items() if ".gate." not in k})
+    expected = plain(**inputs).last_hidden_state
+    assert torch.equal(model.backbone_model(**inputs).last_hidden_state, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+@pytest.mark.parametrize("kind", ["syntax", "window", "sgnet"])
+def test_no_mask_gives_nan(kind, implementation, dtype):
+    model = tiny_model("sla-bert", local_attention=kind, syntax_threshold=0, neighbor_window=0, window_size=0)
+    model.to(dtype).set_attn_implementation(implementation)
+    model = model.train()
+    for parameter in model.parameters():
+        parameter.data.mul_(3)
+    for mask in (torch.ones(2, 9), torch.zeros(2, 9), torch.eye(9)[:2], torch.tensor([[0, 1] * 4 + [0], [1] * 9])):
+        given = {"input_ids": token_ids(2, 9), "attention_mask": mask.long()}
+        alone = torch.arange(9).expand(2, 9).clone()  # every token a word that nothing else belongs to
+        output = model(**given, word_index=alone, dep_heads=alone)
+        assert output.last_hidden_state.isfinite().all()
+        output.last_hidden_state.float().square().sum().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in model.parameters() if parameter.grad is not None)
+
+
+@pytest.mark.parametrize("kind", ["lisa", "sgnet", "window"])
+@pytest.mark.parametrize("task", STOCK)
+def test_gradients_with_checkpointing(kind, task, inputs):
+    """Of the baselines too: a loss that is picked up inside a layer gets through."""
+    model = tiny_model("sla-bert", task, local_attention=kind).train()
+    expected = gradients(model, task, **inputs)
+    enable_checkpointing(model)
+    actual = gradients(model, task, **inputs)
+    for name, gradient in expected.items():
+        assert gradient is not None, name
+        torch.testing.assert_close(actual[name], gradient, rtol=1e-6, atol=1e-6)
+
+
+# --- the baselines
+
+
+def test_the_guided_layer_sees_ancestors_and_is_half_of_the_answer(inputs):
+    model = tiny_model("sla-bert", local_attention="sgnet").double()
+    model.set_attn_implementation("eager")
+    torch.nn.init.zeros_(model.syntax_layer.mixture)
+    given = adapted(model, **inputs)
+    output = model(**given, output_attentions=True, output_hidden_states=True)
+    (local,) = output.local_attentions
+    seen = ancestor_mask(given["word_index"], given["dep_heads"]) & MASK.bool().unsqueeze(1)
+    assert torch.equal(local[0, 0] > 0, seen[0])
+    encoded = output.hidden_states[-1]
+    with torch.no_grad():
+        model.syntax_layer.mixture.copy_(torch.tensor([40.0, -40.0]))
+        alone = model(**given).last_hidden_state
+        model.syntax_layer.mixture.copy_(torch.tensor([-40.0, 40.0]))
+        guided = model(**given).last_hidden_state
+    torch.testing.assert_close(alone[MASK.bool()], encoded[MASK.bool()])
+    torch.testing.assert_close(output.last_hidden_state[MASK.bool()], (0.5 * (encoded + guided))[MASK.bool()])
+
+
+def test_the_last_head_of_every_layer_is_taught_the_parents(inputs):
+    task = "token-classification"
+    model = tiny_model("sla-bert", task, local_attention="lisa", lisa_loss_weight=0.3).double()
+    model.set_attn_implementation("eager")
+    given = adapted(model, **inputs)
+    answers = labels(task, 3, 11)
+    output = model(**given, **answers, output_attentions=True)
+    losses = []
+    for attention in output.attentions:
+        for row, position in (given["dep_heads"] >= 0).nonzero().tolist():
+            losses.append(-attention[row, -1, position, given["dep_heads"][row, position]].log())
+    plain = torch.nn.functional.cross_entropy(output.logits.flatten(0, 1), answers["labels"].flatten())
+    # Backbone and attention are in double precision; the loss of a stock head is in single.
+    torch.testing.assert_close(output.loss, plain + 0.3 * torch.stack(losses).mean(), rtol=1e-6, atol=1e-6)
+    half = model(**given, **answers, num_items_in_batch=torch.tensor(66))
+    torch.testing.assert_close(half.loss, output.loss / 2, rtol=1e-6, atol=1e-6)
+
+
+def test_lisa_needs_heads_beside_labels_alone(inputs):
+    model = tiny_model("sla-bert", "token-classification", local_attention="lisa")
+    expected = run(model, **inputs).logits
+    assert torch.equal(model(**inputs).logits, expected)
+    with pytest.raises(ValueError, match="needs `dep_heads` beside labels"):
+        model(**inputs, **labels("token-classification", 3, 11))
+
+
+@pytest.mark.parametrize("kind", ["syntax", "window", "lisa", "sgnet", "none"])
+@pytest.mark.parametrize("task", STOCK)
+def test_every_kind_saves_loads_and_trains(kind, task, inputs, tmp_path):
+    model = tiny_model("sla-bert", task, local_attention=kind)
+    missing = [name for name, gradient in gradients(model.train(), task, **inputs).items() if gradient is None]
+    assert missing == []
+    model.eval().save_pretrained(tmp_path)
+    loaded = type(model).from_pretrained(tmp_path)
+    for one, other in zip(main_outputs(run(loaded, **inputs)), main_outputs(run(model, **inputs)), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-6)
+    for side in ([1] * 6 + [0] * 3, [0] * 3 + [1] * 6):
+        mask = torch.tensor([side])
+        ids = token_ids(1, 6)
+        padded = torch.full((1, 9), model.config.pad_token_id).masked_scatter(mask.bool(), ids)
+        alone = main_outputs(run(model, input_ids=ids))
+        beside = main_outputs(run(model, input_ids=padded, attention_mask=mask))
+        for one, other in zip(
+            at_tokens(task, alone, torch.ones_like(ids)), at_tokens(task, beside, mask), strict=True
+        ):
+            torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["window", "lisa", "sgnet"])
+def test_every_kind_compiles(kind, inputs):
+    torch.compiler.reset()
+    model = tiny_model("sla-bert", "token-classification", local_attention=kind)
+    given = adapted(model, **inputs, **labels("token-classification", 3, 11))
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(**given).loss, model(**given).loss, rtol=1e-6, atol=1e-6)
+
+
+# --- bad input
+
+
+@pytest.mark.parametrize("kind", ["syntax", "window", "sgnet"])
+def test_what_is_missing_is_named(kind, inputs):
+    model = tiny_model("sla-bert", local_attention=kind)
+    with pytest.raises(ValueError, match="needs `word_index`, which SlaBertTokenizer gives"):
+        model(**inputs)
+    given = adapted(model, **inputs)
+    if kind == "window":
+        assert model(**inputs, word_index=given["word_index"]).gates
+        return
+    with pytest.raises(ValueError, match=r"needs `dep_heads`, .*if it has a `parser`"):
+        model(**inputs, word_index=given["word_index"])
+    with pytest.raises(ValueError, match=r"`dep_heads` has shape \(3, 10\); .* here \(3, 11\)"):
+        model(**inputs, word_index=given["word_index"], dep_heads=given["dep_heads"][:, 1:])
+    given["dep_heads"][0, 1:10] = given["dep_heads"][0, 1:10].roll(1)
+    with pytest.raises(ValueError, match="of row 0 at position"):
+        model(**given)
+
+
+@pytest.mark.parametrize("implementation", ["flash_attention_2", "paged|eager"])
+def test_an_attention_that_drops_the_mask_is_refused(implementation, tmp_path):
+    model = tiny_model("sla-bert", "text-classification")
+    model.save_pretrained(tmp_path)
+    message = "would silently leave the local attention out. Use one of 'eager', 'sdpa', 'flex_attention'"
+    with pytest.raises(ValueError, match=message):
+        model.set_attn_implementation(implementation)
+    with pytest.raises(ValueError, match=message):
+        SlaBertForSequenceClassification.from_pretrained(tmp_path, attn_implementation=implementation)
+    model.backbone_model.config._attn_implementation = implementation  # past all checks
+    with pytest.raises(ValueError, match=message):
+        run(model, input_ids=token_ids(2, 5))
+
+
+@pytest.mark.parametrize("backbone", ["albert", "distilbert", "deberta-v2", "modernbert", "xlnet", "mpnet"])
+def test_other_builds_are_refused(backbone, tmp_path):
+    with pytest.raises(ValueError, match=f"{backbone!r} cannot have local attention inside its layers"):
+        tiny_model("sla-bert", backbone=backbone)
+
+
+def test_an_encoder_built_like_bert_runs_with_a_warning(inputs, caplog):
+    backbone = {"model_type": "xlm-roberta", **COMMON, "pad_token_id": 1, "type_vocab_size": 1}
+    logging.getLogger("transformers").propagate = True
+    model = SlaBertForSequenceClassification(SlaBertConfig(backbone_config=backbone)).eval()
+    assert "'xlm-roberta' is not among the tested ones (bert, roberta, electra)" in caplog.text
+    assert len(run(model, **inputs).gates) == 2
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("local_attention", "syntactic", "choose one of 'syntax', 'window', 'none', 'sgnet', 'lisa'"),
+        ("syntax_threshold", -1, "`syntax_threshold` is -1; .* at least 0"),
+        ("neighbor_window", 0.5, "`neighbor_window` is 0.5"),
+        ("window_size", True, "`window_size` is True"),
+        ("connect_roots", "yes", "`connect_roots` is 'yes'; it must be true or false"),
+        ("lisa_loss_weight", -1.0, "`lisa_loss_weight` is -1.0"),
+        ("gate_bias_init", "high", "`gate_bias_init` is 'high'"),
+        ("sla_layers", 3, "`sla_layers` is 3; give a list"),
+        ("sla_layers", [1, 1], r"`sla_layers` is \[1, 1\]; give a list of different"),
+    ],
+)
+def test_impossible_fields_are_named(field, value, message):
+    with pytest.raises(ValueError, match=message):
+        SlaBertConfig(**{field: value})

@@ -1,0 +1,163 @@
+"""SLA written as naive loops, one example at a time, from the paper's equations. Slow, in float64, and never clever.
+
+A structure is two lists as long as the sequence, `word_index` and `dep_heads`, -1 at special tokens and pads. Words
+are known by their numbers, and a mask is a list of rows: `mask[query][key]` says whether the query may attend to the
+key. Nothing here is shared with the package.
+"""
+
+import torch
+
+
+def syntax_mask(word_index, dep_heads, threshold=3, neighbor_window=1, connect_roots=False):
+    """Equations 2 and 3 on words, shared by their sub-words; all is open across segments and at special tokens."""
+    segments = segments_of(word_index)
+    graph = undirected_graph(word_index, dep_heads, connect_roots)
+    distances = {word: breadth_first(graph, word) for word in graph}
+
+    def allowed(i, j):
+        if segments[i] != segments[j]:
+            return True
+        near = [k for k in range(i - neighbor_window, i + neighbor_window + 1) if segments.get(k) == segments[i]]
+        return any(j in distances[k] and distances[k][j] <= threshold for k in near)  # (2) and (3)
+
+    return over_tokens(word_index, allowed)
+
+
+def window_mask(word_index, window_size=3):
+    """Section 4.1's WLA: the words at most `window_size` away, and all of the other segments."""
+    segments = segments_of(word_index)
+    return over_tokens(word_index, lambda i, j: segments[i] != segments[j] or abs(i - j) <= window_size)
+
+
+def ancestor_mask(word_index, dep_heads):
+    """SGNet (Zhang et al., 2020): a word sees itself and every word on its way up to the root."""
+    heads = heads_of(word_index, dep_heads)
+
+    def allowed(i, j):
+        while i != j and heads[i] != i:
+            i = heads[i]
+        return i == j
+
+    return over_tokens(word_index, allowed)
+
+
+def over_tokens(word_index, allowed):
+    return [[-1 in (i, j) or allowed(i, j) for j in word_index] for i in word_index]
+
+
+def segments_of(word_index):
+    """The segment of every word: another one begins where special tokens stand between two words."""
+    segments, segment, previous = {}, 0, None
+    for word in word_index:
+        if word == -1 and previous not in (None, -1):
+            segment += 1
+        elif word != -1:
+            segments[word] = segment
+        previous = word
+    return segments
+
+
+def heads_of(word_index, dep_heads):
+    """The number of every word's head; a root has its own."""
+    return {word: word_index[head] for word, head in zip(word_index, dep_heads, strict=True) if word != -1}
+
+
+def undirected_graph(word_index, dep_heads, connect_roots):
+    segments, heads = segments_of(word_index), heads_of(word_index, dep_heads)
+    edges = list(heads.items())
+    if connect_roots:
+        roots = [word for word, head in heads.items() if word == head]
+        edges += [(one, other) for one in roots for other in roots if segments[one] == segments[other]]
+    graph = {word: set() for word in heads}
+    for one, other in edges:
+        graph[one].add(other)
+        graph[other].add(one)
+    return graph
+
+
+def breadth_first(graph, start):
+    """The distance from `start` of every word that can be reached."""
+    distances, queue = {start: 0}, [start]
+    for word in queue:
+        for other in sorted(graph[word]):
+            if other not in distances:
+                distances[other] = distances[word] + 1
+                queue.append(other)
+    return distances
+
+
+def is_structure(word_index, dep_heads):
+    """Whether every token names the first sub-token of its word's head, and the words make a forest per segment."""
+    segments, heads = segments_of(word_index), {}
+    for word, head in zip(word_index, dep_heads, strict=True):
+        if word == -1:
+            continue
+        if not 0 <= head < len(word_index) or word_index[head] == -1:
+            return False
+        if word_index.index(word_index[head]) != head or heads.setdefault(word, head) != head:
+            return False
+    for word in heads:
+        steps, above = 0, word
+        while (parent := word_index[heads[above]]) != above:
+            steps, above = steps + 1, parent
+            if segments[above] != segments[word] or steps > len(heads):
+                return False
+    return True
+
+
+def gated_attention(query, key, value, gate, mask, local_mask, scaling):
+    """Equations 1 and 3-6: query, key and value (heads, L, d), gate (L,), additive masks (L, L) or None.
+
+    Returns the output (L, heads, d), the weights of equation 6 and those of equation 4, both (heads, L, L).
+    """
+    output, weights, local_weights = [], [], []
+    for queries, keys, values in zip(query, key, value, strict=True):
+        for i, one in enumerate(queries):
+            scores = torch.stack([(one * other).sum() * scaling for other in keys])
+            everywhere = softmax(scores if mask is None else scores + mask[i])  # (1)
+            nearby = softmax(scores if local_mask is None else scores + local_mask[i])  # (4)
+            mixture = gate[i] * nearby + (1 - gate[i]) * everywhere  # (6)
+            output.append(sum(weight * row for weight, row in zip(mixture, values, strict=True)))
+            weights.append(mixture)
+            local_weights.append(nearby)
+    heads, length, _ = query.shape
+    output, weights, local_weights = (
+        torch.stack(rows).view(heads, length, -1) for rows in (output, weights, local_weights)
+    )
+    return output.transpose(0, 1), weights, local_weights
+
+
+def softmax(scores):
+    exponentials = (scores - scores.max().detach()).exp()
+    return exponentials / exponentials.sum()
+
+
+def gate(states, weight, bias):
+    """Equation 5 for one example: states (L, H), weight (1, H), bias (1,) -> (L,)."""
+    return torch.stack([1 / (1 + torch.exp(-(weight[0] * row).sum() - bias[0])) for row in states])
+
+
+def lisa_loss(scores_of_last_heads, dep_heads, real=None):
+    """LISA's supervision (Strubell et al., 2018): the last head of every layer points at the syntactic parent.
+
+    Cross-entropy against the first sub-token of the head's word (a root's own), averaged over all tokens of words in
+    the batch, then over the layers. One (B, L, L) tensor of scores a layer; `real[b][i]` is false at pads.
+    """
+    layers = []
+    for scores in scores_of_last_heads:
+        losses = []
+        for example, heads in enumerate(dep_heads):
+            keys = [True] * len(heads) if real is None else real[example]
+            for token, head in enumerate(heads):
+                if head != -1:
+                    row = scores[example, token]
+                    total = sum(score.exp() for score, there in zip(row, keys, strict=True) if there)
+                    losses.append(-torch.log(row[head].exp() / total))
+        layers.append(sum(losses) / len(losses))
+    return sum(layers) / len(layers)
+
+
+def sgnet_mixture(encoded, syntactic, mixture):
+    """SGNet's fusion: the encoder's output and the syntax-guided layer's, weighted by the softmax of two numbers."""
+    first, second = mixture[0].exp(), mixture[1].exp()
+    return (first * encoded + second * syntactic) / (first + second)
