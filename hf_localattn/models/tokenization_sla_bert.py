@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any, ClassVar
 
 from transformers import BatchEncoding, PreTrainedTokenizerFast
@@ -104,7 +105,10 @@ class SlaBertTokenizer(PreTrainedTokenizerFast):
             own = name not in cls.SPECIAL_TOKENS_ATTRIBUTES
             (fields["model_specific_special_tokens"] if own else fields)[name] = token
         fields = {name: value for name, value in fields.items() if value not in (None, [], {})}
-        return cls(tokenizer_object=tokenizer.backend_tokenizer, **(fields | settings))
+        backend = deepcopy(tokenizer.backend_tokenizer)
+        backend.no_truncation()  # the traces of calls, which would become settings
+        backend.no_padding()
+        return cls(tokenizer_object=backend, **(fields | settings))
 
     @classmethod
     def convert_to_native_format(cls, **kwargs: Any) -> dict[str, Any]:

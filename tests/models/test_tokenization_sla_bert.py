@@ -2,30 +2,22 @@
 
 import copy
 import json
-import pickle
-import sys
-from collections import Counter
 
 import pytest
-import spacy
 import torch
-from datasets import Dataset
 from datasets.fingerprint import Hasher
 from tokenizers import ByteLevelBPETokenizer
 from transformers import (
     AutoTokenizer,
-    BertConfig,
     DataCollatorForTokenClassification,
     DataCollatorWithPadding,
     RobertaTokenizer,
 )
 
 from hf_localattn.models import dependency_parser
-from hf_localattn.models.dependency_parser import ParseCache, load_pipeline
+from hf_localattn.models.dependency_parser import load_pipeline
 from hf_localattn.models.tokenization_sla_bert import SlaBertTokenizer
-from hf_localattn.models.word_alignment import Words
 from hf_localattn.resources import tiny_backbone
-from tests.models.test_suitcase import run_fresh
 from tests.parsers import SENTENCES, tiny_parser
 
 CAT, DOG, TOWN = "The cat sleeps.", "A small dog saw the red house.", "Birds fly over the old town."
@@ -173,6 +165,17 @@ def test_takes_over_what_the_backbone_is(backbone):
     assert made(text, truncation=True)["input_ids"] == backbone(text, truncation=True)["input_ids"]
 
 
+def test_calls_of_the_backbone_leave_no_trace_either(backbone, tmp_path):
+    fresh = SlaBertTokenizer.from_backbone(backbone, parser=None)
+    backbone(CAT, truncation=True, max_length=5, padding="max_length")
+    used = SlaBertTokenizer.from_backbone(backbone, parser=None)
+    assert Hasher.hash(used) == Hasher.hash(fresh)
+    backbone.save_pretrained(tmp_path)
+    loaded = AutoTokenizer.from_pretrained(tmp_path)
+    assert loaded.init_kwargs["max_length"] == 5  # baked in, as by sentence-transformers; no call heeds it
+    assert "max_length" not in SlaBertTokenizer.from_backbone(loaded, parser=None).init_kwargs
+
+
 def test_a_blank_before_the_first_word_counts_as_the_backbone_does(backbones):
     backbone = RobertaTokenizer(backbones["bytes"]._vocab, backbones["bytes"]._merges, add_prefix_space=True)
     made = SlaBertTokenizer.from_backbone(backbone, parser=tiny_parser())
@@ -264,6 +267,15 @@ def test_given_words_stay(backbone, setting):
     pair = tokenizer(given[0], given[1], is_split_into_words=True)
     assert [value for value in pair["word_index"] if value != -1][-1] == 4 + 3
     assert tokenizer([tuple(given)], is_split_into_words=True)["dep_heads"][0] == pair["dep_heads"]
+
+
+def test_given_words_of_white_space_are_not_parsed(tokenizer):
+    """But keep their numbers, and the heads of the others count them."""
+    encoded = tokenizer(["", "The", "cat", " ", "sleeps", "."], is_split_into_words=True)
+    word_ids = encoded.word_ids()
+    heads = {1: 2, 2: 4, 3: 3, 4: 4, 5: 4}
+    assert encoded["word_index"] == [-1 if word is None else word for word in word_ids]
+    assert encoded["dep_heads"] == [-1 if word is None else word_ids.index(heads[word]) for word in word_ids]
 
 
 def test_languages_without_spaces(wordpiece):
@@ -497,91 +509,10 @@ def test_ids_alone_need_no_parser(tokenizer, parsed):
     assert parsed == []
 
 
-def test_the_cache_is_bounded_by_words():
-    cache = ParseCache(10)
-    for name in "abcd":
-        cache.put(name, Words(2))
-    assert [name for name in "abcd" if cache.get(name)] == ["b", "c", "d"]
-    cache.get("b")
-    cache.put("e", Words(2))
-    assert [name for name in "abcde" if cache.get(name)] == ["b", "d", "e"]
-    cache.put("e", Words(3))
-    assert (len(cache), cache.size) == (3, 10)
-    cache.put("long", Words(30))
-    assert (len(cache), cache.size) == (0, 0)
-
-
-def test_a_text_larger_than_the_cache_is_parsed(wordpiece, monkeypatch):
-    expected = wordpiece([CAT, DOG])["dep_heads"]
-    monkeypatch.setattr(dependency_parser, "_cache", ParseCache(3))
-    assert wordpiece([CAT, DOG])["dep_heads"] == expected
-
-
-def test_only_what_the_parser_needs_is_kept():
-    assert spacy.load(tiny_parser()).pipe_names == ["tok2vec", "tagger", "ner", "parser", "doc_cleaner"]
-    assert load_pipeline(tiny_parser()).pipe_names == ["tok2vec", "parser"]
-
-
-def test_what_sets_sentences_before_the_parser_is_kept(tmp_path):
-    pipeline = spacy.load(tiny_parser())
-    pipeline.add_pipe("sentencizer", first=True)
-    pipeline.to_disk(tmp_path / "pipeline")
-    assert load_pipeline(str(tmp_path / "pipeline")).pipe_names == ["sentencizer", "tok2vec", "parser"]
-
-
-def test_a_parser_that_reads_tags_keeps_its_tagger(tmp_path):
-    pipeline = spacy.load(tiny_parser())
-    attributes = {"@architectures": "spacy.MultiHashEmbed.v2", "width": 8, "attrs": ["NORM", "TAG"], "rows": [9, 9]}
-    encoder = {"@architectures": "spacy.MaxoutWindowEncoder.v2", "width": 8, "depth": 1, "window_size": 1}
-    tok2vec = {
-        "@architectures": "spacy.Tok2Vec.v2",
-        "embed": {**attributes, "include_static_vectors": False},
-        "encode": {**encoder, "maxout_pieces": 2},
-    }
-    model = {"@architectures": "spacy.TransitionBasedParser.v2", "state_type": "parser", "extra_state_tokens": False}
-    pipeline.remove_pipe("parser")
-    sizes = {"hidden_width": 8, "maxout_pieces": 1, "use_upper": True}
-    parser = pipeline.add_pipe("parser", config={"model": {**model, **sizes, "tok2vec": tok2vec}}, after="tagger")
-    parser.add_label("dep")
-    parser.model.initialize()
-    pipeline.to_disk(tmp_path / "pipeline")
-    assert load_pipeline(str(tmp_path / "pipeline")).pipe_names == ["tok2vec", "tagger", "parser"]
-
-
-def test_spacy_missing(wordpiece, monkeypatch):
-    monkeypatch.setattr(dependency_parser, "_pipelines", {})
-    monkeypatch.setitem(sys.modules, "spacy", None)
-    with pytest.raises(ImportError, match="pip install spacy"):
-        wordpiece(CAT)
-
-
-def test_pipeline_missing(wordpiece):
-    tokenizer = SlaBertTokenizer.from_backbone(wordpiece, parser="xx_not_there")  # which needs no pipeline
-    with pytest.raises(OSError, match=r"'xx_not_there'.*python -m spacy download xx_not_there.*folder"):
+def test_a_missing_pipeline_is_missed_at_the_first_text(wordpiece):
+    tokenizer = SlaBertTokenizer.from_backbone(wordpiece, parser="xx_not_there")
+    with pytest.raises(OSError, match=r"python -m spacy download xx_not_there"):
         tokenizer(CAT)
-
-
-def test_pipeline_without_a_parser(wordpiece, tmp_path):
-    pipeline = spacy.blank("en")
-    pipeline.add_pipe("sentencizer")
-    pipeline.to_disk(tmp_path / "blank")
-    tokenizer = SlaBertTokenizer.from_backbone(wordpiece, parser=tmp_path / "blank")
-    with pytest.raises(ValueError, match=r"blank' has no dependency parser \(its components: sentencizer\)"):
-        tokenizer(CAT)
-
-
-def test_too_long_a_text(wordpiece, monkeypatch):
-    monkeypatch.setattr(load_pipeline(tiny_parser()), "max_length", 20)
-    for text, options in ((DOG, {}), (DOG.split(), {"is_split_into_words": True})):
-        with pytest.raises(ValueError, match=r"characters \('A small dog.*too long.*Split the text"):
-            wordpiece(text, **options)
-
-
-def test_a_pipeline_that_changes_the_text(wordpiece, monkeypatch):
-    pipeline = load_pipeline(tiny_parser())
-    monkeypatch.setattr(pipeline, "tokenizer", lambda text: spacy.tokens.Doc(pipeline.vocab, words=text.split()))
-    with pytest.raises(ValueError, match=r"changes the text.*words='whitespace'"):
-        wordpiece(CAT)
 
 
 def test_settings_are_saved(tokenizer, tmp_path):
@@ -600,89 +531,3 @@ def test_settings_are_saved(tokenizer, tmp_path):
     again = SlaBertTokenizer.from_backbone(other, parser=tiny_parser())
     assert again.words == "whitespace"
     assert dict(again(CAT, DOG)) == dict(tokenizer(CAT, DOG))
-
-
-def test_calls_leave_no_trace(tokenizer, backbone):
-    before = pickle.dumps(tokenizer), Hasher.hash(tokenizer)
-    tokenizer([CAT, DOG], truncation=True, max_length=5, padding=True)
-    tokenizer("It rains. " * 200)  # over the model's length: a warning, once
-    DataCollatorWithPadding(tokenizer)([dict(tokenizer(CAT))])
-    with pytest.raises(ValueError, match="cycle"):
-        tokenizer(["a", "b"], is_split_into_words=True, heads=[1, 0], truncation=True, max_length=4)
-    assert (pickle.dumps(tokenizer), Hasher.hash(tokenizer)) == before
-    assert len(before[0]) < len(pickle.dumps(backbone)) + 2000
-
-
-def test_copies_work(tokenizer):
-    expected = dict(tokenizer(CAT, DOG))
-    for copied in (copy.deepcopy(tokenizer), pickle.loads(pickle.dumps(tokenizer))):
-        assert dict(copied(CAT, DOG)) == expected
-        assert Hasher.hash(copied) == Hasher.hash(tokenizer)
-
-
-def test_map_finds_its_cache(tokenizer, parsed, tmp_path):
-    Dataset.from_dict({"text": [CAT, DOG, TOWN]}).save_to_disk(tmp_path / "data")
-    tokenize = lambda batch: tokenizer(batch["text"], truncation=True, max_length=8)  # noqa: E731
-    first, second = (Dataset.load_from_disk(tmp_path / "data").map(tokenize, batched=True) for _ in range(2))
-    assert Counter(map(len, parsed)) == {3: 1}
-    dependency_parser._cache.clear()
-    third = Dataset.load_from_disk(tmp_path / "data").map(tokenize, batched=True)
-    assert len(parsed) == 1
-    assert first["dep_heads"][:] == second["dep_heads"][:] == third["dep_heads"][:]
-
-
-FRESH_PROCESS = """
-import json
-import sys
-sys.modules["hf_localattn"] = None  # importing it is an error from here on
-from datasets import Dataset
-from datasets.fingerprint import Hasher
-from transformers import AutoTokenizer
-
-folder, data, expected, again = sys.argv[1:]
-expected = json.loads(expected)
-tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
-module = sys.modules[type(tokenizer).__module__]
-assert module.__name__.startswith("transformers_modules"), module.__name__
-parsing = sys.modules[module.parse.__module__]
-fingerprint = Hasher.hash(tokenizer)
-
-rows = Dataset.load_from_disk(data)
-mapped = rows.map(lambda batch: tokenizer(batch["text"], truncation=True, max_length=128), batched=True)
-print(fingerprint, mapped._fingerprint, len(parsing._pipelines))
-assert {name: mapped[name][:] for name in expected} == expected
-assert Hasher.hash(tokenizer) == fingerprint
-
-if again != "-":  # the second generation
-    tokenizer.save_pretrained(again)
-    second = AutoTokenizer.from_pretrained(again, trust_remote_code=True)
-    assert dict(second(rows["text"][:])) == expected
-    assert second.is_fast and second.parser == tokenizer.parser and second.words == tokenizer.words
-"""
-
-
-def test_loads_where_the_package_is_not_installed(wordpiece, tmp_path):
-    """And in a second process `map` finds what the first has computed, without loading the parser."""
-    folder, data, again = tmp_path / "folder", tmp_path / "data", tmp_path / "again"
-    Dataset.from_dict({"text": [CAT, DOG, TOWN]}).save_to_disk(data)
-    wordpiece.save_pretrained(folder)
-    for checkpoint in (folder, again):
-        BertConfig().save_pretrained(checkpoint)
-    expected = json.dumps(dict(wordpiece([CAT, DOG, TOWN])))
-    said = []
-    for second_generation in (again, "-"):
-        result = run_fresh(FRESH_PROCESS, tmp_path, folder, data, expected, second_generation)
-        assert result.returncode == 0, result.stderr
-        said.append(result.stdout.split())
-    assert said[0][:2] == said[1][:2]
-    assert [loaded for *_, loaded in said] == ["1", "0"]
-    code = {"tokenization_sla_bert.py", "dependency_parser.py", "word_alignment.py"}
-    assert code == {path.name for path in again.glob("*.py")}
-
-
-# Python 3.12 and newer warn of every fork beside threads, which `datasets` decides on.
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_map_in_several_processes(tokenizer):
-    rows = Dataset.from_dict({"text": [CAT, DOG, TOWN, ""]})
-    tokenize = lambda batch: tokenizer(batch["text"], truncation=True, max_length=8)  # noqa: E731
-    assert rows.map(tokenize, batched=True, num_proc=2)["dep_heads"][:] == tokenize(rows[:])["dep_heads"]

@@ -1,0 +1,96 @@
+"""SLA: a training step over the bare backbone, and tokenising with the parse over parsing alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from functools import partial
+
+import torch
+from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
+
+from benchmarks.registry import Step, case
+from hf_localattn import SlaBertConfig, SlaBertForSequenceClassification, SlaBertTokenizer
+from hf_localattn.models import dependency_parser
+from hf_localattn.resources import reading_comprehension, tiny_backbone
+
+TOKENS = 1024
+
+
+def sentences(batch: int, length: int) -> dict[str, torch.Tensor]:
+    """Texts of sentences of 20 words, one word in five of two tokens, whose words hang on one of the three before."""
+    rng = random.Random(0)
+    rows = []
+    for _ in range(batch):
+        words: list[int] = [0]
+        while len(words) < length - 2:
+            words.extend([words[-1] + 1] * (2 if rng.random() < 0.2 else 1))
+        words = words[: length - 2]
+        first = {word: words.index(word) + 1 for word in set(words)}
+        heads = {
+            word: word if word % 20 == 0 else rng.randint(max(word - word % 20, word - 3), word - 1) for word in first
+        }
+        rows.append(([-1, *words, -1], [-1, *(first[heads[word]] for word in words), -1]))
+    word_index, dep_heads = (torch.tensor([row[kind] for row in rows]) for kind in range(2))
+    return {"word_index": word_index, "dep_heads": dep_heads}
+
+
+def training_step(length: int, device: torch.device) -> dict[str, Step]:
+    torch.manual_seed(0)
+    batch = TOKENS // length
+    inputs = {
+        "input_ids": torch.randint(1000, 30000, (batch, length)),
+        "attention_mask": torch.ones(batch, length, dtype=torch.long),
+        "labels": torch.zeros(batch, dtype=torch.long),
+    }
+    inputs["attention_mask"][::2, length * 3 // 4 :] = 0
+    structure = sentences(batch, length)
+
+    def step(model: torch.nn.Module, given: dict[str, torch.Tensor]) -> None:
+        model(**given).loss.backward()
+        model.zero_grad(set_to_none=True)
+
+    kinds = ("syntax", "window", "sgnet", "lisa") if length == 128 else ("syntax", "window")
+    models = {kind: SlaBertForSequenceClassification(SlaBertConfig(local_attention=kind)) for kind in kinds}
+    models = {"backbone": BertForSequenceClassification(BertConfig()), **models}
+    steps = {}
+    for name, model in models.items():
+        given = inputs if name == "backbone" else inputs | structure
+        given = {key: tensor.to(device) for key, tensor in given.items()}
+        steps[name] = partial(step, model.train().to(device), given)
+    return steps
+
+
+for length, target in ((128, 1.15), (512, 1.25)):
+    case(
+        f"sla-step-{length}",
+        f"SLA on BERT-base, text classification, training step of {TOKENS} tokens at length {length}; peer: the "
+        "bare backbone",
+        time_targets={"syntax": target, "window": target},
+    )(partial(training_step, length))
+
+
+@case(
+    "sla-tokenizer",
+    "SlaBertTokenizer with its parse, nothing known before; peer: the same pipeline's `nlp.pipe` alone (its name is in "
+    "the environment variable PARSER, or it is en_core_web_sm)",
+    time_targets={"tokenizer": 1 / 0.85},
+)
+def tokenizing(device: torch.device) -> dict[str, Step]:
+    parser = os.environ.get("PARSER", "en_core_web_sm")
+    articles = json.loads(reading_comprehension()["train"].read_text())["data"]
+    contexts = [paragraph["context"] for article in articles for paragraph in article["paragraphs"]]
+    texts = list(dict.fromkeys(contexts))[:1000]
+    pipeline = dependency_parser.load_pipeline(parser)
+    tokenizer = SlaBertTokenizer.from_backbone(AutoTokenizer.from_pretrained(tiny_backbone()), parser=parser)
+
+    def parse() -> None:
+        for _ in pipeline.pipe(texts):
+            pass
+
+    def tokenize() -> None:
+        dependency_parser._cache.clear()
+        tokenizer(texts, truncation=True, max_length=128)
+
+    return {"nlp.pipe": parse, "tokenizer": tokenize}
