@@ -73,8 +73,8 @@ for length, target in ((128, 1.15), (512, 1.25)):
 
 @case(
     "sla-tokenizer",
-    "SlaBertTokenizer with its parse, nothing known before; peer: the same pipeline's `nlp.pipe` alone (its name is in "
-    "the environment variable PARSER, or it is en_core_web_sm)",
+    "SlaBertTokenizer with its parse, nothing known before; peer: the same pipeline's `nlp.pipe` alone (the one that "
+    "the environment variable PARSER names, or en_core_web_sm)",
     time_targets={"tokenizer": 1 / 0.85},
 )
 def tokenizing(device: torch.device) -> dict[str, Step]:

@@ -74,9 +74,6 @@ class LocalAttentionConfig(PreTrainedConfig):
     deciding_fields: ClassVar[Sequence[str]] = ()
     """The fields that decide which others count (`used_fields`)."""
 
-    qa_loss: ClassVar[str] = "mean"
-    """The loss of question answering: a field in families that have others."""
-
     backbone_config: Any = None
     initializer_range: float = 0.02
 

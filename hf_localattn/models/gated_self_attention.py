@@ -45,7 +45,7 @@ def check_interface(backbone_class: type[PreTrainedModel], model_type: str) -> N
         _refuse(model_type)
 
 
-def self_attentions(backbone: PreTrainedModel) -> list[nn.Module]:
+def self_attentions(backbone: PreTrainedModel) -> list[Any]:
     """Return the self-attention modules of an encoder built as BERT is, by layer.
 
     Raises:
@@ -66,13 +66,13 @@ def _refuse(model_type: str) -> NoReturn:
     )
 
 
-def redirect(modules: Iterable[nn.Module]) -> None:
+def redirect(modules: Iterable[Any]) -> None:
     """Make self-attention modules call the functions of this file; without its arguments they do what they did."""
     for module in modules:
         module.config = _Redirected(module.config)
 
 
-def add_gates(modules: Iterable[nn.Module], width: int) -> None:
+def add_gates(modules: Iterable[Any], width: int) -> None:
     """Give self-attention modules gates for their input (B, L, width)."""
     for module in modules:
         module.gate = LocalGate(width)
@@ -135,7 +135,7 @@ class _Redirected:
         return getattr(self.config, name)
 
 
-def _add_gate(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+def _add_gate(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     if kwargs.get("local_mask") is None:  # the backbone is used without the model around it
         return args, kwargs
     states = args[0] if args else kwargs["hidden_states"]
@@ -169,19 +169,21 @@ def _local_attention(implementation: str) -> Callable[..., tuple[torch.Tensor, t
             record.parent_losses.append(loss)
         if record is not None and gate is not None:
             record.gates.append(gate.squeeze(-1))
-        if implementation == "eager":
+        # SDPA's kernels for the CPU know no dropout and fall back to plain products, here done once instead of twice.
+        falls_back = implementation == "sdpa" and gate is not None and dropout > 0 and query.device.type == "cpu"
+        if implementation == "eager" or falls_back:
             settings: dict[str, Any] = {"scaling": scaling, "dropout": dropout, "training": module.training}
             output, weights, local = gated_attention(query, key, value, gate, attention_mask, local_mask, **settings)
             local = weights if is_local else local
-            if record is not None and local is not None:
+            if record is not None and local is not None and not falls_back:
                 record.local_attentions.append(local)
-            return output, weights
+            return output, None if falls_back else weights
         run = AttentionInterface._global_mapping[implementation]
         masks = (attention_mask,) if gate is None else (attention_mask, local_mask)
-        outputs = [
+        of_all, *local_output = (
             run(module, query, key, value, mask, scaling=scaling, dropout=dropout, **kwargs)[0] for mask in masks
-        ]
-        return (outputs[0] if gate is None else mix(*outputs, gate.unsqueeze(-1))), None
+        )
+        return (of_all if gate is None else mix(of_all, local_output[0], gate.unsqueeze(-1))), None
 
     return attend
 

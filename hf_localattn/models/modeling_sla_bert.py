@@ -217,7 +217,7 @@ class SlaBertModel(SlaBertPreTrainedModel):
                     f"`{name}` has shape {tuple(value.shape)}; it must be (batch, length), here "
                     f"{tuple(states.shape[:2])}."
                 )
-        given = {name: structure[name] for name in needed}
+        given = {name: value for name, value in structure.items() if name in needed and value is not None}
         if len(given) == len(STRUCTURE) and given["dep_heads"].device.type == "cpu" and not is_compiling():
             check_structure(**given)
         return given

@@ -44,9 +44,10 @@ class StockClassifier(nn.Module):
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         """Map features (B, H), the pooler's where the class has one, else the first token's, to logits (B, labels)."""
+        parts: dict[str, Any] = dict(self.named_children())
         tokens = features.unsqueeze(1)  # some pick the first token themselves
-        if hasattr(self, "sequence_summary"):  # ELECTRA's choices
-            return self.classifier(self.sequence_summary(tokens))
-        if isinstance(self.classifier, nn.Linear):  # BERT's, on its pooler
-            return self.classifier(self.dropout(features))
-        return self.classifier(tokens)
+        if "sequence_summary" in parts:  # ELECTRA's choices
+            return parts["classifier"](parts["sequence_summary"](tokens))
+        if isinstance(parts["classifier"], nn.Linear):  # BERT's, on its pooler
+            return parts["classifier"](parts["dropout"](features))
+        return parts["classifier"](tokens)

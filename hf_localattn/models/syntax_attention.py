@@ -45,7 +45,7 @@ def gated_attention(
     Args:
         query, key, value: (B, heads, L, D).
         gate: (B, L, 1), of each query token; the attention is global alone when absent.
-        mask: (B, 1, L, L), added to the scores of the global attention; none if absent.
+        mask: (B, 1, L, L) of the global attention, added to the scores, or True where it may attend; none if absent.
         local_mask: likewise, of the local one.
         scaling: the factor of the scores, D ** -0.5.
         dropout: probability of each attention, for which it is drawn separately.
@@ -55,10 +55,14 @@ def gated_attention(
         The output (B, L, heads, D), the weights that made it (B, heads, L, L), and the local ones that went into them.
     """
     scores = torch.matmul(query, key.transpose(2, 3)) * scaling
-    weights = functional.dropout(_softmax(scores, mask), p=dropout, training=training)
-    local_weights = None
-    if gate is not None:
-        local_weights = functional.dropout(_softmax(scores, local_mask), p=dropout, training=training)
+    weights, local_weights = _softmax(scores, mask), None
+    if gate is None:
+        weights = functional.dropout(weights, p=dropout, training=training)
+    else:
+        local_weights = _softmax(scores, local_mask)
+        if training and dropout:
+            kept, local_kept = _two_draws(scores, dropout)
+            weights, local_weights = weights * kept, local_weights * local_kept
         weights = mix(weights, local_weights, gate.unsqueeze(1))
     return torch.matmul(weights, value).transpose(1, 2).contiguous(), weights, local_weights
 
@@ -91,8 +95,24 @@ def parent_loss(
 
 
 def _softmax(scores: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
-    if mask is not None:
+    if mask is not None and mask.dtype is torch.bool:
+        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    elif mask is not None:
         scores = scores + mask
         if scores.dtype is torch.float16:  # the only type whose lowest value a score can push over the edge
             scores = scores.clamp(min=torch.finfo(scores.dtype).min)
     return scores.softmax(dim=-1)
+
+
+@torch.no_grad()
+def _two_draws(like: torch.Tensor, dropout: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Two independent dropouts of that shape: 0, or 1 / (1 - dropout).
+
+    Both come from one random number, which is uniform again within either outcome of the first draw: on a CPU drawing
+    numbers is what dropout costs, and two layers of it cost more than all the rest of an attention.
+    """
+    keep = 1.0 - dropout
+    number = torch.rand(like.shape, device=like.device)
+    first = number < keep
+    second = torch.where(first, number / keep, (number - keep) / dropout) < keep
+    return first.to(like.dtype).div_(keep), second.to(like.dtype).div_(keep)

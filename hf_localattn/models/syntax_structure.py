@@ -54,7 +54,7 @@ def syntax_mask(
     reach = _within(ancestors, threshold)
     if connect_roots:
         # Whatever lies higher than the threshold cannot be reached over a root.
-        depth = sum((up != down).long() for up, down in pairwise(ancestors))
+        depth = torch.stack([up != down for up, down in pairwise(ancestors)]).sum(0)
         reach |= _rows(depth) + 1 + _columns(depth) <= threshold
     nearby = reach
     for neighbor, exists in _neighbors(word_index, neighbor_window):

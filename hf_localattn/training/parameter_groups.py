@@ -6,7 +6,7 @@ from typing import Any
 from torch import nn
 
 
-def pretrained_parameters(model: nn.Module) -> list[nn.Parameter]:
+def pretrained_parameters(model: Any) -> list[nn.Parameter]:
     """Returns what a backbone's checkpoint brings: of a family's model what it says, else those of the base model.
 
     Raises:

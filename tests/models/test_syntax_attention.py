@@ -11,6 +11,7 @@ from tests.reference import sla as reference
 
 BATCH, HEADS, LENGTH, WIDTH = 2, 3, 5, 3
 SCALING = 0.6
+DRAW = {"scaling": 1.0, "training": True}
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
 
 
@@ -175,15 +176,24 @@ def test_dropout_is_drawn_for_each_attention_separately():
     assert_same([output], [(weights @ states[2]).transpose(1, 2)])
 
 
-def test_a_closed_gate_drops_what_the_stock_attention_drops():
-    query, key, value, gate = (tensor.detach() for tensor in random_inputs())
-    mask, local_mask = masks("both")
-    torch.manual_seed(1)
-    output, _, _ = gated_attention(
-        query, key, value, torch.zeros_like(gate), mask, local_mask, scaling=SCALING, dropout=0.3, training=True
-    )
-    torch.manual_seed(1)
-    assert torch.equal(output, plain(query, key, value, mask, training=True, dropout=0.3)[0])
+@pytest.mark.parametrize("dropout", [0.1, 0.5, 0.9])
+def test_both_attentions_are_dropped_independently_of_each_other(dropout):
+    """Although they share their random numbers: each of the four outcomes is as frequent as of two draws."""
+    torch.manual_seed(0)
+    states = torch.zeros(1, 1, 700, 4)
+    _, _, local = gated_attention(states, states, states, torch.ones(1, 700, 1), None, **DRAW, dropout=dropout)
+    torch.manual_seed(0)
+    _, everywhere, _ = gated_attention(states, states, states, torch.zeros(1, 700, 1), None, **DRAW, dropout=dropout)
+    kept, local_kept = everywhere > 0, local > 0
+    keep = 1 - dropout
+    for both, expected in (
+        (kept & local_kept, keep * keep),
+        (kept & ~local_kept, keep * dropout),
+        (~kept & local_kept, dropout * keep),
+        (~kept & ~local_kept, dropout * dropout),
+    ):
+        torch.testing.assert_close(both.double().mean().item(), expected, rtol=0, atol=0.004)  # six deviations
+    torch.testing.assert_close(local.max(), torch.tensor(1 / 700 / keep))
 
 
 @pytest.mark.parametrize("gate", [0.0, 1.0])
@@ -212,7 +222,7 @@ def test_reads_no_uninitialised_memory(poisoned_memory):
 
 
 def test_gate_equals_equation_5():
-    gate = LocalGate(WIDTH, 0.7).double()
+    gate = LocalGate(WIDTH).double()
     (weight, bias) = parameters = list(gate.parameters())
     assert [tuple(parameter.shape) for parameter in parameters] == [(1, WIDTH), (1,)]
     torch.nn.init.normal_(weight)

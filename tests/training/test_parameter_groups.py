@@ -59,5 +59,6 @@ def test_a_frozen_half_needs_no_rate_of_its_own(tmp_path, part, message):
 def test_a_parameter_that_both_share_belongs_to_the_backbone():
     backbone = nn.Linear(2, 2)
     head = torch.nn.Parameter(torch.ones(1))
-    groups = split_parameter_groups([{"params": [*backbone.parameters(), head], "lr": 1.0, "x": 7}], backbone.parameters(), 2.0)
+    every = [{"params": [*backbone.parameters(), head], "lr": 1.0, "x": 7}]
+    groups = split_parameter_groups(every, backbone.parameters(), 2.0)
     assert [(len(g["params"]), g["lr"], g["x"]) for g in groups] == [(2, 1.0, 7), (1, 2.0, 7)]
