@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 from hf_localattn.families import FAMILIES  # noqa: E402
-from tests.models.tiny import tiny_model, token_ids  # noqa: E402
+from tests.models.tiny import adapted, tiny_model, token_ids  # noqa: E402
 
 README = ROOT / "README.md"
 BEGIN, END = "<!-- written by scripts/capabilities.py -->", "<!-- end -->"
@@ -31,9 +31,14 @@ MASK = torch.tensor([[1] * 11, [1] * 7 + [0] * 4])
 INPUTS = {"input_ids": token_ids(2, 11) * MASK + (1 - MASK), "attention_mask": MASK}
 
 
-def states(model: Any, **inputs: Any) -> torch.Tensor:
+def inputs_of(model: Any, inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The inputs with what else a family's model needs."""
+    return adapted(model, **inputs) if hasattr(model, "token_inputs") else inputs
+
+
+def states(model: Any, inputs: dict[str, torch.Tensor] = INPUTS) -> torch.Tensor:
     """The last states (B, L, F)."""
-    return model(**(inputs or INPUTS)).last_hidden_state
+    return model(**inputs_of(model, inputs)).last_hidden_state
 
 
 def gradients(model: Any) -> list[torch.Tensor]:
@@ -74,15 +79,17 @@ def checkpointing(model: Any) -> bool:
 def compiled(model: Any) -> bool:
     """`torch.compile` into one graph."""
     torch.compiler.reset()
-    return same(torch.compile(model, fullgraph=True)(**INPUTS).last_hidden_state, states(model))
+    run = torch.compile(model, fullgraph=True)
+    return same(run(**inputs_of(model, INPUTS)).last_hidden_state, states(model))
 
 
 def exported(model: Any) -> bool:
     """`torch.export` with any batch and length."""
     shape = {0: torch.export.Dim("batch", min=2, max=16), 1: torch.export.Dim("length", min=2, max=40)}
-    program = torch.export.export(model, (), INPUTS, dynamic_shapes=dict.fromkeys(INPUTS, shape))
-    others = {"input_ids": token_ids(3, 6), "attention_mask": torch.ones(3, 6, dtype=torch.long)}
-    return bool(torch.allclose(states(program.module(), **others), states(model, **others), rtol=1e-5, atol=1e-5))
+    inputs = inputs_of(model, INPUTS)
+    program = torch.export.export(model, (), inputs, dynamic_shapes=dict.fromkeys(inputs, shape))
+    others = inputs_of(model, {"input_ids": token_ids(3, 6), "attention_mask": torch.ones(3, 6, dtype=torch.long)})
+    return bool(torch.allclose(states(program.module(), others), states(model, others), rtol=1e-5, atol=1e-5))
 
 
 def in_bfloat16(model: Any) -> bool:

@@ -24,7 +24,7 @@ class LocalOutputs:
 
     Args:
         local_attentions: one tensor per local layer that has weights, with `output_attentions=True`.
-        gates: how much of each token's attention is local, (B, L) for each layer that mixes both.
+        gates: how much of each token's attention is local, (B, L) for each layer that mixes both, likewise.
     """
 
     local_attentions: tuple[torch.Tensor, ...] | None = None

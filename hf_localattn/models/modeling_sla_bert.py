@@ -168,18 +168,21 @@ class SlaBertModel(SlaBertPreTrainedModel):
             dep_heads: (B, L), the position of the first token of the head of each token's word; a root has its own; -1
                 at special tokens and pads. Needed for "syntax" and "sgnet", and for "lisa" beside labels.
                 `SlaBertTokenizer` gives both.
-            **kwargs: `output_attentions`, `output_hidden_states` and others of the backbone.
+            **kwargs: `output_attentions`, `output_hidden_states` and others of the backbone. With `output_attentions`
+                there are `gates`, and with `attn_implementation="eager"` `local_attentions` (B, heads, L, L) beside
+                the `attentions` that were applied, which are the mixture of both (equation 6).
         """
         wants_attentions = kwargs["output_attentions"] = self.is_asked_for("output_attentions", kwargs)
         kwargs["output_hidden_states"] = self.is_asked_for("output_hidden_states", kwargs)
         states = check_inputs(input_ids, inputs_embeds, attention_mask)
-        structure = self.checked_structure(states, word_index=word_index, dep_heads=dep_heads)
         tokens = None if attention_mask is None else attention_mask != 0
+        structure = self.checked_structure(states, tokens, word_index=word_index, dep_heads=dep_heads)
         record = LocalAttentionRecord()
         if self.config.local_attention in ("syntax", "window"):
             kwargs |= {"local_mask": self.local_mask(tokens, **structure), "record": record}
         elif self.config.local_attention == "lisa" and dep_heads is not None:
-            kwargs |= {"parents": dep_heads, "token_mask": tokens, "record": record}
+            parents = dep_heads if tokens is None else dep_heads.masked_fill(~tokens, -1)
+            kwargs |= {"parents": parents, "token_mask": tokens, "record": record}
         outputs = self.encode(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
         states, pooled = outputs.last_hidden_state, None
         if self.config.local_attention == "sgnet":
@@ -193,12 +196,16 @@ class SlaBertModel(SlaBertPreTrainedModel):
             hidden_states=outputs.hidden_states,
             attentions=outputs.attentions,
             local_attentions=tuple(record.local_attentions) if wants_attentions else None,
-            gates=tuple(record.gates) or None,
+            gates=(tuple(record.gates) or None) if wants_attentions else None,
             local_loss=self.config.lisa_loss_weight * torch.stack(losses).mean() if losses else None,
         )
 
-    def checked_structure(self, states: torch.Tensor, **structure: torch.Tensor | None) -> dict[str, torch.Tensor]:
-        """Return those of `word_index` and `dep_heads` that the local attention needs.
+    def checked_structure(
+        self, states: torch.Tensor, tokens: torch.Tensor | None, **structure: torch.Tensor | None
+    ) -> dict[str, torch.Tensor]:
+        """Return those of `word_index` and `dep_heads` that the local attention needs, with -1 at pads.
+
+        Whoever pads without knowing these inputs, as transformers' pipelines do, fills them up with 0.
 
         Raises:
             ValueError: one is missing, has another shape than the tokens, or says what cannot be; the last is found on
@@ -218,6 +225,8 @@ class SlaBertModel(SlaBertPreTrainedModel):
                     f"{tuple(states.shape[:2])}."
                 )
         given = {name: value for name, value in structure.items() if name in needed and value is not None}
+        if tokens is not None:
+            given = {name: value.masked_fill(~tokens, -1) for name, value in given.items()}
         if len(given) == len(STRUCTURE) and given["dep_heads"].device.type == "cpu" and not is_compiling():
             check_structure(**given)
         return given

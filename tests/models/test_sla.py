@@ -194,7 +194,9 @@ def test_some_layers_alone_can_have_it(inputs):
 
 
 def test_gates_begin_where_the_configuration_says(inputs):
-    gates = run(SlaBertModel(tiny_config("sla-bert", gate_bias_init=-3.0)).eval(), **inputs).gates
+    gates = run(
+        SlaBertModel(tiny_config("sla-bert", gate_bias_init=-3.0)).eval(), **inputs, output_attentions=True
+    ).gates
     torch.testing.assert_close(torch.stack(gates).mean(), torch.tensor(-3.0).sigmoid(), rtol=0.2, atol=0)
 
 
@@ -202,8 +204,8 @@ def test_copies_keep_their_own_gates(inputs):
     model = tiny_model("sla-bert")
     clone = copy.deepcopy(model)
     set_gates(clone, 0.0, 50.0)
-    assert all(gate.eq(1).all() for gate in run(clone, **inputs).gates)
-    assert not any(gate.eq(1).any() for gate in run(model, **inputs).gates)
+    assert all(gate.eq(1).all() for gate in run(clone, **inputs, output_attentions=True).gates)
+    assert not any(gate.eq(1).any() for gate in run(model, **inputs, output_attentions=True).gates)
     clone.set_attn_implementation("eager")
     assert model.backbone_model.config._attn_implementation == "sdpa"
 
@@ -336,7 +338,7 @@ def test_what_is_missing_is_named(kind, inputs):
         model(**inputs)
     given = adapted(model, **inputs)
     if kind == "window":
-        assert model(**inputs, word_index=given["word_index"]).gates
+        assert model(**inputs, word_index=given["word_index"], output_attentions=True).gates
         return
     with pytest.raises(ValueError, match=r"needs `dep_heads`, .*if it has a `parser`"):
         model(**inputs, word_index=given["word_index"])
@@ -372,7 +374,7 @@ def test_an_encoder_built_like_bert_runs_with_a_warning(inputs, caplog):
     logging.getLogger("transformers").propagate = True
     model = SlaBertForSequenceClassification(SlaBertConfig(backbone_config=backbone)).eval()
     assert "'xlm-roberta' is not among the tested ones (bert, roberta, electra)" in caplog.text
-    assert len(run(model, **inputs).gates) == 2
+    assert len(run(model, **inputs, output_attentions=True).gates) == 2
 
 
 @pytest.mark.parametrize(
@@ -392,3 +394,12 @@ def test_an_encoder_built_like_bert_runs_with_a_warning(inputs, caplog):
 def test_impossible_fields_are_named(field, value, message):
     with pytest.raises(ValueError, match=message):
         SlaBertConfig(**{field: value})
+
+
+def test_what_stands_at_pads_does_not_matter(inputs):
+    """Pipelines, which do not know of these inputs, pad them with 0."""
+    for kind in ("syntax", "window", "lisa", "sgnet"):
+        model = tiny_model("sla-bert", "token-classification", local_attention=kind)
+        given = adapted(model, **inputs) | labels("token-classification", 3, 11)
+        zeros = {name: given[name].masked_fill(MASK == 0, 0) for name in model.token_inputs}
+        assert torch.equal(model(**{**given, **zeros}).loss, model(**given).loss)
