@@ -135,8 +135,7 @@ def table() -> str:
     lines = [f"| backbone | {' | '.join(CAPABILITIES)} |", "|---" * (1 + len(CAPABILITIES)) + "|"]
     for family, classes in FAMILIES.items():
         for backbone in classes.config.tested_backbones:
-            label = f"`{family}` on {backbone}" if len(FAMILIES) > 1 else backbone
-            lines.append(f"| {label} | {' | '.join(measure(family, backbone))} |")
+            lines.append(f"| `{family}` on {backbone} | {' | '.join(measure(family, backbone))} |")
     return "\n".join(lines)
 
 

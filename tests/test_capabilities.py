@@ -15,6 +15,7 @@ CHECKS, can = SCRIPT["CAPABILITIES"], SCRIPT["can"]
 QUICK = ("SDPA", "checkpointing", "bf16")
 (BLOCK,) = re.findall(f"{SCRIPT['BEGIN']}\n(.*?)\n{SCRIPT['END']}", (ROOT / "README.md").read_text(), flags=re.DOTALL)
 HEADER, _, *ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in BLOCK.splitlines()]
+TESTED = [(name, backbone) for name, family in FAMILIES.items() for backbone in family.config.tested_backbones]
 MEASURED = {row[0]: dict(zip(HEADER[1:], row[1:], strict=True)) for row in ROWS}
 
 
@@ -27,16 +28,19 @@ def test_local_layers_cost_no_capability():
     assert {cell for cells in MEASURED.values() for cell in cells.values()} == {"yes", "no"}
 
 
-@pytest.mark.parametrize("backbone", FAMILIES["cool"].config.tested_backbones)
-def test_the_table_is_true(backbone):
+@pytest.mark.parametrize(("family", "backbone"), TESTED)
+def test_the_table_is_true(family, backbone):
     for name in QUICK:
-        assert MEASURED[backbone][name] == (
-            "yes" if can(CHECKS[name], tiny_model("cool", backbone=backbone)) else "no"
-        )
+        check(family, backbone, name)
+
+
+def check(family, backbone, name):
+    able = can(CHECKS[name], tiny_model(family, backbone=backbone))
+    assert MEASURED[f"`{family}` on {backbone}"][name] == ("yes" if able else "no")
 
 
 @pytest.mark.slow(reason="compiles every backbone")
 @pytest.mark.parametrize("name", sorted(CHECKS.keys() - set(QUICK)))
-@pytest.mark.parametrize("backbone", FAMILIES["cool"].config.tested_backbones)
-def test_the_rest_of_the_table_is_true(backbone, name):
-    assert MEASURED[backbone][name] == ("yes" if can(CHECKS[name], tiny_model("cool", backbone=backbone)) else "no")
+@pytest.mark.parametrize(("family", "backbone"), TESTED)
+def test_the_rest_of_the_table_is_true(family, backbone, name):
+    check(family, backbone, name)

@@ -15,6 +15,7 @@ from hf_localattn.cli import build_parser, main
 from hf_localattn.resources import tiny_backbone
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments, parse_arguments
 from hf_localattn.training.question_answering import QuestionAnsweringDataArguments
+from tests.parsers import tiny_parser
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -33,8 +34,11 @@ COMMANDS = [
 
 
 def offline(text):
-    """Names on the Hub become the tiny encoder that ships."""
-    return text.replace('"bert-base-cased"', repr(str(tiny_backbone())))
+    """Names on the Hub become the tiny encoder that ships, the parser's name that of one of a few sentences."""
+    names = {'"bert-base-cased"': str(tiny_backbone()), '"en_core_web_sm"': tiny_parser()}
+    for name, folder in names.items():
+        text = text.replace(name, repr(folder))
+    return text
 
 
 def test_programs_print_what_the_readme_says(demo_output, monkeypatch):

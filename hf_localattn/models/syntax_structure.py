@@ -96,7 +96,9 @@ def first_tokens(word_index: torch.Tensor) -> torch.Tensor:
     """Return the position of the first token of each token's word, and their own of special tokens: (B, L)."""
     positions = torch.arange(word_index.shape[-1], device=word_index.device).expand_as(word_index)
     begins = (word_index < 0) | (word_index != _shifted(word_index))
-    return torch.where(begins, positions, 0).cummax(-1).values
+    number = begins.cumsum(-1) - 1
+    # One position adds up for each beginning. (`cummax` would do, if ONNX had it.)
+    return torch.zeros_like(number).scatter_add(-1, number, torch.where(begins, positions, 0)).gather(-1, number)
 
 
 def check_structure(word_index: torch.Tensor, dep_heads: torch.Tensor) -> None:

@@ -267,6 +267,10 @@ def test_the_guided_layer_sees_ancestors_and_is_half_of_the_answer(inputs):
         alone = model(**given).last_hidden_state
         model.syntax_layer.mixture.copy_(torch.tensor([-40.0, 40.0]))
         guided = model(**given).last_hidden_state
+        model.syntax_layer.mixture.copy_(torch.tensor([0.3, -0.9]))
+        mixed = model(**given).last_hidden_state
+    expected = reference.sgnet_mixture(encoded[0], guided[0], torch.tensor([0.3, -0.9], dtype=mixed.dtype))
+    torch.testing.assert_close(mixed[0], expected, rtol=1e-7, atol=1e-7)
     torch.testing.assert_close(alone[MASK.bool()], encoded[MASK.bool()])
     torch.testing.assert_close(output.last_hidden_state[MASK.bool()], (0.5 * (encoded + guided))[MASK.bool()])
 
