@@ -86,6 +86,8 @@ def test_a_run_goes_on_from_its_own_checkpoint(tmp_path):
         (["parser=xx_no_such_parser"], "python -m spacy download xx_no_such_parser"),
         (["local_attention=syntactic"], "choose one of 'syntax', 'window', 'none', 'sgnet', 'lisa'"),
         (["words=spaces"], "`words` is 'spaces'"),
+        (["parser=3"], "`parser` is 3; give the name or the folder of a spaCy pipeline"),
+        (["parser=null"], "needs dep_heads of each text, which this tokenizer does not give"),
         (["parsr=x"], "has no field 'parsr'. Did you mean 'parser'?"),
         (["syntax_treshold=3"], "Did you mean 'syntax_threshold'?"),
     ],

@@ -113,6 +113,11 @@ class LocalAttentionConfig(PreTrainedConfig):
         """The family's own part of `check`."""
 
     @property
+    def needed_inputs(self) -> tuple[str, ...]:
+        """What the models need of each text besides a transformer's usual inputs."""
+        return ()
+
+    @property
     def tokenizer_settings(self) -> dict[str, Any]:
         """Settings of the family's tokenizer, if it has one, that differ from its defaults because of these fields."""
         return {}

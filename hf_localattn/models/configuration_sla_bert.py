@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from .configuration_local_attention import LocalAttentionConfig
+from .word_alignment import STRUCTURE
 
 if TYPE_CHECKING:
     # Never run: see configuration_cool.py.
@@ -73,25 +74,33 @@ class SlaBertConfig(LocalAttentionConfig):
         return {"parser": None} if self.local_attention in ("window", "none") else {}
 
     @property
-    def gated_layers(self) -> list[int]:
-        """The numbers of the layers that mix local and global attention."""
-        return self.local_layers if self.local_attention in GATED else []
+    def needed_inputs(self) -> tuple[str, ...]:
+        """What the local attention reads of the structure of a text; "lisa" where there are labels."""
+        needed = {"syntax": STRUCTURE, "sgnet": STRUCTURE, "window": STRUCTURE[:1], "lisa": STRUCTURE[1:]}
+        return needed.get(self.local_attention, ())
 
     @property
-    def local_layers(self) -> list[int]:
+    def chosen_layers(self) -> list[int]:
         """The numbers of the layers that `sla_layers` means."""
         return list(range(self.num_hidden_layers)) if self.sla_layers is None else sorted(self.sla_layers)
 
     @property
     def local_depth(self) -> int:
         """How many layers have local attention weights of their own."""
-        return 1 if self.local_attention == "sgnet" else len(self.gated_layers)
+        if self.local_attention == "sgnet":
+            return 1
+        return len(self.chosen_layers) if self.local_attention in GATED else 0
 
     @property
     def classifier_dropout(self) -> float:
         """Dropout before the last linear layer of the heads: the backbone's."""
         own = getattr(self.backbone_config, "classifier_dropout", None)
         return self.backbone_config.hidden_dropout_prob if own is None else own
+
+    @classifier_dropout.setter
+    def classifier_dropout(self, value: float | None) -> None:
+        """Set the backbone's."""
+        self.backbone_config.classifier_dropout = value
 
     def check_fields(self) -> None:
         self._check_choice("local_attention", ("syntax", "window", "none", "sgnet", "lisa"))
@@ -105,7 +114,8 @@ class SlaBertConfig(LocalAttentionConfig):
         if layers is None:
             return
         known = range(self.num_hidden_layers)
-        if not isinstance(layers, list | tuple) or len(set(layers)) != len(layers) or not set(layers) <= set(known):
+        numbers = isinstance(layers, list | tuple) and bool(layers) and all(type(layer) is int for layer in layers)
+        if not numbers or len(set(layers)) != len(layers) or not set(layers) <= set(known):
             raise ValueError(
                 f"`sla_layers` is {layers!r}; give a list of different layer numbers from 0 to {len(known) - 1}."
             )

@@ -52,8 +52,9 @@ def self_attentions(backbone: PreTrainedModel) -> list[Any]:
         ValueError: it is built otherwise.
     """
     layers = getattr(getattr(backbone, "encoder", None), "layer", ())
-    found = [getattr(getattr(layer, "attention", None), "self", None) for layer in layers]
-    if not found or not all(hasattr(module, "config") for module in found):
+    found: list[Any] = [getattr(getattr(layer, "attention", None), "self", None) for layer in layers]
+    width = backbone.config.hidden_size
+    if not found or not all(hasattr(module, "config") and module.query.in_features == width for module in found):
         _refuse(backbone.config.model_type)
     return found
 
@@ -139,7 +140,7 @@ def _add_gate(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tup
     if kwargs.get("local_mask") is None:  # the backbone is used without the model around it
         return args, kwargs
     states = args[0] if args else kwargs["hidden_states"]
-    return args, {**kwargs, "gate": module.gate(states)}
+    return args, {**kwargs, "gate": LocalGate.open(module.gate(states))}
 
 
 def _name(implementation: str) -> str:
@@ -159,7 +160,7 @@ def _local_attention(implementation: str) -> Callable[..., tuple[torch.Tensor, t
         gate: torch.Tensor | None = None,
         local_mask: Any = None,
         record: LocalAttentionRecord | None = None,
-        parents: torch.Tensor | None = None,
+        parents: torch.Tensor | None = None,  # the `dep_heads` that the last head is taught
         token_mask: torch.Tensor | None = None,
         is_local: bool = False,
         **kwargs: Any,

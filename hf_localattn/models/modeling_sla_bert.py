@@ -23,7 +23,7 @@ from transformers import (
 from transformers import initialization as init
 from transformers.utils import can_return_tuple
 
-from .configuration_sla_bert import SlaBertConfig
+from .configuration_sla_bert import GATED, SlaBertConfig
 from .gated_self_attention import (
     LocalAttentionRecord,
     add_gates,
@@ -43,12 +43,9 @@ from .modeling_local_attention import (
 from .stock_classifier import StockClassifier, stock_model
 from .syntax_attention import LocalGate
 from .syntax_baselines import SyntaxGuidedLayer
-from .syntax_structure import ancestor_mask, check_structure, syntax_mask, window_mask
+from .syntax_structure import ancestor_mask, check_structure, shifted_heads, syntax_mask, window_mask
 from .task_heads import MultipleChoiceHead, QuestionAnsweringHead, SequenceClassificationHead, TokenClassificationHead
-
-STRUCTURE = ("word_index", "dep_heads")
-NEEDED = {"syntax": STRUCTURE, "sgnet": STRUCTURE, "window": STRUCTURE[:1]}
-"""What the local attentions read of the structure of a text; "lisa" reads it only where there are labels."""
+from .word_alignment import STRUCTURE
 
 
 class SlaBertPreTrainedModel(LocalAttentionPreTrainedModel):
@@ -90,7 +87,9 @@ class SlaBertPreTrainedModel(LocalAttentionPreTrainedModel):
         """Whether the backbone keeps its pooler, as in the stock class of the task."""
         if not super().pooling(backbone_config):  # it never has one
             return False
-        return getattr(stock_model(cls.stock_classes, backbone_config).base_model, "pooler", None) is not None
+        with torch.device("meta"):
+            stock = stock_model(cls.stock_classes, backbone_config)
+        return getattr(stock.base_model, "pooler", None) is not None
 
     @classmethod
     def pooling(cls, backbone_config: PreTrainedConfig) -> dict[str, bool]:
@@ -134,8 +133,8 @@ class SlaBertModel(SlaBertPreTrainedModel):
         self.add_backbone()
         self.output_size = config.hidden_size
         kind, attentions = config.local_attention, self_attentions(self.backbone)
-        chosen = [attentions[layer] for layer in config.local_layers]
-        if kind in ("syntax", "window"):
+        chosen = [attentions[layer] for layer in config.chosen_layers]
+        if kind in GATED:
             redirect(chosen)
             add_gates(chosen, config.hidden_size)
         elif kind == "lisa":
@@ -178,44 +177,54 @@ class SlaBertModel(SlaBertPreTrainedModel):
         tokens = None if attention_mask is None else attention_mask != 0
         structure = self.checked_structure(states, tokens, word_index=word_index, dep_heads=dep_heads)
         record = LocalAttentionRecord()
-        if self.config.local_attention in ("syntax", "window"):
+        if self.config.local_attention in GATED:
             kwargs |= {"local_mask": self.local_mask(tokens, **structure), "record": record}
-        elif self.config.local_attention == "lisa" and dep_heads is not None:
-            parents = dep_heads if tokens is None else dep_heads.masked_fill(~tokens, -1)
-            kwargs |= {"parents": parents, "token_mask": tokens, "record": record}
+        elif self.config.local_attention == "lisa" and structure:
+            kwargs |= {"parents": structure["dep_heads"], "token_mask": tokens, "record": record}
         outputs = self.encode(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
         states, pooled = outputs.last_hidden_state, None
         if self.config.local_attention == "sgnet":
             states = self.syntax_layer(states, self.local_mask(tokens, **structure), record)
         if getattr(self.backbone, "pooler", None) is not None:
             pooled = self.backbone.pooler(self.classification_token(states, attention_mask).unsqueeze(1))
-        losses = record.parent_losses
         return LocalModelOutput(
             last_hidden_state=states,
             pooler_output=pooled,
             hidden_states=outputs.hidden_states,
             attentions=outputs.attentions,
             local_attentions=tuple(record.local_attentions) if wants_attentions else None,
-            gates=(tuple(record.gates) or None) if wants_attentions else None,
-            local_loss=self.config.lisa_loss_weight * torch.stack(losses).mean() if losses else None,
+            gates=tuple(record.gates) if wants_attentions else None,
+            local_loss=self.parent_loss(record.parent_losses, outputs.last_hidden_state),
         )
+
+    def parent_loss(self, losses: list[torch.Tensor], states: torch.Tensor) -> torch.Tensor | None:
+        """The loss of "lisa" over all layers; none where nothing says which the parents are."""
+        if not losses:
+            return None
+        if states.requires_grad and not losses[0].requires_grad:
+            raise ValueError(
+                "`local_attention='lisa'` takes its loss from inside the layers, which reentrant checkpointing runs "
+                "without gradients: checkpoint with `use_reentrant=False`."
+            )
+        return self.config.lisa_loss_weight * torch.stack(losses).mean()
 
     def checked_structure(
         self, states: torch.Tensor, tokens: torch.Tensor | None, **structure: torch.Tensor | None
     ) -> dict[str, torch.Tensor]:
         """Return those of `word_index` and `dep_heads` that the local attention needs, with -1 at pads.
 
-        Whoever pads without knowing these inputs, as transformers' pipelines do, fills them up with 0.
+        Whoever pads without knowing these inputs, as transformers' pipelines do, fills them up with 0, also on the
+        left, where heads have to be moved.
 
         Raises:
             ValueError: one is missing, has another shape than the tokens, or says what cannot be; the last is found on
                 the CPU alone, outside compiled code: a GPU would have to be waited for.
         """
-        needed = NEEDED.get(self.config.local_attention, ())
+        needed, kind = self.config.needed_inputs, self.config.local_attention
         for name, value in structure.items():
-            if value is None and name in needed:
+            if value is None and name in needed and kind != "lisa":  # which asks when there are labels
                 raise ValueError(
-                    f"`local_attention={self.config.local_attention!r}` needs `{name}`, which SlaBertTokenizer gives "
+                    f"`local_attention={kind!r}` needs `{name}`, which SlaBertTokenizer gives "
                     f"beside `input_ids`{' if it has a `parser`' if name == 'dep_heads' else ''}; without it use "
                     "`local_attention='none'`."
                 )
@@ -224,11 +233,16 @@ class SlaBertModel(SlaBertPreTrainedModel):
                     f"`{name}` has shape {tuple(value.shape)}; it must be (batch, length), here "
                     f"{tuple(states.shape[:2])}."
                 )
+            if value is not None and value.is_floating_point():
+                raise ValueError(f"`{name}` holds whole numbers; these are {value.dtype}.")
         given = {name: value for name, value in structure.items() if name in needed and value is not None}
-        if tokens is not None:
-            given = {name: value.masked_fill(~tokens, -1) for name, value in given.items()}
-        if len(given) == len(STRUCTURE) and given["dep_heads"].device.type == "cpu" and not is_compiling():
-            check_structure(**given)
+        if tokens is not None and "word_index" in given:
+            given["word_index"] = given["word_index"].masked_fill(~tokens, -1)
+        if "dep_heads" in given:
+            if tokens is not None:
+                given["dep_heads"] = shifted_heads(given["dep_heads"], tokens)
+            if states.device.type == "cpu" and not is_compiling():
+                check_structure(given.get("word_index"), given["dep_heads"])
         return given
 
     def local_mask(self, tokens: torch.Tensor | None, **structure: torch.Tensor) -> Any:

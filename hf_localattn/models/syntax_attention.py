@@ -16,6 +16,8 @@ from torch.nn import functional
 class LocalGate(nn.Linear):
     """How much of each token's attention is local: g = sigmoid(W h + b), shared by the heads (equation 5).
 
+    The module itself is the linear part, so that whatever replaces linear layers (quantisation, LoRA) may replace it.
+
     Args:
         width: of the states.
     """
@@ -23,9 +25,10 @@ class LocalGate(nn.Linear):
     def __init__(self, width: int):
         super().__init__(width, 1)
 
-    def forward(self, states: torch.Tensor) -> torch.Tensor:
-        """Map a layer's input (B, L, width) to gates (B, L, 1) between 0 (all global) and 1 (all local)."""
-        return super().forward(states).sigmoid()
+    @staticmethod
+    def open(logits: torch.Tensor) -> torch.Tensor:
+        """Map what the linear part says (B, L, 1) to gates between 0 (all global) and 1 (all local)."""
+        return logits.sigmoid()
 
 
 def gated_attention(
@@ -52,7 +55,8 @@ def gated_attention(
         training: whether there is dropout.
 
     Returns:
-        The output (B, L, heads, D), the weights that made it (B, heads, L, L), and the local ones that went into them.
+        The output (B, L, heads, D), the weights that made it (B, heads, L, L), and the local ones that went into them;
+        all after dropout, if there is any.
     """
     scores = torch.matmul(query, key.transpose(2, 3)) * scaling
     weights, local_weights = _softmax(scores, mask), None
@@ -88,6 +92,9 @@ def parent_loss(
     scores = torch.matmul(query, key.transpose(1, 2)) * scaling
     if mask is not None:
         scores = scores.masked_fill(~mask.unsqueeze(1), torch.finfo(scores.dtype).min)
+        # Nothing can be learned from a parent that is not there, whose loss would drown all others.
+        there = mask.gather(-1, parents.clamp(0, mask.shape[-1] - 1))
+        parents = parents.masked_fill(~there | (parents >= mask.shape[-1]), -1)
     # At least in single precision, like the tasks' own losses.
     scores = scores.flatten(0, 1).to(torch.promote_types(scores.dtype, torch.float32))
     losses = functional.cross_entropy(scores, parents.flatten(), ignore_index=-1, reduction="sum")
@@ -112,6 +119,8 @@ def _two_draws(like: torch.Tensor, dropout: float) -> tuple[torch.Tensor, torch.
     numbers is what dropout costs, and two layers of it cost more than all the rest of an attention.
     """
     keep = 1.0 - dropout
+    if not keep:
+        return torch.zeros_like(like), torch.zeros_like(like)
     number = torch.rand(like.shape, device=like.device)
     first = number < keep
     second = torch.where(first, number / keep, (number - keep) / dropout) < keep

@@ -101,11 +101,31 @@ def first_tokens(word_index: torch.Tensor) -> torch.Tensor:
     return torch.zeros_like(number).scatter_add(-1, number, torch.where(begins, positions, 0)).gather(-1, number)
 
 
-def check_structure(word_index: torch.Tensor, dep_heads: torch.Tensor) -> None:
+def shifted_heads(dep_heads: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    """Put right the heads of rows that were padded on the left, with 0, by who does not know that they are positions.
+
+    Args:
+        dep_heads: (B, L), where pads have -1, or 0 if the heads were not shifted by them.
+        tokens: (B, L), True at real tokens.
+
+    Returns:
+        (B, L), -1 at pads.
+    """
+    before = (tokens.long().cumsum(-1) == 0).sum(-1, keepdim=True)
+    unshifted = ~tokens[:, :1] & (dep_heads[:, :1] == 0)
+    shifted = torch.where(unshifted & (dep_heads >= 0), dep_heads + before, dep_heads)
+    return shifted.masked_fill(~tokens, -1)
+
+
+def check_structure(word_index: torch.Tensor | None, dep_heads: torch.Tensor) -> None:
     """Raise `ValueError` where `dep_heads` are not those of a forest; it names the row and the position.
 
-    It waits for the device, so it is for the CPU, where what the heads say comes from.
+    It waits for the device, so it is for the CPU, where what the heads say comes from. Without `word_index` every
+    token that has a head counts as a word.
     """
+    if word_index is None:
+        positions = torch.arange(dep_heads.shape[-1]).expand_as(dep_heads)
+        word_index = positions.masked_fill(dep_heads == -1, -1)
     if word_index.shape != dep_heads.shape:
         raise ValueError(
             f"`word_index` has shape {tuple(word_index.shape)} and `dep_heads` {tuple(dep_heads.shape)}; both must be "

@@ -8,9 +8,7 @@ from typing import Any, ClassVar
 from transformers import BatchEncoding, PreTrainedTokenizerFast
 
 from .dependency_parser import WORDS, parse, whitespace_words
-from .word_alignment import NO_WORD, Words, align, checked_heads
-
-STRUCTURE = ("word_index", "dep_heads")
+from .word_alignment import NO_WORD, STRUCTURE, Words, align, checked_heads
 
 # Settings that say where a tokenizer was loaded from, or which padding and truncation its file had baked in: calls
 # settle these by themselves.
@@ -37,8 +35,9 @@ class SlaBertTokenizer(PreTrainedTokenizerFast):
     * `dep_heads` (B, L): the position in the sequence of the first token of the word's head, the same for all tokens
       of a word. The root of a sentence, and a word whose head was cut off, have their own first token.
 
-    Both are -1 at special tokens and pads. A text is parsed whole, before it is cut or split into windows; recent
-    parses are kept for the whole process. Made from a backbone's tokenizer by `from_backbone`.
+    Both are -1 at special tokens and pads. Special tokens are what tells the texts of a pair apart: without them
+    (`add_special_tokens=False`) a pair counts as one text. A text is parsed whole, before it is cut or split into
+    windows; recent parses are kept for the whole process. Made from a backbone's tokenizer by `from_backbone`.
 
     Calls take two more arguments, for `is_split_into_words=True`: `heads`, and for the second texts `heads_pair`, are
     ready-made heads, one list of word numbers (a batch: a list of these), counted from 0, the root with its own
@@ -69,6 +68,8 @@ class SlaBertTokenizer(PreTrainedTokenizerFast):
     ):
         if words not in WORDS:
             raise ValueError(f"`words` is {words!r}; choose one of {', '.join(map(repr, WORDS))}.")
+        if parser is not None and not isinstance(parser, str | os.PathLike):
+            raise ValueError(f"`parser` is {parser!r}; give the name or the folder of a spaCy pipeline, or None.")
         self.parser = None if parser is None else os.fspath(parser)
         self.words = words
         names = kwargs.pop("model_input_names", self.model_input_names)

@@ -8,6 +8,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+STRUCTURE = ("word_index", "dep_heads")
+"""What the tokenizer says of each token, and the models read, beside the usual inputs."""
+
 NO_WORD = -1
 """`word_index` and `dep_heads` of special tokens and pads."""
 
@@ -40,7 +43,12 @@ def checked_heads(heads: Iterable[int], words: Sequence[str], row: str) -> Words
     Raises:
         ValueError: not one head for each word, a head that is no word, or a cycle.
     """
-    heads = [int(head) for head in heads]
+    try:
+        heads = [int(head) for head in heads]
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{row} is no list of whole numbers ({error}): give the number of each word's head."
+        ) from None
     if len(heads) != len(words):
         raise ValueError(f"{row} has {len(words)} words but {len(heads)} heads: give one head for each word.")
     for word, head in enumerate(heads):

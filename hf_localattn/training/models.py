@@ -67,6 +67,12 @@ def load_model_and_tokenizer(
         with loading("backbone", source):
             model = family.heads[task].from_backbone(source, **hub, **fields, **config_fields)
         tokenizer = family.adapt_tokenizer(tokenizer, model.config, **settings)
+    missing = set(getattr(model.config, "needed_inputs", ())) - set(tokenizer.model_input_names)
+    if missing:
+        raise ValueError(
+            f"The model needs {', '.join(sorted(missing))} of each text, which this tokenizer does not give: a"
+            " SlaBertTokenizer with a `parser` does."
+        )
     rows = model.get_input_embeddings().weight.shape[0]
     if len(tokenizer) > rows:
         raise ValueError(

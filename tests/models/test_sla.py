@@ -229,7 +229,8 @@ def test_no_mask_gives_nan(kind, implementation, dtype):
         parameter.data.mul_(3)
     for mask in (torch.ones(2, 9), torch.zeros(2, 9), torch.eye(9)[:2], torch.tensor([[0, 1] * 4 + [0], [1] * 9])):
         given = {"input_ids": token_ids(2, 9), "attention_mask": mask.long()}
-        alone = torch.arange(9).expand(2, 9).clone()  # every token a word that nothing else belongs to
+        # Every token is a word that nothing else belongs to.
+        alone = torch.arange(9).expand(2, 9).masked_fill(mask == 0, -1)
         output = model(**given, word_index=alone, dep_heads=alone)
         assert output.last_hidden_state.isfinite().all()
         output.last_hidden_state.float().square().sum().backward()
@@ -393,6 +394,8 @@ def test_an_encoder_built_like_bert_runs_with_a_warning(inputs, caplog):
         ("gate_bias_init", "high", "`gate_bias_init` is 'high'"),
         ("sla_layers", 3, "`sla_layers` is 3; give a list"),
         ("sla_layers", [1, 1], r"`sla_layers` is \[1, 1\]; give a list of different"),
+        ("sla_layers", [[0]], r"`sla_layers` is \[\[0\]\]; give a list"),
+        ("sla_layers", [], r"`sla_layers` is \[\]; give a list"),
     ],
 )
 def test_impossible_fields_are_named(field, value, message):
@@ -405,5 +408,63 @@ def test_what_stands_at_pads_does_not_matter(inputs):
     for kind in ("syntax", "window", "lisa", "sgnet"):
         model = tiny_model("sla-bert", "token-classification", local_attention=kind)
         given = adapted(model, **inputs) | labels("token-classification", 3, 11)
-        zeros = {name: given[name].masked_fill(MASK == 0, 0) for name in model.token_inputs}
+        pads = (MASK == 0) & torch.tensor([[False], [True], [False]])  # on the right
+        zeros = {name: given[name].masked_fill(pads, 0) for name in model.token_inputs}
         assert torch.equal(model(**{**given, **zeros}).loss, model(**given).loss)
+
+
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+def test_heads_that_were_not_moved_by_padding_on_the_left(implementation):
+    """Pipelines pad on the side the tokenizer says, and do not know that heads are positions."""
+    for kind in ("syntax", "lisa", "sgnet"):
+        model = tiny_model("sla-bert", "token-classification", local_attention=kind)
+        model.set_attn_implementation(implementation)
+        ids, padded_ids = token_ids(1, 6), torch.zeros(1, 9, dtype=torch.long)
+        padded_ids[:, 3:] = ids
+        mask = torch.tensor([[0] * 3 + [1] * 6])
+        alone = adapted(model, input_ids=ids)
+        unmoved = {name: torch.nn.functional.pad(alone[name], (3, 0)) for name in model.token_inputs}
+        given = {"input_ids": padded_ids, "attention_mask": mask, **unmoved}
+        expected = model(**alone, labels=ids % 2).loss
+        answers = torch.nn.functional.pad(ids % 2, (3, 0), value=-100)
+        torch.testing.assert_close(model(**given, labels=answers).loss, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_lisa_names_heads_that_cannot_be(inputs):
+    model = tiny_model("sla-bert", "token-classification", local_attention="lisa")
+    given = adapted(model, **inputs) | labels("token-classification", 3, 11)
+    for wrong, message in ((99, "is 99: this head is outside the 11 tokens"), (0, "at a special token or a pad")):
+        heads = given["dep_heads"].clone()
+        heads[0, 3] = wrong
+        with pytest.raises(ValueError, match=message):
+            model(**{**given, "dep_heads": heads})
+        with pytest.raises(ValueError, match=message):
+            model(**{**given, "dep_heads": heads, "word_index": None})
+
+
+def test_lisa_is_not_silent_under_reentrant_checkpointing(inputs):
+    model = tiny_model("sla-bert", "token-classification", local_attention="lisa").train()
+    getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)({"use_reentrant": True})
+    with pytest.raises(ValueError, match="`use_reentrant=False`"):
+        gradients(model, "token-classification", **inputs)
+
+
+def test_the_dropout_of_the_heads_can_be_set(tmp_path):
+    tiny_model("sla-bert", "text-classification").save_pretrained(tmp_path)
+    model = SlaBertForSequenceClassification.from_pretrained(tmp_path, classifier_dropout=0.3)
+    assert model.sequence_classifier.dropout.p == 0.3
+    assert model.config.backbone_config.classifier_dropout == 0.3
+
+
+def test_a_bottleneck_is_refused():
+    sizes = {"hidden_size": 32, "intra_bottleneck_size": 16, "embedding_size": 16, "num_attention_heads": 2}
+    backbone = {"model_type": "mobilebert", "vocab_size": 59, "num_hidden_layers": 1, **sizes}
+    with pytest.raises(ValueError, match="'mobilebert' cannot have local attention"):
+        SlaBertModel(SlaBertConfig(backbone_config=backbone))
+
+
+def test_whole_numbers_are_asked_for(inputs):
+    model = tiny_model("sla-bert")
+    given = adapted(model, **inputs)
+    with pytest.raises(ValueError, match=r"`dep_heads` holds whole numbers; these are torch.float32"):
+        model(**{**given, "dep_heads": given["dep_heads"].float()})

@@ -229,7 +229,7 @@ def test_gate_equals_equation_5():
     torch.nn.init.normal_(bias)
     states = torch.randn(BATCH, LENGTH, WIDTH, dtype=torch.float64, requires_grad=True)
     inputs = [states, *parameters]
-    fast = outputs_and_gradients(lambda states, *_: gate(states), inputs)
+    fast = outputs_and_gradients(lambda states, *_: LocalGate.open(gate(states)), inputs)
     slow = outputs_and_gradients(
         lambda states, *layer: torch.stack([reference.gate(row, *layer) for row in states])[..., None], inputs
     )
@@ -272,3 +272,10 @@ def test_parent_loss_without_words_is_zero():
     )
     assert loss == 0
     assert not any(gradient.any() for gradient in gradients)
+
+
+def test_all_can_be_dropped():
+    states = torch.randn(1, 1, 5, 4)
+    output, weights, _ = gated_attention(states, states, states, torch.rand(1, 5, 1), None, **DRAW, dropout=1.0)
+    assert not output.any()
+    assert not weights.any()
