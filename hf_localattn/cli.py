@@ -37,7 +37,8 @@ def build_parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="FIELD=VALUE",
-        help="a field of the family's configuration, such as use_conv=false; may be given several times",
+        help="a field of the family's configuration, such as use_conv=false, or a setting of its tokenizer, such as "
+        "parser=de_core_news_sm; may be given several times",
     )
     init.add_argument("--revision", help="branch, tag or commit of the backbone on the Hub")
     init.set_defaults(run=run_init)

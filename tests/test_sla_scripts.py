@@ -1,6 +1,7 @@
 """SLA through the command, the scripts and the pipelines, as a user runs it, with a parser of a few sentences."""
 
 import json
+import re
 
 import pytest
 import torch
@@ -115,6 +116,16 @@ def test_init_writes_the_tokenizer_too(tmp_path):
     model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "sla").eval()
     given = tokenizer("The cat sleeps.", return_tensors="pt")
     assert len(model(**given, output_attentions=True).gates) == model.config.num_hidden_layers
+
+
+@pytest.mark.parametrize(
+    ("parser", "message"),
+    [("xx_no_such_parser", "cannot parse here yet.*spacy download xx_no_such_parser"), ("null", "has no parser")],
+)
+def test_init_says_that_a_parser_is_missing(parser, message, tmp_path, caplog):
+    """The folder is written all the same: it may be for another machine."""
+    assert command(["init", "sla-bert", "tiny", str(tmp_path / "sla"), "--set", f"parser={parser}"]) == 0
+    assert re.search(message, caplog.text)
 
 
 @pytest.fixture(scope="module")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoConfig
+from transformers import AutoConfig, PreTrainedTokenizerBase
 
 from hf_localattn.errors import loading
 from hf_localattn.families import get_family
 from hf_localattn.files import replaced_whole
 from hf_localattn.pretrained import load_tokenizer, resolve_backbone
+
+logger = logging.getLogger(__name__)
 
 
 def init_checkpoint(
@@ -52,8 +55,21 @@ def init_checkpoint(
         model_class = classes.initial_model(AutoConfig.from_pretrained(source, revision=revision, token=token))
         model = model_class.from_backbone(source, revision=revision, token=token, **fields)
     tokenizer = classes.adapt_tokenizer(tokenizer, model.config, **settings)
+    warn_of_parser(tokenizer, model.config.needed_inputs)
 
     with replaced_whole(output) as unfinished:
         model.save_pretrained(unfinished)
         tokenizer.save_pretrained(unfinished)
     return output
+
+
+def warn_of_parser(tokenizer: PreTrainedTokenizerBase, needed_inputs: tuple[str, ...]) -> None:
+    """Say that a checkpoint's tokenizer cannot parse, which may be all right: another machine may have the parser."""
+    missing = set(needed_inputs) - set(tokenizer.model_input_names)
+    if missing:
+        logger.warning("The tokenizer has no parser: give it ready-made heads, or there is no %s.", *missing)
+    elif hasattr(tokenizer, "check_parser"):
+        try:
+            tokenizer.check_parser()
+        except (ImportError, OSError, ValueError) as error:
+            logger.warning("The tokenizer cannot parse here yet. %s", error)

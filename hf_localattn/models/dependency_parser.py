@@ -4,6 +4,7 @@ Loaded pipelines and recent parses are kept in this module, for the whole proces
 to stay small and equal to itself: `datasets` recognises what it has computed before by the tokenizer's hash.
 """
 
+import os
 import re
 from array import array
 from collections import OrderedDict
@@ -114,9 +115,11 @@ def load_pipeline(parser: str) -> Any:
         try:
             pipeline = spacy.load(parser)
         except OSError as error:
+            path = os.sep in parser
+            remedy = "There is no such folder" if path else f"Install it with `python -m spacy download {parser}`"
             raise OSError(
-                f"Cannot load the spaCy pipeline {parser!r}: {error} -- Install it with `python -m spacy download"
-                f" {parser}`, or let the tokenizer's `parser` name an installed one or the folder of one."
+                f"Cannot load the spaCy pipeline {parser!r}: {error} -- {remedy}, or let the tokenizer's `parser` name"
+                " an installed one or the folder of one (in scripts `--local_config parser=NAME`)."
             ) from error
         for name in _needless_components(pipeline, parser):
             pipeline.remove_pipe(name)

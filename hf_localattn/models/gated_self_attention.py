@@ -114,8 +114,9 @@ def check_implementation(implementation: str | None) -> None:
 def _checked(implementation: str) -> str:
     if implementation not in IMPLEMENTATIONS:
         raise ValueError(
-            f"`attn_implementation={implementation!r}` knows no mask of single tokens and would silently leave the "
-            f"local attention out. Use one of {', '.join(map(repr, IMPLEMENTATIONS))}, or `local_attention='none'`."
+            f"`attn_implementation={implementation!r}` is none that local attention knows. (Flash attention has no "
+            "masks of single tokens and would silently leave it out.) Use one of "
+            f"{', '.join(map(repr, IMPLEMENTATIONS))}, or `local_attention='none'`."
         )
     return implementation
 

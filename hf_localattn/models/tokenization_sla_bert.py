@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from transformers import BatchEncoding, PreTrainedTokenizerFast
 
-from .dependency_parser import WORDS, parse, whitespace_words
+from .dependency_parser import WORDS, load_pipeline, parse, whitespace_words
 from .word_alignment import NO_WORD, STRUCTURE, Words, align, checked_heads
 
 # Settings that say where a tokenizer was loaded from, or which padding and truncation its file had baked in: calls
@@ -92,6 +92,8 @@ class SlaBertTokenizer(PreTrainedTokenizerFast):
         """
         if unknown := [name for name in settings if name not in cls.SETTINGS]:
             raise ValueError(f"{cls.__name__} has no setting {unknown[0]!r}; it has {', '.join(cls.SETTINGS)}.")
+        if isinstance(tokenizer, str | os.PathLike):
+            raise ValueError(f"Give a tokenizer, not its name: AutoTokenizer.from_pretrained({str(tokenizer)!r}).")
         if not getattr(tokenizer, "is_fast", False):
             raise ValueError(
                 f"{type(tokenizer).__name__} is a slow tokenizer, which does not say where in the text its tokens are."
@@ -124,6 +126,15 @@ class SlaBertTokenizer(PreTrainedTokenizerFast):
     @deprecation_warnings.setter
     def deprecation_warnings(self, value: dict[str, bool]) -> None:
         """Not kept here: a warning would change the tokenizer's hash, and `datasets` forget what it has computed."""
+
+    def check_parser(self) -> None:
+        """Load the parser, if there is one, as the first text would.
+
+        Raises:
+            ImportError, OSError, ValueError: it is not installed, or cannot parse.
+        """
+        if self.parser is not None:
+            load_pipeline(self.parser)
 
     def tokenize(self, *args: Any, **kwargs: Any) -> list[str]:
         return super().tokenize(*args, **kwargs, add_structure=False)

@@ -7,6 +7,7 @@ text whole, cut or as one of its windows; everything is taken from the tokens th
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import index
 
 STRUCTURE = ("word_index", "dep_heads")
 """What the tokenizer says of each token, and the models read, beside the usual inputs."""
@@ -44,7 +45,7 @@ def checked_heads(heads: Iterable[int], words: Sequence[str], row: str) -> Words
         ValueError: not one head for each word, a head that is no word, or a cycle.
     """
     try:
-        heads = [int(head) for head in heads]
+        heads = [index(head) for head in heads]
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"{row} is no list of whole numbers ({error}): give the number of each word's head."

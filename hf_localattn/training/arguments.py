@@ -39,7 +39,10 @@ class ModelArguments:
     backbone: str | None = option(None, "Hub id or folder of the backbone for --family, or 'tiny'.")
     local_config: list[str] = field(
         default_factory=list,
-        metadata={"help": "Fields of the family's config, e.g. --local_config num_local_layers=2 use_conv=false."},
+        metadata={
+            "help": "Fields of the family's config, e.g. --local_config num_local_layers=2 use_conv=false, and settings"
+            " of its tokenizer, e.g. parser=de_core_news_sm."
+        },
     )
     config_name: str | None = option(None, "Config name or folder, if not the model's.")
     tokenizer_name: str | None = option(None, "Tokenizer name or folder, if not the model's.")
