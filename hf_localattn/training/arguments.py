@@ -40,8 +40,8 @@ class ModelArguments:
     local_config: list[str] = field(
         default_factory=list,
         metadata={
-            "help": "Fields of the family's config, e.g. --local_config num_local_layers=2 use_conv=false, and settings"
-            " of its tokenizer, e.g. parser=de_core_news_sm."
+            "help": "Fields of the family's config, e.g. --local_config num_local_layers=2 use_conv=false, and "
+            "settings of its tokenizer, e.g. parser=de_core_news_sm."
         },
     )
     config_name: str | None = option(None, "Config name or folder, if not the model's.")
