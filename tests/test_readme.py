@@ -102,7 +102,8 @@ def test_the_small_training_commands_run(command, tmp_path, monkeypatch):
     runpy.run_path(str(ROOT / script), run_name="__main__")
     output = tmp_path / arguments[arguments.index("--output_dir") + 1]
     assert json.loads((output / "all_results.json").read_text())["eval_samples"] > 0
-    assert (output / "modeling_cool.py").is_file()
+    family = arguments[arguments.index("--family") + 1]
+    assert (output / f"modeling_{family.replace('-', '_')}.py").is_file()
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ class LocalAttentionConfig(PreTrainedConfig):
     Args:
         backbone_config: configuration of the pretrained encoder, as an object or as a dict with its `model_type`; the
             family's default backbone when absent. It is copied, so that nothing done here reaches the caller's.
-        initializer_range: standard deviation of new heads' weights.
+        initializer_range: standard deviation of the weights of new layers and heads.
 
     Raises:
         ValueError: the backbone is a decoder, an encoder-decoder (where the family does not generate), not a text

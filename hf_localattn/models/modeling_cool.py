@@ -6,12 +6,10 @@ Tasks (Zhu, Ng and Bressan), section 3 and figures 1 and 2.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
 from torch import nn
-from transformers import initialization as init
 from transformers.utils import can_return_tuple
 
 from .configuration_cool import CoolConfig
@@ -46,12 +44,7 @@ class CoolPreTrainedModel(LocalAttentionPreTrainedModel):
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
         super()._init_weights(module)
-        if isinstance(module, LocalEncoder | Fusion):
-            # torch's own default, which keeps the scale at every width; 0.02 fits only a width of about 768.
-            for layer in module.modules():
-                if isinstance(layer, nn.Linear | nn.Conv1d):
-                    init.kaiming_uniform_(layer.weight, a=math.sqrt(5))
-        elif isinstance(module, GraphAttentionLayer | HeterogeneousGraphLayer):
+        if isinstance(module, GraphAttentionLayer | HeterogeneousGraphLayer):
             module.initialise()
 
 

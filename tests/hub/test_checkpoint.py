@@ -11,12 +11,15 @@ from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerBase
 from hf_localattn.families import AUTO_CLASSES, FAMILIES, parse_config_fields
 from hf_localattn.hub import init_checkpoint
 from hf_localattn.pretrained import resolve_backbone
-from tests.models.tiny import ENCODER_HEADS, tiny_model
+from tests.models.tiny import ENCODER_HEADS, OTHER_FIELD, tiny_model
+from tests.parsers import tiny_parser
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_tiny_is_complete(family, tmp_path):
-    folder = init_checkpoint(family, "tiny", tmp_path / "made" / "here", num_local_layers=1)
+    field, value = OTHER_FIELD[family]
+    settings = {"parser": tiny_parser()} if family == "sla-bert" else {}
+    folder = init_checkpoint(family, "tiny", tmp_path / "made" / "here", **{field: value}, **settings)
     assert {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"} <= {
         path.name for path in folder.iterdir()
     }
@@ -24,7 +27,7 @@ def test_tiny_is_complete(family, tmp_path):
     assert tokenizer.is_fast
     inputs = tokenizer("Who is the baker?", "Mira is the baker.", return_tensors="pt")
     headless = AutoModel.from_pretrained(folder)
-    assert headless.config.num_local_layers == 1
+    assert getattr(headless.config, field) == value
     assert headless(**inputs).last_hidden_state.isfinite().all()
     for task, head_class in ENCODER_HEADS[family].items():
         head, report = AUTO_CLASSES[task].from_pretrained(folder, output_loading_info=True)

@@ -332,10 +332,9 @@ def test_the_callers_backbone_config_stays_its_own():
     assert backbone_config.vocab_size == COMMON["vocab_size"]
 
 
-def test_new_layers_begin_as_torchs_own():
-    """And not with the deviation of 0.02 that suits a width of 768."""
-    model = CoolModel(tiny_config("cool", use_conv=False))
-    for name, weight in model.local_encoder.named_parameters():
-        if weight.dim() == 2:
-            expected = (3 * weight.shape[1]) ** -0.5  # the deviation of U(-b, b), b = width ** -0.5
-            torch.testing.assert_close(weight.std().item(), expected, rtol=0.1, atol=0, msg=name)
+def test_new_layers_begin_as_heads_do():
+    model = CoolModel(tiny_config("cool", use_conv=False, initializer_range=0.05))
+    weights = [weight for weight in model.local_encoder.parameters() if weight.dim() == 2]
+    assert len(weights) == 9
+    for weight in weights:
+        torch.testing.assert_close(weight.std().item(), 0.05, rtol=0.1, atol=0)
