@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
 
 from hf_localattn.errors import loading
 from hf_localattn.resources import tiny_backbone
@@ -52,3 +52,9 @@ def load_tokenizer(name_or_path: str, **kwargs: Any) -> PreTrainedTokenizerBase:
             f"{name_or_path!r} has no tokenizer files. Save the tokenizer beside the model, or name another one."
         )
     return tokenizer
+
+
+def missing_inputs(tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig) -> str:
+    """Name, in one line, what a model needs of each text and a tokenizer does not give; empty if there is nothing."""
+    needed = getattr(config, "needed_inputs", ())  # which stock configurations do not know
+    return ", ".join(name for name in needed if name not in tokenizer.model_input_names)

@@ -7,12 +7,12 @@ import os
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoConfig, PreTrainedTokenizerBase
+from transformers import AutoConfig, PreTrainedConfig, PreTrainedTokenizerBase
 
 from hf_localattn.errors import loading
 from hf_localattn.families import get_family
 from hf_localattn.files import replaced_whole
-from hf_localattn.pretrained import load_tokenizer, resolve_backbone
+from hf_localattn.pretrained import load_tokenizer, missing_inputs, resolve_backbone
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ def init_checkpoint(
         model_class = classes.initial_model(AutoConfig.from_pretrained(source, revision=revision, token=token))
         model = model_class.from_backbone(source, revision=revision, token=token, **fields)
     tokenizer = classes.adapt_tokenizer(tokenizer, model.config, **settings)
-    warn_of_parser(tokenizer, model.config.needed_inputs)
+    warn_of_parser(tokenizer, model.config)
 
     with replaced_whole(output) as unfinished:
         model.save_pretrained(unfinished)
@@ -63,11 +63,11 @@ def init_checkpoint(
     return output
 
 
-def warn_of_parser(tokenizer: PreTrainedTokenizerBase, needed_inputs: tuple[str, ...]) -> None:
+def warn_of_parser(tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig) -> None:
     """Say that a checkpoint's tokenizer cannot parse, which may be all right: another machine may have the parser."""
-    missing = set(needed_inputs) - set(tokenizer.model_input_names)
+    missing = missing_inputs(tokenizer, config)
     if missing:
-        logger.warning("The tokenizer has no parser: give it ready-made heads, or there is no %s.", *missing)
+        logger.warning("The tokenizer has no parser: give it ready-made heads, or there is no %s.", missing)
     elif hasattr(tokenizer, "check_parser"):
         try:
             tokenizer.check_parser()

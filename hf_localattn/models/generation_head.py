@@ -142,8 +142,7 @@ class ConditionalGenerationHead(LocalAttentionPreTrainedModel, GenerationMixin):
             raise ValueError(
                 "Give `labels` or `decoder_input_ids`; to have the model write by itself call `generate`."
             )
-        kwargs["output_attentions"] = self.is_asked_for("output_attentions", kwargs)
-        kwargs["output_hidden_states"] = self.is_asked_for("output_hidden_states", kwargs)
+        self.settle_outputs(kwargs)
         if encoder_outputs is None:
             encoder_outputs = self.encode_source(input_ids, attention_mask, inputs_embeds, **kwargs)
         elif not isinstance(encoder_outputs, dict):

@@ -85,8 +85,7 @@ class CoolModel(CoolPreTrainedModel):
             position_ids: (B, L); real tokens are counted when absent.
             **kwargs: `output_attentions`, `output_hidden_states` and others of the backbone.
         """
-        kwargs["output_attentions"] = self.is_asked_for("output_attentions", kwargs)
-        kwargs["output_hidden_states"] = self.is_asked_for("output_hidden_states", kwargs)
+        self.settle_outputs(kwargs)
         given = check_inputs(input_ids, inputs_embeds, attention_mask)
         mask = None if attention_mask is None else attention_mask != 0
         local = weights = None

@@ -337,6 +337,11 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         """
         return loss if outputs.local_loss is None else loss + share * outputs.local_loss
 
+    def settle_outputs(self, kwargs: dict[str, Any]) -> None:
+        """Write into the arguments of a `forward` whether attentions and hidden states are asked for."""
+        for output in ("output_attentions", "output_hidden_states"):
+            kwargs[output] = self.is_asked_for(output, kwargs)
+
     def is_asked_for(self, output: str, kwargs: dict[str, Any]) -> bool:
         """Whether the caller, or else the configuration, asks for `output_attentions` or `output_hidden_states`."""
         value = kwargs.get(output)

@@ -134,11 +134,10 @@ class SlaBertModel(SlaBertPreTrainedModel):
         self.output_size = config.hidden_size
         kind, attentions = config.local_attention, self_attentions(self.backbone)
         chosen = [attentions[layer] for layer in config.chosen_layers]
+        if kind in (*GATED, "lisa"):
+            redirect(chosen)
         if kind in GATED:
-            redirect(chosen)
             add_gates(chosen, config.hidden_size)
-        elif kind == "lisa":
-            redirect(chosen)
         elif kind == "sgnet":
             self.syntax_layer = SyntaxGuidedLayer(self.backbone)
         self.post_init()
@@ -171,8 +170,8 @@ class SlaBertModel(SlaBertPreTrainedModel):
                 there are `gates`, and with `attn_implementation="eager"` `local_attentions` (B, heads, L, L) beside
                 the `attentions` that were applied, which are the mixture of both (equation 6).
         """
-        wants_attentions = kwargs["output_attentions"] = self.is_asked_for("output_attentions", kwargs)
-        kwargs["output_hidden_states"] = self.is_asked_for("output_hidden_states", kwargs)
+        self.settle_outputs(kwargs)
+        wants_attentions = kwargs["output_attentions"]
         states = check_inputs(input_ids, inputs_embeds, attention_mask)
         tokens = None if attention_mask is None else attention_mask != 0
         structure = self.checked_structure(states, tokens, word_index=word_index, dep_heads=dep_heads)

@@ -11,7 +11,7 @@ from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel, PreTrain
 from hf_localattn.errors import loading
 from hf_localattn.families import AUTO_CLASSES, get_family, parse_config_fields
 from hf_localattn.inference import longest_input
-from hf_localattn.pretrained import load_tokenizer, resolve_backbone
+from hf_localattn.pretrained import load_tokenizer, missing_inputs, resolve_backbone
 from hf_localattn.training.arguments import PLAIN, DataArguments, ModelArguments, TrainingArguments
 from hf_localattn.training.output_folder import check_same_model
 from hf_localattn.training.parameter_groups import pretrained_parameters, split_parameter_groups
@@ -67,10 +67,10 @@ def load_model_and_tokenizer(
         with loading("backbone", source):
             model = family.heads[task].from_backbone(source, **hub, **fields, **config_fields)
         tokenizer = family.adapt_tokenizer(tokenizer, model.config, **settings)
-    missing = set(getattr(model.config, "needed_inputs", ())) - set(tokenizer.model_input_names)
+    missing = missing_inputs(tokenizer, model.config)
     if missing:
         raise ValueError(
-            f"The model needs {', '.join(sorted(missing))} of each text, which this tokenizer does not give: a"
+            f"The model needs {missing} of each text, which this tokenizer does not give: a"
             " SlaBertTokenizer with a `parser` does."
         )
     rows = model.get_input_embeddings().weight.shape[0]
