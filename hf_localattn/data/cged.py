@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
-from xml.parsers.expat import errors as expat
 
 from datasets import Dataset
 
 from hf_localattn.data.column_files import TOKEN_FEATURES
 from hf_localattn.data.tables import read_text, shorten
+from hf_localattn.data.xml_files import parse_xml
 
 CGED_TYPES = ("R", "M", "S", "W")
 """Redundant word, missing word, wrong word (selection), wrong order of words."""
@@ -68,16 +68,9 @@ def load_cged(path: str | os.PathLike[str], *, require_labels: bool = True) -> D
 
 
 def _documents(path: Path) -> list[ElementTree.Element]:
-    # A list of documents is not XML until there is an element around it; before that a declaration has to go. As
-    # there cannot be a DOCTYPE in an element, a file cannot declare entities either.
+    # A list of documents is not XML until there is an element around it; before that a declaration has to go.
     text = re.sub(r"^\s*<\?xml\b.*?\?>", lambda match: "\n" * match[0].count("\n"), read_text(path), flags=re.DOTALL)
-    try:
-        root = ElementTree.fromstring(f"<_>{_CONTROL_CHARACTER.sub(chr(0xFFFD), text)}</_>")
-    except ElementTree.ParseError as error:
-        raise ValueError(
-            f"{path}, line {error.position[0]}: malformed XML: {expat.messages[error.code]}; every element must be"
-            " closed, and a text have &amp; and &lt; for & and <."
-        ) from None
+    root = parse_xml(f"<_>{_CONTROL_CHARACTER.sub(chr(0xFFFD), text)}</_>", str(path))
     documents = list(root.iter("DOC"))
     if any(document.find("SENTENCE") is not None for document in documents) or root.find(".//ESSAY") is not None:
         raise ValueError(

@@ -41,7 +41,7 @@ def load_conll(path: str | os.PathLike[str], label_column: int = -1, *, require_
     path = Path(path)
     width = 0
     tokens, labels = [], []
-    for sentence in _sentences(_conll_lines(path)):
+    for sentence in split_sentences(_conll_lines(path)):
         for number, columns in sentence:
             if not width:
                 width = len(columns)
@@ -69,7 +69,7 @@ def load_conllu(path: str | os.PathLike[str], column: str = "upos", *, require_l
     path = Path(path)
     if column not in CONLLU_COLUMNS:
         raise ValueError(f"the column of a CoNLL-U file must be {' or '.join(CONLLU_COLUMNS)}; got {column!r}.")
-    sentences = list(_sentences(_conllu_lines(path)))
+    sentences = list(split_sentences(_conllu_lines(path)))
     tokens = [[columns[1] for _, columns in sentence] for sentence in sentences]
     labels = [[columns[CONLLU_COLUMNS[column]] for _, columns in sentence] for sentence in sentences]
     if all(label == UNSPECIFIED for own in labels for label in own):
@@ -85,7 +85,8 @@ def _as_dataset(path: Path, tokens: list[list[str]], labels: list[list[str]]) ->
     return Dataset.from_dict({"tokens": tokens, "labels": labels}, features=TOKEN_FEATURES)
 
 
-def _sentences(lines: Iterable[Line]) -> Iterator[list[Line]]:
+def split_sentences(lines: Iterable[Line]) -> Iterator[list[Line]]:
+    """Yield the lines between blank ones."""
     sentence: list[Line] = []
     for number, columns in lines:
         if columns:
@@ -97,7 +98,8 @@ def _sentences(lines: Iterable[Line]) -> Iterator[list[Line]]:
         yield sentence
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the number of each line, from 1, and the line without its end."""
     # not `splitlines`, nor `split` and `strip` without arguments: U+0085, U+00A0 and their kin are parts of words
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         yield number, line.rstrip("\r")
@@ -105,7 +107,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 def _conll_lines(path: Path) -> Iterator[Line]:
     tabs: bool | None = None
-    for number, line in _lines(path):
+    for number, line in read_lines(path):
         text = line.strip(" \t")
         if not text:
             yield number, []
@@ -118,7 +120,7 @@ def _conll_lines(path: Path) -> Iterator[Line]:
 
 
 def _conllu_lines(path: Path) -> Iterator[Line]:
-    for number, line in _lines(path):
+    for number, line in read_lines(path):
         if line.startswith("#"):
             continue
         if not line.strip(" \t"):
