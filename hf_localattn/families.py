@@ -29,6 +29,13 @@ from hf_localattn.models import (
     CoolForSequenceClassification,
     CoolForTokenClassification,
     CoolModel,
+    OaXLNetConfig,
+    OaXLNetForMultipleChoice,
+    OaXLNetForQuestionAnswering,
+    OaXLNetForSequenceClassification,
+    OaXLNetForTokenClassification,
+    OaXLNetModel,
+    OaXLNetTokenizer,
     SlaBertConfig,
     SlaBertForMultipleChoice,
     SlaBertForQuestionAnswering,
@@ -71,12 +78,18 @@ class Family:
         return {name: value for name, value in fields.items() if name not in own}, settings
 
     def adapt_tokenizer(
-        self, tokenizer: PreTrainedTokenizerBase, config: LocalAttentionConfig, **settings: Any
+        self, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, **settings: Any
     ) -> PreTrainedTokenizerBase:
-        """Turn a backbone's tokenizer into what the family's models need; itself where that is nothing more."""
+        """Turn a backbone's tokenizer into what a model of the family needs; itself where that is nothing more.
+
+        The model gets embeddings for the special tokens that are new.
+        """
         if self.tokenizer is None:
             return tokenizer
-        return self.tokenizer.from_backbone(tokenizer, **{**config.tokenizer_settings, **settings})
+        adapted = self.tokenizer.from_backbone(tokenizer, **{**model.config.tokenizer_settings, **settings})
+        if len(tokenizer) <= model.config.vocab_size < len(adapted):
+            model.resize_token_embeddings(len(adapted))
+        return adapted
 
     def initial_model(self, backbone_config: PreTrainedConfig) -> type[PreTrainedModel]:
         """The class of a checkpoint that is not yet for one task: headless, or the one that generates."""
@@ -106,6 +119,17 @@ FAMILIES: dict[str, Family] = {
             "multiple-choice": SlaBertForMultipleChoice,
         },
         SlaBertTokenizer,
+    ),
+    "oa-xlnet": Family(
+        OaXLNetConfig,
+        OaXLNetModel,
+        {
+            "question-answering": OaXLNetForQuestionAnswering,
+            "text-classification": OaXLNetForSequenceClassification,
+            "token-classification": OaXLNetForTokenClassification,
+            "multiple-choice": OaXLNetForMultipleChoice,
+        },
+        OaXLNetTokenizer,
     ),
 }
 

@@ -1,7 +1,8 @@
 """Measures what each family can do on each tested backbone, and writes the table into the README.
 
-`python scripts/capabilities.py` takes minutes: flex attention and `torch.compile` compile. A cell says yes if a tiny
-model runs that way and gives what it gives without. The bare backbone is measured too: it sets the limit.
+`python scripts/capabilities.py [FAMILY ...]` takes minutes: flex attention and `torch.compile` compile. Where families
+are named, the rows of others stay as they are. A cell says yes if a tiny model runs that way and gives what it gives
+without. The bare backbone is measured too: it sets the limit.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import logging
 import re
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -130,10 +131,13 @@ def measure(family: str, backbone: str) -> list[str]:
     return cells
 
 
-def table() -> str:
-    """The table in Markdown."""
+def table(families: Sequence[str], known: str) -> str:
+    """The table in Markdown: rows of these families measured, those of others as known."""
     lines = [f"| backbone | {' | '.join(CAPABILITIES)} |", "|---" * (1 + len(CAPABILITIES)) + "|"]
     for family, classes in FAMILIES.items():
+        if family not in families:
+            lines += [line for line in known.splitlines() if line.startswith(f"| `{family}` on ")]
+            continue
         for backbone in classes.config.tested_backbones:
             lines.append(f"| `{family}` on {backbone} | {' | '.join(measure(family, backbone))} |")
     return "\n".join(lines)
@@ -141,15 +145,19 @@ def table() -> str:
 
 def main() -> None:
     """Measure, and write the table in place of the last one."""
+    families = sys.argv[1:] or list(FAMILIES)
+    if unknown := set(families) - set(FAMILIES):
+        sys.exit(f"There is no family {', '.join(sorted(unknown))}; there are {', '.join(FAMILIES)}.")
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
     transformers_logging.set_verbosity_error()
     text = README.read_text()
     pattern = re.compile(f"{re.escape(BEGIN)}.*?{re.escape(END)}", flags=re.DOTALL)
-    if not pattern.search(text):
+    place = pattern.search(text)
+    if place is None:
         sys.exit(f"README.md has no place for the table: put {BEGIN} and {END} there.")
-    written = f"{BEGIN}\n{table()}\n{END}"
-    README.write_text(pattern.sub(lambda _: written, text))
+    written = f"{BEGIN}\n{table(families, place[0])}\n{END}"
+    README.write_text(pattern.sub(lambda _: written, README.read_text()))  # measuring takes long enough to edit it
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ def init_checkpoint(
     with loading("backbone", source):
         model_class = classes.initial_model(AutoConfig.from_pretrained(source, revision=revision, token=token))
         model = model_class.from_backbone(source, revision=revision, token=token, **fields)
-    tokenizer = classes.adapt_tokenizer(tokenizer, model.config, **settings)
+    tokenizer = classes.adapt_tokenizer(tokenizer, model, **settings)
     warn_of_parser(tokenizer, model.config)
 
     with replaced_whole(output) as unfinished:

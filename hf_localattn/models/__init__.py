@@ -4,7 +4,9 @@ Files here import the standard library, torch, transformers and each other (same
 """
 
 from .configuration_cool import CoolConfig
+from .configuration_oa_xlnet import OaXLNetConfig
 from .configuration_sla_bert import SlaBertConfig
+from .cue_marker import mark_cues
 from .modeling_cool import (
     CoolForConditionalGeneration,
     CoolForMultipleChoice,
@@ -13,6 +15,14 @@ from .modeling_cool import (
     CoolForTokenClassification,
     CoolModel,
     CoolPreTrainedModel,
+)
+from .modeling_oa_xlnet import (
+    OaXLNetForMultipleChoice,
+    OaXLNetForQuestionAnswering,
+    OaXLNetForSequenceClassification,
+    OaXLNetForTokenClassification,
+    OaXLNetModel,
+    OaXLNetPreTrainedModel,
 )
 from .modeling_sla_bert import (
     SlaBertForMultipleChoice,
@@ -23,6 +33,7 @@ from .modeling_sla_bert import (
     SlaBertPreTrainedModel,
 )
 from .outlook_attention import outlook_attention, outlook_attention_matrix
+from .tokenization_oa_xlnet import OaXLNetTokenizer
 from .tokenization_sla_bert import SlaBertTokenizer
 
 __all__ = [
@@ -34,6 +45,14 @@ __all__ = [
     "CoolForTokenClassification",
     "CoolModel",
     "CoolPreTrainedModel",
+    "OaXLNetConfig",
+    "OaXLNetForMultipleChoice",
+    "OaXLNetForQuestionAnswering",
+    "OaXLNetForSequenceClassification",
+    "OaXLNetForTokenClassification",
+    "OaXLNetModel",
+    "OaXLNetPreTrainedModel",
+    "OaXLNetTokenizer",
     "SlaBertConfig",
     "SlaBertForMultipleChoice",
     "SlaBertForQuestionAnswering",
@@ -42,6 +61,7 @@ __all__ = [
     "SlaBertModel",
     "SlaBertPreTrainedModel",
     "SlaBertTokenizer",
+    "mark_cues",
     "outlook_attention",
     "outlook_attention_matrix",
 ]

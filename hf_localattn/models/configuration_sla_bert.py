@@ -56,9 +56,6 @@ class SlaBertConfig(LocalAttentionConfig):
     gate_bias_init: float = 0.0
     lisa_loss_weight: float = 1.0
 
-    qa_loss: ClassVar[str] = "mean"
-    """The stock class's."""
-
     def used_fields(self) -> dict[tuple[str, ...], bool]:
         kind = self.local_attention
         return {

@@ -275,8 +275,10 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
     ) -> BaseModelOutput:
         """Run the backbone so that padding on either side changes nothing."""
         states = check_inputs(input_ids, inputs_embeds, attention_mask)
-        if attention_mask is not None and position_ids is None and self.sets_position_ids:
-            position_ids = ((attention_mask != 0).cumsum(-1) - 1).clamp(min=0) + self.first_position
+        if attention_mask is not None:
+            attention_mask = (attention_mask != 0).long()  # XLNet calculates with it
+            if position_ids is None and self.sets_position_ids:
+                position_ids = (attention_mask.cumsum(-1) - 1).clamp(min=0) + self.first_position
         if token_type_ids is None and self.config.backbone_config.model_type == "xlnet":
             # Without them XLNet skips its segment embeddings, which then get no gradient.
             token_type_ids = torch.zeros(states.shape[:2], dtype=torch.long, device=states.device)

@@ -71,14 +71,16 @@ class PooledClassifier(nn.Module):
 
 
 class QuestionAnsweringHead(LocalAttentionPreTrainedModel):
-    """Start and end logits of the answer span from every token's features: one linear layer (equations 14 and 15)."""
+    """Start and end logits of the answer span from every token's features: a linear layer (COOL, equations 14, 15)."""
 
     def __init__(self, config: Any):
         super().__init__(config)
         self.add_base_model()
+        self.qa_dropout = nn.Dropout(config.qa_dropout)
         self.qa_outputs = nn.Linear(self.base_model.output_size, 2)
-        if config.qa_loss != "mean":
-            self.loss_function = QUESTION_ANSWERING_LOSSES[config.qa_loss]
+        qa_loss = getattr(config, "qa_loss", "mean")  # a choice that not every family gives
+        if qa_loss != "mean":
+            self.loss_function = QUESTION_ANSWERING_LOSSES[qa_loss]
         self.post_init()
 
     @can_return_tuple
@@ -103,7 +105,7 @@ class QuestionAnsweringHead(LocalAttentionPreTrainedModel):
                 the loss.
         """
         outputs = self.run_base_model(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
-        start_logits, end_logits = self.qa_outputs(outputs.last_hidden_state).unbind(-1)
+        start_logits, end_logits = self.qa_outputs(self.qa_dropout(outputs.last_hidden_state)).unbind(-1)
         loss = None
         if start_positions is not None and end_positions is not None:
             loss_kwargs = {} if num_items_in_batch is None else {"num_items_in_batch": num_items_in_batch}

@@ -66,12 +66,13 @@ def load_model_and_tokenizer(
             )
         with loading("backbone", source):
             model = family.heads[task].from_backbone(source, **hub, **fields, **config_fields)
-        tokenizer = family.adapt_tokenizer(tokenizer, model.config, **settings)
+        tokenizer = family.adapt_tokenizer(tokenizer, model, **settings)
     missing = missing_inputs(tokenizer, model.config)
     if missing:
+        own = get_family(model.config.model_type).tokenizer  # stock models need nothing special
         raise ValueError(
-            f"The model needs {missing} of each text, which this tokenizer does not give: a"
-            " SlaBertTokenizer with a `parser` does."
+            f"The model needs {missing} of each text, which this tokenizer does not give: that of the family"
+            f" {model.config.model_type!r} does ({own.__name__}; settings: {', '.join(own.SETTINGS)})."
         )
     rows = model.get_input_embeddings().weight.shape[0]
     if len(tokenizer) > rows:

@@ -45,10 +45,18 @@ TINY_BACKBONES = {
 }
 
 # What keeps a family's own layers tiny; its first tested backbone is the one the whole contract runs on.
-TINY_FIELDS = {"cool": {"conv_filters": 5, "classifier_dropout": 0.0}, "sla-bert": {"syntax_threshold": 1}}
+TINY_FIELDS = {
+    "cool": {"conv_filters": 5, "classifier_dropout": 0.0},
+    "sla-bert": {"syntax_threshold": 1},
+    "oa-xlnet": {"oa_dropout": 0.0, "classifier_dropout": 0.0},
+}
 
 # A field of each family, with a value that is not its default.
-OTHER_FIELD = {"cool": ("num_local_layers", 1), "sla-bert": ("syntax_threshold", 2)}
+OTHER_FIELD = {
+    "cool": ("num_local_layers", 1),
+    "sla-bert": ("syntax_threshold", 2),
+    "oa-xlnet": ("num_oa_layers", 1),
+}
 
 # Generation has backbones and inputs of its own: tests/models/test_generation.py.
 ENCODER_HEADS = {
@@ -114,12 +122,23 @@ def structure(mask):
     return {"word_index": word_index, "dep_heads": dep_heads}
 
 
+def query(mask):
+    """`query_mask` of rows (B, L) whose tokens a mask marks: the second, third and fifth of each, of those it has."""
+    rank = mask.long().cumsum(-1)
+    return {"query_mask": mask.long() * ((rank == 2) | (rank == 3) | (rank == 5))}
+
+
+TOKEN_INPUTS = {"sla-bert": structure, "oa-xlnet": query}
+"""What families take of each token besides a transformer's usual inputs, from a mask of tokens."""
+
+
 def adapted(model, **inputs):
     """Inputs (B, ...) as the model takes them: in multiple choice the rows are the choices of one example."""
     given = inputs.get("input_ids", inputs.get("inputs_embeds"))
     if model.token_inputs and given is not None:
         mask = inputs.get("attention_mask", torch.ones(given.shape[:2]))
-        inputs = {**structure(mask), **inputs} if mask.shape == given.shape[:2] else inputs
+        further = TOKEN_INPUTS[model.config.model_type]
+        inputs = {**further(mask), **inputs} if mask.shape == given.shape[:2] else inputs
     if isinstance(model, MultipleChoiceHead):
         return {name: value[None] if torch.is_tensor(value) else value for name, value in inputs.items()}
     return inputs

@@ -1,0 +1,43 @@
+"""Makes a small random XLNet with a tokenizer of its own: XLNet's path (padding on the left, `<cls>` last), no download.
+
+`python examples/small_xlnet.py texts.txt small-xlnet` learns the tokenizer from any text file.
+"""
+
+import argparse
+from pathlib import Path
+
+from tokenizers import SentencePieceUnigramTokenizer
+from transformers import XLNetConfig, XLNetModel, XLNetTokenizer, set_seed
+
+# In the order of their ids, as in the published tokenizer.
+SPECIAL_TOKENS = ["<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>", "<eod>", "<eop>"]
+
+
+def learn_tokenizer(texts: Path, size: int) -> XLNetTokenizer:
+    """A tokenizer of at most `size` tokens, learnt from a text file."""
+    learner = SentencePieceUnigramTokenizer()
+    learner.train([str(texts)], vocab_size=size, special_tokens=SPECIAL_TOKENS, unk_token="<unk>", show_progress=False)
+    pieces = sorted(learner.get_vocab().items(), key=lambda item: item[1])
+    return XLNetTokenizer(vocab=[(piece, -0.01 * number) for piece, number in pieces], unk_id=0)
+
+
+def main() -> None:
+    """Reads the command line and writes the folder."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("texts", type=Path, help="a text file")
+    parser.add_argument("output", type=Path, help="a folder for the model and the tokenizer")
+    parser.add_argument("--vocabulary", type=int, default=2000, help="tokens at most")
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+
+    set_seed(arguments.seed)
+    tokenizer = learn_tokenizer(arguments.texts, arguments.vocabulary)
+    sizes = {"d_model": 96, "n_layer": 3, "n_head": 4, "d_inner": 192, "vocab_size": len(tokenizer)}
+    special = {name: getattr(tokenizer, name) for name in ("pad_token_id", "bos_token_id", "eos_token_id")}
+    XLNetModel(XLNetConfig(**sizes, **special)).save_pretrained(arguments.output)
+    tokenizer.save_pretrained(arguments.output)
+    print(f"{len(tokenizer)} tokens, pads on the {tokenizer.padding_side}; written to {arguments.output}")
+
+
+if __name__ == "__main__":
+    main()

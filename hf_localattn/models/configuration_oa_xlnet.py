@@ -1,0 +1,104 @@
+"""Configuration of OA, orthogonal attention."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .configuration_local_attention import LocalAttentionConfig
+from .orthogonal_attention import check_heads
+from .orthogonal_interaction import BIDIRECTIONAL, CONVOLUTIONAL, DOT_ATTENTIONS, KV_SHARING, VARIANTS
+
+if TYPE_CHECKING:
+    # Never run: see configuration_cool.py.
+    from .modeling_oa_xlnet import OaXLNetModel  # noqa: F401
+
+
+class OaXLNetConfig(LocalAttentionConfig):
+    """Configuration of OA: blocks of orthogonal attention, in which every token attends over the tokens of a query.
+
+    Args:
+        backbone_config: configuration of the encoder (XLNet when absent).
+        variant: how a token interacts with a query token, and whether the query has seen the text: "em", element by
+            element; "emb", element by element and both ways; "c", by convolution; "ca", by convolution and both ways;
+            "none": the backbone alone, the paper's baseline.
+        num_oa_layers: blocks.
+        oa_num_heads: attention heads of a block; when absent 12, or as many as the backbone has where 12 do not divide
+            its width. For "c" and "ca" the width of a head has to be a square.
+        oa_intermediate_size: width between the two linear layers of a block; the backbone's width when absent.
+        oa_dropout: of attention weights, before the blocks and after them.
+        kv_sharing: what keys and values have in common: "trunk", all but their last layer; "none"; "all".
+        share_context_projection: let the query vectors of "emb" and "ca" use the keys' features of the text.
+        conv_num_filters: filters of the convolution of "c" and "ca" that makes keys and values; when absent, as many
+            as they are wide; 1 is the equation as printed.
+        dot_attention: how "emb" and "ca" sum up the text: "torchnlp", or "plain", without its output layer.
+        oa_chunk_size: compute the attention for so many tokens at a time, again in the backward pass: slower, the same
+            result, and memory for long queries (question answering); all at once when absent.
+        classifier_dropout: before the last layer of the heads.
+
+    Raises:
+        ValueError: a field has an impossible value; the message names it and the remedy.
+    """
+
+    model_type = "oa-xlnet"
+    default_backbone = "xlnet"
+    deciding_fields = ("variant",)
+
+    variant: str = "emb"
+    num_oa_layers: int = 2
+    oa_num_heads: int | None = None
+    oa_intermediate_size: int | None = None
+    oa_dropout: float = 0.3
+    kv_sharing: str = "trunk"
+    share_context_projection: bool = False
+    conv_num_filters: int | None = None
+    dot_attention: str = "torchnlp"
+    oa_chunk_size: int | None = None
+    classifier_dropout: float = 0.3
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        super().__post_init__(**kwargs)
+        if self.oa_num_heads is None:
+            self.oa_num_heads = self.block_heads
+
+    def used_fields(self) -> dict[tuple[str, ...], bool]:
+        return {
+            (*("num_oa_layers", "oa_intermediate_size", "oa_dropout", "kv_sharing", "oa_chunk_size"),): self.variant
+            != "none",
+            ("conv_num_filters",): self.variant in CONVOLUTIONAL,
+            ("share_context_projection", "dot_attention"): self.variant in BIDIRECTIONAL,
+        }
+
+    @property
+    def needed_inputs(self) -> tuple[str, ...]:
+        return () if self.variant == "none" else ("query_mask",)
+
+    @property
+    def local_depth(self) -> int:
+        """How many blocks there are."""
+        return 0 if self.variant == "none" else self.num_oa_layers
+
+    @property
+    def block_heads(self) -> int:
+        """How many heads a block has, said or not."""
+        if self.oa_num_heads is not None:
+            return self.oa_num_heads
+        return 12 if self.hidden_size % 12 == 0 else self.num_attention_heads
+
+    @property
+    def qa_dropout(self) -> float:
+        """Before the last layer, in question answering as in all heads (section 4)."""
+        return self.classifier_dropout
+
+    def check_fields(self) -> None:
+        self._check_choice("variant", (*VARIANTS, "none"))
+        self._check_choice("kv_sharing", KV_SHARING)
+        self._check_choice("dot_attention", DOT_ATTENTIONS)
+        self._check_bools("share_context_projection")
+        self._check_at_least("num_oa_layers", 1)
+        for field in ("oa_num_heads", "oa_intermediate_size", "conv_num_filters", "oa_chunk_size"):
+            if getattr(self, field) is not None:
+                self._check_at_least(field, 1)
+        self._check_number("oa_dropout", 0.0, 1.0)
+        self._check_number("classifier_dropout", 0.0, 1.0)
+        if self.variant != "none":
+            check_heads(self.hidden_size, self.block_heads, self.variant)

@@ -1,0 +1,171 @@
+"""Orthogonal attention written as naive loops, one example, one head and one pair of tokens at a time, from section 3.
+
+Slow, in float64, and never clever. Tensors have one row per token; `real` lists say which rows are tokens and which
+are pads. A linear layer is a pair (weight (out, in), bias (out,) or None), and a head is three dictionaries of such
+pairs: `key` and `value` (the two uses of alpha) and `query` (beta), named as the arguments of the functions below.
+Layers that are shared are simply given twice. Nothing here is shared with the package.
+"""
+
+import math
+
+import torch
+
+
+def orthogonal_attention(context, query, real_context, real_query, variant, heads, output, by_diagonal=False):
+    """Section 3.2 for one example: context (M, D), query (N, D) -> Z (M, D) and the weights (heads, M, N)."""
+    summarise = diagonal_head if by_diagonal else head
+    results = [summarise(context, query, real_context, real_query, variant, *parameters) for parameters in heads]
+    rows = [torch.cat([mixed[i] for mixed, _ in results]) for i in range(len(context))]
+    return torch.stack([linear(row, *output) for row in rows]), torch.stack([weights for _, weights in results])
+
+
+def head(context, query, real_context, real_query, variant, key, value, beta):
+    """One head: C^Q_i = sum over j of softmax_j(K_ij . Q_j / sqrt(d_k)) V_ij, 0 where there is no query."""
+    alpha, _ = VARIANTS[variant]
+    query_vectors = vectors_of(query, context, real_context, real_query, variant, beta)
+    width = value["last"][0].shape[0]
+    mixed, weights = [], []
+    for one in context:
+        scores = {
+            j: (alpha(one, query[j], **key) * vector).sum() / math.sqrt(width) for j, vector in query_vectors.items()
+        }
+        row, total = softmax(scores), context.new_zeros(width)
+        for j, weight in row.items():
+            total = total + weight * alpha(one, query[j], **value)
+        mixed.append(total)
+        weights.append(torch.stack([row.get(j, context.new_zeros(())) for j in range(len(query))]))
+    return torch.stack(mixed), torch.stack(weights)
+
+
+def diagonal_head(context, query, real_context, real_query, variant, key, value, beta):
+    """One head as the paper prints it: W^S = softmax(Diag(K^S (Q^S)^T)), C^Q = sum over axis 1 of W^S * V^S.
+
+    The printed line leaves out the division by sqrt(d_k) that the equation above it has.
+    """
+    alpha, _ = VARIANTS[variant]
+    query_vectors = vectors_of(query, context, real_context, real_query, variant, beta)
+    there = sorted(query_vectors)
+    stacked = torch.stack([query_vectors[j] for j in there])
+    mixed, weights = [], []
+    for one in context:
+        keys = torch.stack([alpha(one, query[j], **key) for j in there])
+        values = torch.stack([alpha(one, query[j], **value) for j in there])
+        row = torch.softmax((keys @ stacked.T).diag() / math.sqrt(keys.shape[1]), dim=0)
+        mixed.append((row[:, None] * values).sum(0))
+        weights.append(torch.zeros(len(query), dtype=row.dtype).index_put((torch.tensor(there),), row))
+    return torch.stack(mixed), torch.stack(weights)
+
+
+def vectors_of(query, context, real_context, real_query, variant, beta):
+    """Q^S_j by the number j of every real query token."""
+    _, function = VARIANTS[variant]
+    real = [row for row, there in zip(context, real_context, strict=True) if there]
+    return {j: function(row, real, **beta) for j, row in enumerate(query) if real_query[j]}
+
+
+def alpha_product(one, other, context, query, last):
+    """Section 3.3.1 for a context token and a query token: (D,) and (D,) -> K_ij or V_ij (d_k,)."""
+    product = relu(linear(one, *context)) * relu(linear(other, *query))
+    return relu(linear(product, *last))
+
+
+def alpha_convolution(one, other, context, filters, biases, last):
+    """Section 3.3.3 for a context token and a query token: the query's filters run over the context's features."""
+    maps = convolution(relu(linear(one, *context)), linear(other, *filters), linear(other, *biases))
+    return relu(linear(maps, *last))
+
+
+def beta_query(row, context_rows, query):
+    """Sections 3.3.1 and 3.3.3: Q^S_j from the query token alone."""
+    return relu(linear(row, *query))
+
+
+def beta_product(row, context_rows, context, query, attention, last):
+    """Section 3.3.2: Q^S_j from the query token times its summary of the context."""
+    first = relu(linear(row, *query))
+    summary = dot_attention(first, [relu(linear(one, *context)) for one in context_rows], attention)
+    return relu(linear(first * summary, *last))
+
+
+def beta_convolution(row, context_rows, context, query, attention, filters, biases):
+    """Section 3.3.4: the filters made from the summary of the context run over the query token's features."""
+    first = relu(linear(row, *query))
+    summary = dot_attention(first, [relu(linear(one, *context)) for one in context_rows], attention)
+    return convolution(first, linear(summary, *filters), linear(summary, *biases))
+
+
+VARIANTS = {
+    "em": (alpha_product, beta_query),
+    "emb": (alpha_product, beta_product),
+    "c": (alpha_convolution, beta_query),
+    "ca": (alpha_convolution, beta_convolution),
+}
+
+
+def dot_attention(query, context_rows, output):
+    """PyTorch-NLP's "dot" attention, tanh(W [mix; q]) with unscaled scores; the mix alone where `output` is None."""
+    weights = softmax({i: (query * row).sum() for i, row in enumerate(context_rows)})
+    mix = torch.zeros_like(query)
+    for i, weight in weights.items():
+        mix = mix + weight * context_rows[i]
+    return mix if output is None else torch.tanh(linear(torch.cat([mix, query]), *output))
+
+
+def convolution(row, filters, biases):
+    """Filters as wide as their stride, sqrt(d_k), over the features of one token; one feature map after the other."""
+    size = math.isqrt(len(row))
+    windows, maps = row.split(size), []
+    for kernel, bias in zip(filters.split(size), biases, strict=True):
+        for window in windows:
+            maps.append(kernel @ window + bias)
+    return torch.stack(maps)
+
+
+def block(context, query, real_context, real_query, variant, heads, layers, num_heads):
+    """Section 3.1 for one example: C' (M, D) and the weights. `layers` by name; a norm is (weight, bias, eps)."""
+    z, weights = orthogonal_attention(context, query, real_context, real_query, variant, heads, layers["attention"])
+    x2 = [layer_norm(row + one, *layers["attention_norm"]) for row, one in zip(z, context, strict=True)]
+    x3 = self_attention(x2, real_context, num_heads, *(layers[name] for name in ("query", "key", "value", "mixed")))
+    x4 = [linear(relu(linear(row, *layers["intermediate"])), *layers["output"]) for row in x3]
+    return torch.stack([layer_norm(a + b, *layers["output_norm"]) for a, b in zip(x4, x2, strict=True)]), weights
+
+
+def self_attention(rows, real, num_heads, query, key, value, output):
+    """Section 2.3: every token attends to the real ones, head by head."""
+    width = len(rows[0]) // num_heads
+    results = []
+    for one in rows:
+        parts = []
+        for number in range(num_heads):
+            part = slice(number * width, (number + 1) * width)
+            asked = linear(one, *query)[part]
+            weights = softmax(
+                {
+                    j: (asked * linear(other, *key)[part]).sum() / math.sqrt(width)
+                    for j, other in enumerate(rows)
+                    if real[j]
+                }
+            )
+            parts.append(sum(weight * linear(rows[j], *value)[part] for j, weight in weights.items()))
+        results.append(linear(torch.cat(parts), *output))
+    return results
+
+
+def layer_norm(row, weight, bias, eps):
+    centred = row - row.sum() / len(row)
+    return centred / torch.sqrt((centred * centred).sum() / len(row) + eps) * weight + bias
+
+
+def softmax(scores):
+    """The softmax of a dictionary's values, under the same keys."""
+    exponentials = {name: score.exp() for name, score in scores.items()}
+    total = sum(exponentials.values())
+    return {name: one / total for name, one in exponentials.items()}
+
+
+def linear(row, weight, bias=None):
+    return weight @ row if bias is None else weight @ row + bias
+
+
+def relu(row):
+    return row.clamp(min=0)
