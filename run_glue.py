@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from hf_localattn.errors import one_line_errors
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments, parse_arguments
 from hf_localattn.training.console import set_up_logging
+from hf_localattn.training.cross_validation import prepare_run
 from hf_localattn.training.text_classification import TextClassificationDataArguments, prepare
 
 
@@ -17,11 +18,9 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
             (ModelArguments, TextClassificationDataArguments, TrainingArguments), arguments
         )
         set_up_logging(training_args)
-        run = prepare(model_args, data_args, training_args)
+        run = prepare_run(prepare, model_args, data_args, training_args)
 
-    metrics = run.train() | run.evaluate() | run.predict()
-    run.share()
-    return metrics
+    return run.complete()
 
 
 if __name__ == "__main__":

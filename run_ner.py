@@ -1,12 +1,14 @@
 #!/usr/bin/env python
-"""Fine-tunes and evaluates a model that labels words: named entities, parts of speech, chunks, errors."""
+"""Fine-tunes and evaluates a model that labels words: named entities, parts of speech, errors, negation scopes."""
 
 from collections.abc import Sequence
 
 from hf_localattn.errors import one_line_errors
+from hf_localattn.training import negation, token_classification
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments, parse_arguments
 from hf_localattn.training.console import set_up_logging
-from hf_localattn.training.token_classification import TokenClassificationDataArguments, prepare
+from hf_localattn.training.cross_validation import prepare_run
+from hf_localattn.training.token_classification import NEGATION, TokenClassificationDataArguments
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
@@ -17,11 +19,10 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
             (ModelArguments, TokenClassificationDataArguments, TrainingArguments), arguments
         )
         set_up_logging(training_args)
-        run = prepare(model_args, data_args, training_args)
+        prepare = negation.prepare if data_args.task_name == NEGATION else token_classification.prepare
+        run = prepare_run(prepare, model_args, data_args, training_args)
 
-    metrics = run.train() | run.evaluate() | run.predict()
-    run.share()
-    return metrics
+    return run.complete()
 
 
 if __name__ == "__main__":

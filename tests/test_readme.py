@@ -101,6 +101,11 @@ def test_the_small_training_commands_run(command, tmp_path, monkeypatch):
     monkeypatch.setattr("sys.argv", [script, *arguments, "--use_cpu", "true"])
     runpy.run_path(str(ROOT / script), run_name="__main__")
     output = tmp_path / arguments[arguments.index("--output_dir") + 1]
+    if "--folds" in arguments:
+        assert len(json.loads((output / "folds.json").read_text())["folds"]) == int(
+            arguments[arguments.index("--folds") + 1]
+        )
+        output /= "fold-1"
     assert json.loads((output / "all_results.json").read_text())["eval_samples"] > 0
     family = arguments[arguments.index("--family") + 1]
     assert (output / f"modeling_{family.replace('-', '_')}.py").is_file()

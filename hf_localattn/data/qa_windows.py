@@ -144,13 +144,14 @@ class QuestionAnsweringCollator:
 
 
 def unpad_left(logits: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-    """Returns logits (batch, length) with every row's left padding moved to its right end.
+    """Returns logits (batch, length, ...) with every row's left padding moved to its right end.
 
     After it, position i of a row is token i of its unpadded feature whatever the padding side.
     """
     pads = attention_mask.to(torch.int64).argmax(dim=1, keepdim=True)
     positions = torch.arange(logits.shape[1], device=logits.device).unsqueeze(0) + pads
-    return logits.gather(1, positions % logits.shape[1])
+    rows = torch.arange(len(logits), device=logits.device).unsqueeze(1)
+    return logits[rows, positions % logits.shape[1]]
 
 
 def _windows(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from datasets import Features, List, Value
@@ -15,7 +16,7 @@ LABEL_FEATURES = Features({"predictions": List(Value("string")), "references": L
 SAME_LETTERS = {"L": "E", "U": "S", "M": "I"}
 
 
-def check_lengths(predictions: Sequence[Sequence[str]], references: Sequence[Sequence[str]]) -> None:
+def check_lengths(predictions: Sequence[Sequence[Any]], references: Sequence[Sequence[Any]]) -> None:
     """Raise `ValueError` if a sentence has more labels of one kind than of the other."""
     for number, (predicted, true) in enumerate(zip(predictions, references, strict=True), start=1):
         if len(predicted) != len(true):

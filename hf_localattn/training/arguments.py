@@ -15,6 +15,7 @@ from transformers import HfArgumentParser
 from transformers import TrainingArguments as StockTrainingArguments
 
 from hf_localattn.families import FAMILIES, parse_config_fields
+from hf_localattn.training.folds import Fold
 
 PLAIN = "none"
 
@@ -96,6 +97,12 @@ class DataArguments:
     max_train_samples: int | None = option(None, "Use only so many rows to train on.")
     max_eval_samples: int | None = option(None, "Use only so many rows to evaluate on.")
     max_predict_samples: int | None = option(None, "Use only so many rows to predict on.")
+    folds: int | None = option(
+        None,
+        "Cross-validation: so many runs, in OUTPUT_DIR/fold-1 and so on, each tested on another part of the training"
+        " data; the mean and deviation of their scores. A --test_file or --validation_file is used by all of them.",
+    )
+    fold: Fold | None = field(default=None, init=False)  # no option: which of these runs this one is
 
     def __post_init__(self) -> None:
         files = (self.train_file, self.validation_file, self.test_file)
@@ -106,15 +113,69 @@ class DataArguments:
         for name in ("max_train_samples", "max_eval_samples", "max_predict_samples", "max_seq_length"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise ValueError(f"--{name} must be at least 1; got {value}.")
+        if self.folds is not None:
+            if self.folds < 2:
+                raise ValueError(f"--folds must be at least 2; got {self.folds}.")
+            if self.dataset_name is None and self.train_file is None:
+                raise ValueError("--folds splits the training data: give --train_file or --dataset_name.")
 
 
 @dataclass
 class TrainingArguments(StockTrainingArguments):
-    """transformers' training arguments with a learning rate for the layers that start from nothing."""
+    """transformers' training arguments with two learning rates, and with early stopping in a word.
+
+    With `early_stopping_patience` the model is evaluated and saved after every epoch, unless other strategies are
+    given, and the best one is what is left at the end. `metric_for_best_model` is None until a task has chosen its
+    main score.
+
+    Raises:
+        ValueError: strategies that contradict early stopping.
+    """
 
     local_learning_rate: float | None = option(
         None, "Learning rate of everything but the backbone (local layers and head); by default --learning_rate."
     )
+    early_stopping_patience: int | None = option(
+        None,
+        "Stop when so many evaluations in a row were not better than the best one, and keep the best model. Better by"
+        " --metric_for_best_model, by default the task's main score.",
+    )
+    # None says that it was not given, which transformers' own defaults do not.
+    eval_strategy: str | None = option(
+        None, "When to evaluate while training: no, steps or epoch. By default no; epoch if that may stop it early."
+    )
+    save_strategy: str | None = option(
+        None, "When to save checkpoints: no, steps, epoch or best. By default steps, or as the early stopping needs."
+    )
+
+    def __post_init__(self) -> None:
+        undecided = self.early_stopping_patience is not None and self.metric_for_best_model is None
+        if self.early_stopping_patience is not None:
+            self._prepare_early_stopping(self.early_stopping_patience)
+        self.eval_strategy = self.eval_strategy or "no"
+        self.save_strategy = self.save_strategy or "steps"
+        super().__post_init__()
+        if undecided:  # transformers takes the loss
+            self.metric_for_best_model: str | None = None
+            self.greater_is_better: bool | None = None
+
+    def _prepare_early_stopping(self, patience: int) -> None:
+        if patience < 1:
+            raise ValueError(f"--early_stopping_patience must be at least 1; got {patience}.")
+        for name in ("eval_strategy", "save_strategy"):
+            if getattr(self, name) == "no":
+                raise ValueError(
+                    f"--early_stopping_patience compares and keeps models while they are trained: --{name} no"
+                    " contradicts it. Leave that out, or choose epoch or steps."
+                )
+        if self.eval_strategy is None:
+            self.eval_strategy = self.save_strategy if self.save_strategy in ("steps", "epoch") else "epoch"
+        if self.save_strategy is None:
+            self.save_strategy = self.eval_strategy
+            if self.eval_strategy == "steps":  # a best model that is not saved is lost
+                self.save_steps = self.eval_steps or self.logging_steps
+        self.load_best_model_at_end = True
+        self.restore_callback_states_from_checkpoint = True  # a resumed run has no more patience than another
 
 
 def parse_arguments(classes: Sequence[type], arguments: Sequence[str] | None = None) -> tuple[Any, ...]:

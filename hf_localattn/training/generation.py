@@ -20,7 +20,7 @@ from hf_localattn.training.trainer import LocalAttentionTrainer
 
 
 @dataclass
-class GenerationTrainingArguments(StockTrainingArguments, TrainingArguments):
+class GenerationTrainingArguments(TrainingArguments, StockTrainingArguments):
     """transformers' arguments for encoder-decoders with this package's own."""
 
     predict_with_generate: bool = option(True, "Evaluate what the model writes; if false its loss alone.")

@@ -8,9 +8,10 @@ import shutil
 from pathlib import Path
 
 from safetensors import safe_open
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, TrainerState
 
 from hf_localattn.files import STAGING
+from hf_localattn.training.arguments import TrainingArguments
 
 logger = logging.getLogger(__name__)
 
@@ -40,8 +41,7 @@ def prepare_output_folder(output_dir: str | os.PathLike[str], resume_from_checkp
         ValueError: the folder holds something else or a finished run, or there is no such complete checkpoint.
     """
     folder = Path(output_dir)
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"--output_dir {folder} is a file; choose a folder.")
+    _check_is_folder(folder)
     wanted = resume_from_checkpoint
     if isinstance(wanted, str) and wanted.lower() in ("true", "false", ""):
         wanted = wanted.lower() == "true"
@@ -56,14 +56,9 @@ def prepare_output_folder(output_dir: str | os.PathLike[str], resume_from_checkp
         if checkpoint is None:
             raise ValueError(f"--resume_from_checkpoint: {folder} holds no complete checkpoint to resume from.")
         return checkpoint
-    in_the_way = _contents(folder)
-    if not in_the_way:
-        return None
     if checkpoint is None:
-        raise ValueError(
-            f"--output_dir {folder} is not empty ({_listed(in_the_way)}) and holds no checkpoint to resume from."
-            " Choose another folder, or empty this one."
-        )
+        check_unused(folder, "checkpoint to resume from")
+        return None
     if (folder / STATE).exists():
         raise ValueError(
             f"--output_dir {folder} holds a finished run. To evaluate or predict with it give --model_name_or_path"
@@ -72,6 +67,17 @@ def prepare_output_folder(output_dir: str | os.PathLike[str], resume_from_checkp
         )
     logger.warning("Resuming from %s. To start afresh choose another --output_dir, or empty this one.", checkpoint)
     return checkpoint
+
+
+def check_unused(output_dir: str | os.PathLike[str], missing: str) -> None:
+    """Raises ValueError if something is in a new run's way, naming what would let an old one go on from there."""
+    folder = Path(output_dir)
+    _check_is_folder(folder)
+    if in_the_way := _contents(folder):
+        raise ValueError(
+            f"--output_dir {folder} is not empty ({_listed(in_the_way)}) and holds no {missing}."
+            " Choose another folder, or empty this one."
+        )
 
 
 def last_complete_checkpoint(output_dir: str | os.PathLike[str]) -> str | None:
@@ -88,9 +94,14 @@ def last_complete_checkpoint(output_dir: str | os.PathLike[str]) -> str | None:
     return last
 
 
-def steps_done(checkpoint: str | os.PathLike[str]) -> int:
-    """Returns how many steps a checkpoint was trained."""
-    return int(json.loads((Path(checkpoint) / STATE).read_text(encoding="utf-8"))["global_step"])
+def is_trained(checkpoint: str | os.PathLike[str], training_args: TrainingArguments) -> bool:
+    """Returns whether a checkpoint has all of `max_steps`, or the early stopping ended its training."""
+    state = TrainerState.load_from_json(str(Path(checkpoint) / STATE))
+    if 0 < training_args.max_steps <= state.global_step:
+        return True
+    stopping = state.stateful_callbacks.get("EarlyStoppingCallback", {}).get("attributes", {})
+    patience = training_args.early_stopping_patience
+    return patience is not None and stopping.get("early_stopping_patience_counter", 0) >= patience
 
 
 def check_same_model(checkpoint: str | os.PathLike[str], model: PreTrainedModel) -> None:
@@ -133,6 +144,11 @@ def _missing_parts(checkpoint: Path) -> str:
     except (OSError, ValueError):
         return f"it has no whole {STATE}, which is written last"
     return ""
+
+
+def _check_is_folder(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"--output_dir {folder} is a file; choose a folder.")
 
 
 def _contents(folder: Path) -> list[str]:

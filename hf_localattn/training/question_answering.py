@@ -80,9 +80,10 @@ def prepare(
         training_args,
         read=lambda path, labelled: load_squad(path, require_answers=labelled),
         check=lambda rows, name, labelled: check_squad(rows, name, require_answers=labelled),
+        group_column="context",  # a passage to be tested on is not to be known from training
     )
     if not data_args.version_2_with_negative:
-        check_all_answered(data)
+        check_all_answered(data, answered_tests=data_args.fold is not None)
     model, tokenizer = load_model_and_tokenizer("question-answering", model_args, training_args)
     max_length = input_length(model, tokenizer, data_args)
     check_window_settings(tokenizer, max_length, data_args.doc_stride)
@@ -112,10 +113,10 @@ def prepare(
     return QuestionAnsweringRun(trainer, data, features, model_args, data_args)
 
 
-def check_all_answered(data: dict[str, datasets.Dataset]) -> None:
-    """Raise `ValueError` if a question to train or evaluate on has no answer."""
+def check_all_answered(data: dict[str, datasets.Dataset], *, answered_tests: bool = False) -> None:
+    """Raise `ValueError` if a question to train or evaluate on has no answer, or one to test on that should."""
     for split, questions in data.items():
-        unanswerable = 0 if split == "test" else count_unanswerable(questions)
+        unanswerable = 0 if split == "test" and not answered_tests else count_unanswerable(questions)
         if unanswerable:
             raise ValueError(
                 f"{unanswerable} of {len(questions)} {split} questions have no answer: pass"

@@ -108,6 +108,7 @@ def prepare(
         training_args,
         read=lambda path, labelled: load_answered(path, require_questions=labelled),
         check=lambda rows, name, labelled: check_answered(rows, name, require_questions=labelled),
+        group_column="context",  # a passage to be tested on is not to be known from training
     )
     model, tokenizer = _load(model_args, training_args)
     check_can_write(model, tokenizer)

@@ -11,20 +11,21 @@ from transformers import TrainerState
 from transformers.trainer_utils import PredictionOutput
 
 from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
-from hf_localattn.training.output_folder import STATE, prepare_output_folder, steps_done
+from hf_localattn.training.output_folder import STATE, is_trained, prepare_output_folder
 from hf_localattn.training.splits import Data
 from hf_localattn.training.trainer import LocalAttentionTrainer
 
 logger = logging.getLogger(__name__)
 
 
-def begin(training_args: TrainingArguments, metrics: Mapping[str, bool]) -> None:
+def begin(training_args: TrainingArguments, metrics: Mapping[str, bool], *, all_reported: bool = True) -> None:
     """Make sure that there is something to do, and somewhere to write it, before anything is loaded.
 
     Args:
         training_args: `resume_from_checkpoint` becomes the checkpoint that training goes on from, if any.
         metrics: the names by which the best model can be told, each with whether more is better. The first one
-            stands for the loss where Trainer would take that.
+            stands for the loss where Trainer would take that. The first one beside the loss is the main score.
+        all_reported: whether all of them will be there. If not, `check_best_metric` is told later which ones.
 
     Raises:
         ValueError: nothing to do, an unknown `metric_for_best_model`, or an output folder in use.
@@ -38,7 +39,9 @@ def begin(training_args: TrainingArguments, metrics: Mapping[str, bool]) -> None
             logger.warning("The best model is the one with the best %s.", metric)
     if metric is not None:
         training_args.metric_for_best_model = metric.removeprefix("eval_")
+    if metric is not None or all_reported:
         check_best_metric(training_args, metrics)
+    if training_args.metric_for_best_model is not None:
         training_args.greater_is_better = metrics[training_args.metric_for_best_model]
     if training_args.do_train:
         training_args.resume_from_checkpoint = prepare_output_folder(
@@ -49,9 +52,18 @@ def begin(training_args: TrainingArguments, metrics: Mapping[str, bool]) -> None
 
 
 def check_best_metric(training_args: TrainingArguments, known: Iterable[str]) -> None:
-    """Raise `ValueError` if the best model is to be told by a metric that is not among those known."""
+    """Have early stopping go by the main score, the first one beside the loss, unless another metric is named.
+
+    Raises:
+        ValueError: the best model is to be told by a metric that is not among those known.
+    """
+    names = list(known)
+    if training_args.early_stopping_patience is not None and training_args.metric_for_best_model is None:
+        main = next((name for name in names if name != "loss"), "loss")
+        training_args.metric_for_best_model, training_args.greater_is_better = main, main != "loss"
+        logger.info("Training stops early by %s.", training_args.metric_for_best_model)
     metric = training_args.metric_for_best_model
-    if metric is not None and metric not in (names := list(known)):
+    if metric is not None and metric not in names:
         raise ValueError(f"--metric_for_best_model must be one of {', '.join(names)}; got {metric!r}.")
 
 
@@ -80,17 +92,25 @@ class Run:
         self.trainer, self.data, self.features = trainer, data, features
         self.model_args, self.data_args = model_args, data_args
 
+    def complete(self) -> dict[str, float]:
+        """Train, evaluate and predict as far as asked to, share the model, and return all metrics."""
+        metrics = self.train() | self.evaluate() | self.predict()
+        self.share()
+        return metrics
+
     def train(self) -> dict[str, float]:
         """Train if asked to, from the checkpoint that `begin` found, and save model, tokenizer and state."""
         trainer = self.trainer
         if not trainer.args.do_train:
             return {}
         checkpoint = trainer.args.resume_from_checkpoint
-        if checkpoint and 0 < trainer.args.max_steps <= steps_done(checkpoint):
-            # Killed between its last checkpoint and its final save: Trainer would train one step too many.
-            logger.warning("%s has all %d steps: nothing is left to train.", checkpoint, trainer.args.max_steps)
-            trainer._load_from_checkpoint(checkpoint)
+        if checkpoint and is_trained(checkpoint, trainer.args):
+            # Killed between its last checkpoint and its final save: Trainer would train one step, or epoch, too many.
+            logger.warning("%s is at its last step: nothing is left to train.", checkpoint)
             trainer.state = TrainerState.load_from_json(str(Path(checkpoint) / STATE))
+            best = trainer.state.best_model_checkpoint if trainer.args.load_best_model_at_end else None
+            # The best one is beside the last one, also in a folder that has been moved since.
+            trainer._load_from_checkpoint(str(Path(checkpoint).with_name(Path(best or checkpoint).name)))
             trainer.save_model()
             trainer.save_state()
             return {}

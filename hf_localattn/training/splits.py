@@ -1,7 +1,8 @@
-"""The splits of a run's data: from the Hub or from files, checked, no more than asked for, turned into features."""
+"""The splits of a run's data: from the Hub, from files or from folds; checked, limited, turned into features."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,9 @@ import datasets
 
 from hf_localattn.errors import loading
 from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
+from hf_localattn.training.folds import split_rows
+
+logger = logging.getLogger(__name__)
 
 Data = dict[str, datasets.Dataset]
 
@@ -24,13 +28,20 @@ def load_splits(
     read: Callable[[str, bool], datasets.Dataset],
     check: Callable[[datasets.Dataset, str, bool], datasets.Dataset],
     hub_splits: Mapping[str, Sequence[str]] = SPLITS,
+    group_column: str | None = None,
+    class_column: str | None = None,
 ) -> Data:
     """Load the rows of the splits that are needed: train, validation and test, each no more than asked for.
+
+    A run of a cross-validation (`data_args.fold`) holds test and validation out of the training data, as far as there
+    is no file of them, and its test rows must have labels. Of a data set on the Hub it takes the training split alone.
 
     Args:
         read: gives the rows of a file; its second argument says whether they must have labels.
         check: gives the rows of a data set from the Hub in the form in which `read` gives a file's, likewise.
         hub_splits: names on the Hub for each part of a run. The second and further ones keep their own names.
+        group_column: of rows that folds keep together.
+        class_column: of classes that folds share out evenly, if it is a `ClassLabel`.
 
     Raises:
         ValueError: a part of the run has no data, or they cannot be used.
@@ -38,7 +49,12 @@ def load_splits(
     """
     parts = {
         "train": (training_args.do_train, data_args.train_file, data_args.max_train_samples, "--do_train"),
-        "validation": (training_args.do_eval, data_args.validation_file, data_args.max_eval_samples, "--do_eval"),
+        "validation": (
+            training_args.do_eval,
+            data_args.validation_file,
+            data_args.max_eval_samples,
+            "--do_eval" if training_args.early_stopping_patience is None else "--early_stopping_patience",
+        ),
         "test": (training_args.do_predict, data_args.test_file, data_args.max_predict_samples, "--do_predict"),
     }
     hub: Mapping[str, datasets.Dataset] = {}
@@ -50,13 +66,22 @@ def load_splits(
                 cache_dir=model_args.cache_dir,
                 token=model_args.token,
             )
+    folded: Data = {}
+    if data_args.fold is not None:
+        rows = _training_rows(data_args, hub, hub_splits["train"][0], read, check)
+        held_out = [part for part in ("test", "validation") if parts[part][1] is None]
+        folded = split_rows(rows, data_args.fold, held_out, group_column=group_column, class_column=class_column)
+    elif data_args.folds is not None:
+        raise ValueError("--folds is several runs; hf_localattn.training.cross_validation.prepare_run prepares them.")
     data: Data = {}
     for part, (wanted, file, limit, option) in parts.items():
         if not wanted:
             continue
-        labelled = part != "test"
+        labelled = part != "test" or data_args.fold is not None
         names = [name for name in hub_splits[part] if name in hub]
-        if file is not None:
+        if part in folded:
+            data[part] = _first(folded[part], limit)
+        elif file is not None:
             data[part] = _first(read(file, labelled), limit)
         elif names:
             for name in names:
@@ -90,6 +115,22 @@ def make_features(
                 desc=f"Preparing {split} features",
             )
     return features
+
+
+def _training_rows(
+    data_args: DataArguments,
+    hub: Mapping[str, datasets.Dataset],
+    name: str,
+    read: Callable[[str, bool], datasets.Dataset],
+    check: Callable[[datasets.Dataset, str, bool], datasets.Dataset],
+) -> datasets.Dataset:
+    """All rows that are shared out among folds."""
+    if data_args.train_file is not None:
+        return read(data_args.train_file, True)
+    if name not in hub:
+        raise ValueError(f"--folds splits the training data: the data set has {', '.join(hub)}, but no {name}.")
+    logger.info("The folds are of the split %r of %s alone.", name, data_args.dataset_name)
+    return check(hub[name], f"{data_args.dataset_name} ({name})", True)
 
 
 def _first(rows: datasets.Dataset, limit: int | None) -> datasets.Dataset:

@@ -16,6 +16,7 @@ from hf_localattn.data.text_labels import CLASS, SCORE, SEVERAL, Labels, decide,
 from hf_localattn.files import write_whole
 from hf_localattn.metrics.classification_scores import GLUE_METRICS, LOWER_IS_BETTER, SCORES
 from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments, option
+from hf_localattn.training.folds import warn_of_lone_classes
 from hf_localattn.training.models import batch_padding, check_room, input_length, load_model_and_tokenizer, report_cut
 from hf_localattn.training.run import Run, begin, check_best_metric
 from hf_localattn.training.splits import SPLITS, Data, load_splits, make_features
@@ -122,7 +123,8 @@ def prepare(
     if data_args.metric_name is not None and training_args.metric_for_best_model in (None, "loss"):
         training_args.metric_for_best_model = data_args.metric_name
     # Which of them there are is known when the labels are.
-    begin(training_args, {name: name not in LOWER_IS_BETTER for name in ("loss", *SCORES, COMBINED)})
+    possible = {name: name not in LOWER_IS_BETTER for name in ("loss", *SCORES, COMBINED)}
+    begin(training_args, possible, all_reported=False)
     layout = data_args.layout
     data = load_splits(
         model_args,
@@ -131,13 +133,15 @@ def prepare(
         read=lambda path, labelled: load_texts(path, layout, require_labels=labelled),
         check=lambda rows, name, labelled: check_texts(rows, layout, name, require_labels=labelled),
         hub_splits=MNLI_SPLITS if data_args.task_name == "mnli" else SPLITS,
+        class_column="label",
     )
     labels = choose_labels(data, model_args, fixed=layout.names is not None)
     check_same_texts(data)
+    warn_of_lone_classes(data, "label")
     logger.info("Predicting %s of %s.", labels, "pairs of texts" if is_pairs(data) else "texts")
     metrics = metric_names(labels, data_args)
     combined = COMBINED_METRICS.get(data_args.task_name or "", ())
-    check_best_metric(training_args, ("loss", *metrics, *([COMBINED] if combined else [])))
+    check_best_metric(training_args, ("loss", *([COMBINED] if combined else []), *metrics))
     data = {split: number_labels(rows, labels) for split, rows in data.items()}
     model, tokenizer = load_model_and_tokenizer(
         TextClassificationRun.task, model_args, training_args, **labels_in_config(labels)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import datasets
@@ -12,6 +12,7 @@ from transformers import DataCollatorForTokenClassification, EvalPrediction
 from transformers.trainer_utils import PredictionOutput
 
 from hf_localattn.data.column_files import CONLLU_COLUMNS, UNSPECIFIED
+from hf_localattn.data.negation.rows import CUE_IN_SCOPE, CUE_KINDS, STRAY_SCOPES
 from hf_localattn.data.token_classification import TokenColumns, load_label_names
 from hf_localattn.data.word_tokens import IGNORED, prepare_tokenizer, subword_features, word_features
 from hf_localattn.files import write_whole
@@ -26,6 +27,8 @@ from hf_localattn.training.word_labels import load_labelled
 logger = logging.getLogger(__name__)
 
 PREDICTIONS = "predictions.txt"
+NEGATION = "negation"
+"""The task whose runs are made by `hf_localattn.training.negation`."""
 
 
 @dataclass
@@ -36,7 +39,14 @@ class TokenClassificationDataArguments(DataArguments):
     `.bio`, `.iob`).
     """
 
-    task_name: str = option("ner", "Labels are in the column <task_name>_tags: ner, pos, chunk or the like.")
+    task_name: str = field(
+        default="ner",
+        metadata={
+            "aliases": ["--task"],
+            "help": "Labels are in the column <task_name>_tags: ner, pos, chunk or the like. Or negation: which words "
+            "are in the scope of a cue, which is given.",
+        },
+    )
     text_column_name: str | None = option(None, "The column with the lists of words, by default tokens.")
     label_column_name: str | None = option(
         None, "The column with the lists of labels, by default <task_name>_tags, or labels."
@@ -55,11 +65,31 @@ class TokenClassificationDataArguments(DataArguments):
     return_entity_level_metrics: bool = option(
         False, "Report precision, recall and F1 of each type of entity, or of each label, besides the overall ones."
     )
+    cues: str = option("negation", f"With --task negation: whose scopes are found, {' or '.join(CUE_KINDS)}.")
+    cue_in_scope: str = option(
+        "never", "With --task negation: whether a cue's own words are in its scope, never or as the corpus has it."
+    )
+    stray_scopes: str = option(
+        "error", "With --task negation: whether a scope without a cue is an error, or skipped with a warning (skip)."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.conllu_column not in CONLLU_COLUMNS:
             raise ValueError(f"--conllu_column must be {' or '.join(CONLLU_COLUMNS)}; got {self.conllu_column!r}.")
+        for name, choices in (("cues", CUE_KINDS), ("cue_in_scope", CUE_IN_SCOPE), ("stray_scopes", STRAY_SCOPES)):
+            if getattr(self, name) not in choices:
+                raise ValueError(f"--{name} must be {' or '.join(choices)}; got {getattr(self, name)!r}.")
+            self._check_task(name, for_negation=True)
+        for name in ("text_column_name", "label_column_name", "label_names_file", "return_entity_level_metrics"):
+            self._check_task(name, for_negation=False)
+
+    def _check_task(self, name: str, *, for_negation: bool) -> None:
+        """Raise `ValueError` if an option is given that says nothing to the task."""
+        given = getattr(self, name) != type(self).__dataclass_fields__[name].default
+        if given and for_negation != (self.task_name == NEGATION):
+            what = "goes with" if for_negation else "says nothing to"
+            raise ValueError(f"--{name} {what} --task {NEGATION}: leave it out, or check --task.")
 
 
 @dataclass(frozen=True)
@@ -139,7 +169,7 @@ def prepare(
         ValueError, OSError: arguments, data or model cannot be used.
     """
     # Which scores there are is known when the labels are.
-    begin(training_args, {"loss": False, **GREATER_IS_BETTER})
+    begin(training_args, {"loss": False, **GREATER_IS_BETTER}, all_reported=False)
     columns = columns_of(data_args)
     data, names = load_labelled(model_args, data_args, training_args, columns)
     scores = LabelScores(names, data_args.return_entity_level_metrics)

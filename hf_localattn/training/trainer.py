@@ -1,12 +1,12 @@
-"""Trainers: two learning rates, saves that are whole or not there, and evaluation of question answering by answers."""
+"""Trainers: two learning rates, saves that are whole or not there, and evaluation by what features are made from."""
 
 import inspect
-from typing import Any
+from typing import Any, ClassVar
 
 import datasets
 import numpy as np
 import torch
-from transformers import PreTrainedModel, Trainer
+from transformers import EarlyStoppingCallback, PreTrainedModel, Trainer
 from transformers.trainer_utils import EvalLoopOutput, PredictionOutput
 
 from hf_localattn.data.qa_answers import AnswerSettings, QuestionAnswers, extract_answers, write_answers
@@ -17,13 +17,19 @@ from hf_localattn.training.parameter_groups import pretrained_parameters, split_
 
 
 class LocalAttentionTrainer(Trainer):
-    """transformers' Trainer with `args.local_learning_rate`, which never leaves a half-written file in its folders."""
+    """transformers' Trainer with `args.local_learning_rate` and `args.early_stopping_patience`.
+
+    It never leaves a half-written file in its folders.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         # With gradient accumulation Trainer leaves the scaling of the loss to every model that takes any keyword, also
         # to those that do not know of it. Only those that name the number of items do.
         self.model_accepts_loss_kwargs = "num_items_in_batch" in inspect.signature(self.model.forward).parameters
+        patience = getattr(self.args, "early_stopping_patience", None)
+        if patience is not None:
+            self.add_callback(EarlyStoppingCallback(patience))
 
     def create_optimizer(self, model: PreTrainedModel | None = None) -> torch.optim.Optimizer:
         """Returns Trainer's optimizer, its groups split where a local learning rate is given."""
@@ -48,51 +54,59 @@ class LocalAttentionTrainer(Trainer):
             super()._save(staging, state_dict)
 
 
-class QuestionAnsweringTrainer(LocalAttentionTrainer):
-    """Evaluates and predicts on windows, and scores the answers they give to the questions they are from.
+class ExampleTrainer(LocalAttentionTrainer):
+    """Evaluates and predicts on features, and scores what they say of the examples that they were made from.
 
-    `eval_dataset` holds the windows (`evaluation_features`), `eval_examples` the questions (SQuAD columns). The
-    metrics are those of SQuAD 1.1, or of 2.0 if `answer_settings.handle_no_answer`.
+    A subclass says in `judge` what that is. `eval_examples` are those of `eval_dataset`.
     """
 
-    def __init__(
-        self,
-        *args: Any,
-        eval_examples: datasets.Dataset | None = None,
-        answer_settings: AnswerSettings | None = None,
-        **kwargs: Any,
-    ) -> None:
+    number_of_logits: ClassVar[int] = 1
+    """How many of the model's outputs, the first ones, are logits of tokens."""
+
+    def __init__(self, *args: Any, eval_examples: Any = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.eval_examples = eval_examples
-        self.answer_settings = answer_settings or AnswerSettings()
-        self._questions: tuple[datasets.Dataset, datasets.Dataset] | None = None
+        self._evaluated: tuple[Any, datasets.Dataset] | None = None
+
+    def judge(
+        self, logits: tuple[np.ndarray, ...], examples: Any, features: datasets.Dataset, prefix: str
+    ) -> tuple[Any, dict[str, float]]:
+        """Return predictions for the examples and, if it is known what is right, their scores.
+
+        Args:
+            logits: the first `number_of_logits` outputs, each (features, tokens, ...); position i is token i of the
+                unpadded feature.
+            examples, features: what is evaluated.
+            prefix: "eval" or the like.
+        """
+        raise NotImplementedError
 
     def evaluate(
         self,
         eval_dataset: datasets.Dataset | None = None,
         ignore_keys: list[str] | None = None,
         metric_key_prefix: str = "eval",
-        eval_examples: datasets.Dataset | None = None,
+        eval_examples: Any = None,
     ) -> dict[str, float]:
-        """Returns the metrics on windows and their questions, and writes the predictions to the output folder."""
+        """Returns the metrics of features and examples."""
         features = self.eval_dataset if eval_dataset is None else eval_dataset
         examples = self.eval_examples if eval_examples is None else eval_examples
         if features is None or examples is None:
-            raise ValueError("evaluation needs both eval_dataset (windows) and eval_examples (questions).")
-        self._questions = (examples, features)
+            raise ValueError("evaluation needs both eval_dataset (features) and eval_examples (what they are from).")
+        self._evaluated = (examples, features)
         return super().evaluate(features, ignore_keys, metric_key_prefix)
 
     def predict(
         self,
         test_dataset: datasets.Dataset,
-        test_examples: datasets.Dataset | None = None,
+        test_examples: Any = None,
         ignore_keys: list[str] | None = None,
         metric_key_prefix: str = "test",
     ) -> PredictionOutput:
-        """Returns `QuestionAnswers` by id as predictions, and writes them; metrics if the questions have answers."""
+        """Returns the predictions for the examples, and their metrics if it is known what is right."""
         if test_examples is None:
-            raise ValueError("prediction needs test_examples (questions) besides test_dataset (windows).")
-        self._questions = (test_examples, test_dataset)
+            raise ValueError("prediction needs test_examples besides test_dataset (features).")
+        self._evaluated = (test_examples, test_dataset)
         return super().predict(test_dataset, ignore_keys, metric_key_prefix)
 
     def evaluation_loop(
@@ -103,18 +117,12 @@ class QuestionAnsweringTrainer(LocalAttentionTrainer):
         ignore_keys: list[str] | None = None,
         metric_key_prefix: str = "eval",
     ) -> EvalLoopOutput:
-        """Runs the model over the windows and adds the questions' metrics, so that callbacks see them."""
+        """Runs the model over the features and adds the examples' metrics, so that callbacks see them."""
         output = super().evaluation_loop(dataloader, description, False, ignore_keys, metric_key_prefix)
-        assert self._questions is not None, "evaluation_loop is reached through evaluate or predict"
-        examples, features = self._questions
-        contexts = dict(zip(examples["id"], examples["context"], strict=True))
-        starts, ends = output.predictions
-        answers = extract_answers(contexts, features, starts, ends, self.answer_settings)
-        if self.args.should_save:
-            write_answers(answers, self.args.output_dir, metric_key_prefix)
-        scores = score_answers(answers, examples, self.answer_settings)
+        assert self._evaluated is not None, "evaluation_loop is reached through evaluate or predict"
+        predictions, scores = self.judge(output.predictions, *self._evaluated, metric_key_prefix)
         metrics = {f"{metric_key_prefix}_{name}": value for name, value in scores.items()}
-        return output._replace(predictions=answers, metrics={**output.metrics, **metrics})
+        return output._replace(predictions=predictions, metrics={**output.metrics, **metrics})
 
     def prediction_step(
         self,
@@ -123,15 +131,41 @@ class QuestionAnsweringTrainer(LocalAttentionTrainer):
         prediction_loss_only: bool,
         ignore_keys: list[str] | None = None,
     ) -> tuple[Any, Any, Any]:
-        """Keeps the start and end logits alone, position i being token i of the unpadded window."""
+        """Keeps the logits of tokens alone, position i being token i of the unpadded feature."""
         loss, outputs, labels = super().prediction_step(model, inputs, prediction_loss_only, ignore_keys)
         if outputs is None:
             return loss, outputs, labels
-        logits = tuple(outputs[:2])
+        # Trainer hands over an only output as it is
+        logits = tuple(outputs if isinstance(outputs, tuple | list) else (outputs,))[: self.number_of_logits]
         if getattr(self.processing_class, "padding_side", "right") == "left":
             mask = inputs["attention_mask"].to(logits[0].device)
             logits = tuple(unpad_left(tensor, mask) for tensor in logits)
         return loss, logits, labels
+
+
+class QuestionAnsweringTrainer(ExampleTrainer):
+    """Evaluates and predicts on windows, and scores the answers they give to the questions they are from.
+
+    `eval_dataset` holds the windows (`evaluation_features`), `eval_examples` the questions (SQuAD columns). The
+    metrics are those of SQuAD 1.1, or of 2.0 if `answer_settings.handle_no_answer`. Predictions are
+    `QuestionAnswers` by id, which are also written to the output folder.
+    """
+
+    number_of_logits = 2
+
+    def __init__(self, *args: Any, answer_settings: AnswerSettings | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.answer_settings = answer_settings or AnswerSettings()
+
+    def judge(
+        self, logits: tuple[np.ndarray, ...], examples: datasets.Dataset, features: datasets.Dataset, prefix: str
+    ) -> tuple[dict[str, QuestionAnswers], dict[str, float]]:
+        starts, ends = logits
+        contexts = dict(zip(examples["id"], examples["context"], strict=True))
+        answers = extract_answers(contexts, features, starts, ends, self.answer_settings)
+        if self.args.should_save:
+            write_answers(answers, self.args.output_dir, prefix)
+        return answers, score_answers(answers, examples, self.answer_settings)
 
 
 def score_answers(

@@ -56,7 +56,9 @@ def load_labelled(
 
     data = load_splits(model_args, data_args, training_args, read=read, check=check)
     if not declared and "train" in data:
-        found.update(chain.from_iterable(data["train"]["labels"]))
+        # Folds are all of the training rows.
+        for split in data if data_args.fold is not None and data_args.dataset_name is not None else ("train",):
+            found.update(chain.from_iterable(data[split]["labels"]))
     names = choose_names(
         declared or sorted_labels(found),
         checkpoint_names(model_args),

@@ -1,0 +1,1 @@
+"""The metric of negation scopes."""

@@ -1,0 +1,239 @@
+"""Cross-validation (`--folds N`): a whole run for every fold, each resumable; mean and deviation of the scores."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import gc
+import hashlib
+import json
+import logging
+import shutil
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from hf_localattn.files import write_whole
+from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
+from hf_localattn.training.folds import Fold
+from hf_localattn.training.output_folder import STATE, check_unused, last_complete_checkpoint
+from hf_localattn.training.run import Run
+
+logger = logging.getLogger(__name__)
+
+RESULTS = "folds.json"
+
+Prepare = Callable[[Any, Any, Any], Run]
+"""A task's `prepare`: model, data and training arguments to a run that is ready to go."""
+
+# Options that may change between two calls of a command, as they change no score (or hardly one, as another number of
+# rows in a batch to evaluate on does).
+WITHOUT_EFFECT = {
+    *("output_dir", "cache_dir", "token", "overwrite_cache", "preprocessing_num_workers", "disable_tqdm", "report_to"),
+    *("run_name", "project", "use_cpu", "debug", "skip_memory_metrics", "resume_from_checkpoint", "local_rank"),
+    *("per_device_eval_batch_size", "eval_accumulation_steps", "save_total_limit", "save_on_each_node"),
+    *("activation_checkpointing", "gradient_checkpointing", "torch_empty_cache_steps", "dataloader_num_workers"),
+    *("dataloader_pin_memory", "dataloader_persistent_workers", "dataloader_prefetch_factor", "include_for_metrics"),
+}
+WITHOUT_EFFECT_PREFIXES = ("do_", "log_", "logging_", "hub_", "push_", "trackio_", "ddp_")
+
+NO_SCORES = ("_runtime", "_samples", "_per_second", "_preparation_time")
+
+
+def prepare_run(
+    prepare: Prepare, model_args: ModelArguments, data_args: DataArguments, training_args: TrainingArguments
+) -> Run | CrossValidation:
+    """Return what a task prepares: one run, or with `data_args.folds` one for each fold.
+
+    Raises:
+        ValueError, OSError: arguments, data or model cannot be used.
+    """
+    if data_args.folds is None:
+        return prepare(model_args, data_args, training_args)
+    return CrossValidation(prepare, model_args, data_args, training_args)
+
+
+class CrossValidation:
+    """The runs of all folds, in `output_dir/fold-1` and so on; run k has the seed `seed + k - 1`.
+
+    `output_dir/folds.json` has the settings, the metrics of the folds that are done, their mean and their (sample)
+    standard deviation. Given again, the same command goes on where it was killed.
+
+    Raises:
+        ValueError: arguments that do not go with folds, or an output folder with something else in it.
+        ValueError, OSError: of `prepare`, for the first fold to run.
+    """
+
+    def __init__(
+        self,
+        prepare: Prepare,
+        model_args: ModelArguments,
+        data_args: DataArguments,
+        training_args: TrainingArguments,
+    ):
+        assert data_args.folds is not None
+        _check_arguments(training_args)
+        self.prepare, self.count = prepare, data_args.folds
+        self.model_args, self.data_args, self.training_args = model_args, data_args, training_args
+        self.folder = Path(training_args.output_dir)
+        self.settings = settings_of(model_args, data_args, training_args)
+        self.results: list[dict[str, Any]] = self._read()
+        # Better now than after some folds: what is wrong with arguments, data or model shows in any of them.
+        self._next = self._prepare(len(self.results) + 1) if len(self.results) < self.count else None
+
+    def complete(self) -> dict[str, float]:
+        """Run the folds that are left, and return each score's mean and deviation (`eval_f1_mean`, `eval_f1_std`)."""
+        self._write()
+        begun, old = time.perf_counter(), len(self.results)
+        for number in range(old + 1, self.count + 1):
+            run = self._next or self._prepare(number)
+            self._next = None
+            metrics = run.complete()
+            if self.training_args.should_save:  # what was measured before this process began is in the fold's own file
+                metrics = _read_json(self._folder_of(number) / "all_results.json") | metrics
+            self.results.append(metrics)
+            self._write()
+            del run
+            gc.collect()  # a trainer and its model hold each other
+            each = (time.perf_counter() - begun) / (number - old)
+            left = timedelta(seconds=round(each * (self.count - number)))
+            scores = ", ".join(f"{name} {value:.4f}" for name, value in scores_of(self.results[-1]).items())
+            logger.info("Fold %d of %d: %s; about %s left.", number, self.count, scores, left)
+        means, deviations = summary_of(self.results)
+        logger.info("Scores of %d folds:\n%s", self.count, table_of(means, deviations))
+        return {f"{name}_mean": value for name, value in means.items()} | {
+            f"{name}_std": value for name, value in deviations.items()
+        }
+
+    def _prepare(self, number: int) -> Run:
+        # A task's `prepare` writes into them.
+        model_args, data_args, training_args = (
+            copy.copy(self.model_args),
+            copy.copy(self.data_args),
+            copy.copy(self.training_args),
+        )
+        seed = training_args.seed if training_args.data_seed is None else training_args.data_seed
+        data_args.fold = Fold(number, self.count, seed)
+        folder = self._folder_of(number)
+        training_args.output_dir = str(folder)
+        training_args.seed += number - 1
+        training_args.resume_from_checkpoint = None
+        training_args.do_train = training_args.do_eval = training_args.do_predict = True
+        if (folder / STATE).exists():
+            logger.warning("Fold %d is trained, but not scored.", number)
+            training_args.do_train = False
+            model_args = ModelArguments(
+                str(folder),
+                cache_dir=model_args.cache_dir,
+                token=model_args.token,
+                trust_remote_code=model_args.trust_remote_code,
+            )
+        elif folder.is_dir() and training_args.should_save and last_complete_checkpoint(folder) is None:
+            shutil.rmtree(folder)  # it was killed before its first checkpoint
+        return self.prepare(model_args, data_args, training_args)
+
+    def _folder_of(self, number: int) -> Path:
+        return self.folder / f"fold-{number}"
+
+    def _read(self) -> list[dict[str, Any]]:
+        """The metrics of the folds that are done."""
+        path = self.folder / RESULTS
+        if not path.is_file():
+            check_unused(self.folder, f"{RESULTS} to go on from")
+            return []
+        known = _read_json(path)
+        for name, value in known["settings"].items():
+            if name in self.settings and self.settings[name] != value:  # another version may have other options
+                raise ValueError(
+                    f"--output_dir {self.folder} holds the folds of another command: its {name} is {value!r}, this"
+                    f" one's is {self.settings[name]!r}. Give the command it was made with, or another --output_dir."
+                )
+        return known["folds"]
+
+    def _write(self) -> None:
+        if not self.training_args.should_save:
+            return
+        means, deviations = summary_of(self.results)
+        found = {"settings": self.settings, "mean": means, "std": deviations, "folds": self.results}
+        write_whole(self.folder / RESULTS, json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+
+
+def settings_of(
+    model_args: ModelArguments, data_args: DataArguments, training_args: TrainingArguments
+) -> dict[str, Any]:
+    """Return the options that scores depend on, with the digests of local files in place of their paths."""
+    options: dict[str, Any] = {}
+    for arguments in (model_args, data_args):
+        options |= {
+            field.name: getattr(arguments, field.name) for field in dataclasses.fields(arguments) if field.init
+        }
+    for name, value in options.items():
+        if value is not None and (name.endswith("_file") or name == "dataset_name") and Path(value).exists():
+            options[name] = _digest(Path(value))
+    options |= training_args.to_dict()
+    kept = {
+        name: value
+        for name, value in options.items()
+        if name not in WITHOUT_EFFECT and not name.startswith(WITHOUT_EFFECT_PREFIXES)
+    }
+    return json.loads(json.dumps(kept, default=str))  # as it will be read
+
+
+def scores_of(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Return those metrics that say how good a model is."""
+    return {
+        name: float(value)
+        for name, value in metrics.items()
+        if name.startswith(("eval_", "predict_")) and not name.endswith(NO_SCORES) and isinstance(value, int | float)
+    }
+
+
+def summary_of(results: Sequence[Mapping[str, Any]]) -> tuple[dict[str, float], dict[str, float]]:
+    """Return mean and sample standard deviation of every score that all results have; deviations of two or more."""
+    scores = [scores_of(metrics) for metrics in results]
+    names = [name for name in (scores[0] if scores else {}) if all(name in own for own in scores)]
+    means = {name: statistics.fmean(own[name] for own in scores) for name in names}
+    if len(scores) < 2:
+        return means, {}
+    return means, {name: statistics.stdev(own[name] for own in scores) for name in names}
+
+
+def table_of(means: Mapping[str, float], deviations: Mapping[str, float]) -> str:
+    """Return both as a table in Markdown."""
+    rows = [f"| {name} | {mean:.4f} | {deviations[name]:.4f} |" for name, mean in means.items()]
+    return "\n".join(["| score | mean | deviation |", "|---|---|---|", *rows])
+
+
+def _check_arguments(training_args: TrainingArguments) -> None:
+    wanted = training_args.resume_from_checkpoint
+    if isinstance(wanted, str) and wanted.lower() not in ("true", "false", ""):
+        raise ValueError(
+            f"--folds does not say which fold --resume_from_checkpoint {wanted} is of: leave it out, folds resume by"
+            " themselves when the same command is given again."
+        )
+    if training_args.push_to_hub:
+        raise ValueError(
+            "--folds trains a model for each fold, none of them for others: leave out --push_to_hub, and train the"
+            " final model without --folds."
+        )
+
+
+def _digest(path: Path) -> str:
+    """What a file contains, or all files of a folder."""
+    digest = hashlib.sha256()
+    for file in [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file()):
+        digest.update(f"{file.relative_to(path)}\0{file.stat().st_size}\0".encode())
+        with file.open("rb") as stream:
+            while block := stream.read(1 << 20):
+                digest.update(block)
+    return f"sha256 {digest.hexdigest()}"
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}, line {error.lineno}: invalid JSON: {error.msg}.") from None

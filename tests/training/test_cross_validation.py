@@ -1,0 +1,199 @@
+"""The order of things around folds, with runs that train nothing; tests/test_run_folds.py has real ones."""
+
+import gc
+import json
+import logging
+import re
+import weakref
+
+import pytest
+
+from hf_localattn.files import write_whole
+from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
+from hf_localattn.training.cross_validation import CrossValidation, prepare_run, scores_of, settings_of, summary_of
+from tests.qa_helpers import write_jsonl
+
+
+class Model:
+    """What has to be freed."""
+
+
+class Runs:
+    """Stands for a task's module: `prepare` makes runs that score 0.1, 0.2 and so on, and write what a run writes."""
+
+    def __init__(self, failing=None):
+        self.failing, self.prepared, self.seeds, self.models = failing, [], [], []
+
+    def prepare(self, model_args, data_args, training_args):
+        model = Model()
+        gc.disable()  # freed because it is asked for, not by chance
+        assert not any(other() for other in self.models), "the model of a finished fold is kept"
+        self.models.append(weakref.ref(model))
+        self.seeds.append(training_args.seed)
+        self.prepared.append((model_args, data_args, training_args))
+        training_args.seed, data_args.max_seq_length = 0, 1  # as real ones do: this is no longer the caller's
+
+        class Run:
+            def __init__(self):
+                self.cycle, self.model = self, model
+
+            def complete(run):
+                number = data_args.fold.number
+                if number == self.failing:
+                    raise RuntimeError("killed")
+                write_all_results(training_args, {"train_loss": 1.0, "eval_samples": 4})
+                return {"eval_f1": number / 10, "predict_f1": 0.5, "predict_runtime": 3.0, "eval_signature": "x"}
+
+        return Run()
+
+
+def write_all_results(training_args, metrics):
+    write_whole(f"{training_args.output_dir}/all_results.json", json.dumps(metrics))
+
+
+@pytest.fixture(autouse=True)
+def _collector():
+    yield
+    gc.enable()
+
+
+@pytest.fixture
+def train_file(tmp_path):
+    return str(write_jsonl(tmp_path / "train.jsonl", [{"text": "a"}]))
+
+
+def arguments(tmp_path, train_file, folds=2, **training):
+    training = {"seed": 7, **training}
+    return (
+        ModelArguments(family="cool", backbone="tiny"),
+        DataArguments(train_file=train_file, folds=folds),
+        TrainingArguments(output_dir=str(tmp_path / "out"), report_to="none", use_cpu=True, **training),
+    )
+
+
+def test_every_fold_is_a_run_of_its_own(tmp_path, train_file, caplog):
+    runs, given = Runs(), arguments(tmp_path, train_file, folds=3, data_seed=3)
+    with caplog.at_level(logging.INFO):
+        result = prepare_run(runs.prepare, *given).complete()
+    assert result == pytest.approx(
+        {"eval_f1_mean": 0.2, "eval_f1_std": 0.1, "predict_f1_mean": 0.5, "predict_f1_std": 0.0}
+    )
+    folds = [(data.fold.number, data.fold.count, data.fold.seed) for _, data, _ in runs.prepared]
+    assert folds == [(1, 3, 3), (2, 3, 3), (3, 3, 3)]
+    assert runs.seeds == [7, 8, 9]
+    assert [args.output_dir for *_, args in runs.prepared] == [str(tmp_path / f"out/fold-{k}") for k in (1, 2, 3)]
+    assert all(args.do_train and args.do_eval and args.do_predict for *_, args in runs.prepared)
+    assert (given[1].max_seq_length, given[2].seed, given[1].fold) == (128, 7, None)
+    written = json.loads((tmp_path / "out" / "folds.json").read_text())
+    assert (written["mean"]["eval_f1"], written["std"]["predict_f1"]) == pytest.approx((0.2, 0.0))
+    assert [fold["eval_f1"] for fold in written["folds"]] == [0.1, 0.2, 0.3]
+    assert written["folds"][0]["train_loss"] == 1.0
+    assert re.search(r"Fold 2 of 3: eval_f1 0.2000, predict_f1 0.5000; about \d:\d\d:\d\d left\.", caplog.text)
+    assert "| eval_f1 | 0.2000 | 0.1000 |" in caplog.text
+
+
+def test_without_folds_the_run_is_the_task_s(tmp_path, train_file):
+    runs = Runs()
+    run = prepare_run(runs.prepare, *arguments(tmp_path, train_file, folds=None))
+    assert not isinstance(run, CrossValidation)
+    assert len(runs.prepared) == 1
+
+
+def test_finished_folds_are_read_and_not_run_again(tmp_path, train_file):
+    with pytest.raises(RuntimeError, match="killed"):
+        prepare_run(Runs(failing=2).prepare, *arguments(tmp_path, train_file)).complete()
+    (tmp_path / "out" / "fold-2").mkdir(exist_ok=True)
+    (tmp_path / "out" / "fold-2" / "eval_predictions.json").touch()  # it was killed before its first checkpoint
+    again = Runs()
+    result = prepare_run(again.prepare, *arguments(tmp_path, train_file, logging_steps=3)).complete()
+    assert [(data.fold.number, data.fold.seed) for _, data, _ in again.prepared] == [(2, 7)]
+    assert not (tmp_path / "out" / "fold-2" / "eval_predictions.json").exists()
+    assert result["eval_f1_mean"] == pytest.approx(0.15)
+    third = Runs()
+    assert prepare_run(third.prepare, *arguments(tmp_path, train_file)).complete() == result
+    assert not third.prepared
+
+
+def test_a_fold_that_is_trained_is_only_scored(tmp_path, train_file):
+    with pytest.raises(RuntimeError):
+        prepare_run(Runs(failing=1).prepare, *arguments(tmp_path, train_file)).complete()
+    (tmp_path / "out" / "fold-1").mkdir(exist_ok=True)
+    (tmp_path / "out" / "fold-1" / "trainer_state.json").write_text("{}")
+    runs = Runs()
+    prepare_run(runs.prepare, *arguments(tmp_path, train_file)).complete()
+    (model_args, _, training_args), (_, _, next_args) = runs.prepared
+    assert (model_args.model_name_or_path, model_args.family) == (str(tmp_path / "out" / "fold-1"), None)
+    assert (training_args.do_train, training_args.do_predict, next_args.do_train) == (False, True, True)
+
+
+def test_another_command_is_refused(tmp_path, train_file):
+    prepare_run(Runs().prepare, *arguments(tmp_path, train_file)).complete()
+    for change, message in (
+        ({"folds": 4}, "its folds is 2, this one's is 4"),
+        ({"seed": 8}, "its seed is 7, this one's is 8"),
+        ({"learning_rate": 1.0}, "its learning_rate is 5e-05, this one's is 1.0. Give the command it was made with"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            prepare_run(Runs().prepare, *arguments(tmp_path, train_file, **change))
+
+
+def test_other_rows_are_refused(tmp_path, train_file):
+    prepare_run(Runs().prepare, *arguments(tmp_path, train_file)).complete()
+    moved = write_jsonl(tmp_path / "moved.jsonl", [{"text": "a"}])
+    prepare_run(Runs().prepare, *arguments(tmp_path, str(moved))).complete()  # the same ones elsewhere are the same
+    write_jsonl(moved, [{"text": "b"}])
+    with pytest.raises(ValueError, match=r"its train_file is 'sha256 .*Give the command"):
+        prepare_run(Runs().prepare, *arguments(tmp_path, str(moved)))
+
+
+def test_settings_know_folders_and_no_secrets(tmp_path, train_file):
+    model_args, data_args, training_args = arguments(tmp_path, train_file)
+    model_args.token, training_args.hub_token = "secret", "secret"
+    data_args.test_file = str(tmp_path)
+    before = settings_of(model_args, data_args, training_args)
+    assert "secret" not in json.dumps(before)
+    write_jsonl(tmp_path / "more.jsonl", [])
+    after = settings_of(model_args, data_args, training_args)
+    assert {name for name in before if before[name] != after[name]} == {"test_file"}
+
+
+@pytest.mark.parametrize(
+    ("training", "message"),
+    [
+        ({"resume_from_checkpoint": "out/checkpoint-3"}, "which fold --resume_from_checkpoint out/checkpoint-3 is of"),
+        ({"push_to_hub": True}, "leave out --push_to_hub, and train the final model without --folds"),
+    ],
+)
+def test_arguments_that_do_not_go_with_folds(tmp_path, train_file, training, message):
+    with pytest.raises(ValueError, match=message):
+        prepare_run(Runs().prepare, *arguments(tmp_path, train_file, **training))
+
+
+def test_a_folder_with_something_else_is_in_the_way(tmp_path, train_file):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.tex").touch()
+    with pytest.raises(ValueError, match=r"not empty \(thesis.tex\) and holds no folds.json to go on from"):
+        prepare_run(Runs().prepare, *arguments(tmp_path, train_file))
+    (tmp_path / "out" / "folds.json").write_text('{\n"folds"')
+    with pytest.raises(ValueError, match=r"folds.json, line 2: invalid JSON"):
+        prepare_run(Runs().prepare, *arguments(tmp_path, train_file))
+
+
+def test_only_scores_that_all_folds_have_are_averaged():
+    assert scores_of({"train_loss": 1, "eval_f1": 1, "eval_samples": 3, "eval_bleu_signature": "x"}) == {"eval_f1": 1}
+    assert summary_of([]) == ({}, {})
+    assert summary_of([{"eval_f1": 0.5}]) == ({"eval_f1": 0.5}, {})
+    means, deviations = summary_of([{"eval_f1": 0.5, "eval_PER_f1": 1.0}, {"eval_f1": 1.0}])
+    assert (means, deviations) == ({"eval_f1": 0.75}, pytest.approx({"eval_f1": 0.125**0.5}))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"folds": 1, "train_file": "x"}, "--folds must be at least 2; got 1"),
+        ({"folds": 5, "test_file": "x"}, "--folds splits the training data: give --train_file or --dataset_name"),
+    ],
+)
+def test_options_of_folds(options, message):
+    with pytest.raises(ValueError, match=message):
+        DataArguments(**options)

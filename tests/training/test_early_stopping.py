@@ -1,0 +1,71 @@
+import pytest
+
+from hf_localattn.training.arguments import TrainingArguments
+from hf_localattn.training.generation import GenerationTrainingArguments
+from hf_localattn.training.run import begin, check_best_metric
+
+CLASSES = (TrainingArguments, GenerationTrainingArguments)
+
+
+def arguments(kind=TrainingArguments, **options):
+    return kind(output_dir="out", report_to="none", use_cpu=True, do_eval=True, **options)
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_patience_switches_on_what_it_needs(kind):
+    args = arguments(kind, early_stopping_patience=3)
+    assert (args.eval_strategy, args.save_strategy) == ("epoch", "epoch")
+    assert args.load_best_model_at_end
+    assert args.restore_callback_states_from_checkpoint
+    assert (args.metric_for_best_model, args.greater_is_better) == (None, None)
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_without_patience_all_is_as_in_transformers(kind):
+    args = arguments(kind)
+    assert (args.eval_strategy, args.save_strategy, args.save_steps) == ("no", "steps", 500)
+    assert not args.load_best_model_at_end
+    best = arguments(kind, load_best_model_at_end=True, eval_strategy="epoch", save_strategy="epoch")
+    assert best.metric_for_best_model == "loss"
+
+
+def test_strategies_that_are_given_are_kept():
+    args = arguments(early_stopping_patience=1, eval_strategy="steps", eval_steps=7)
+    assert (args.eval_strategy, args.save_strategy, args.save_steps) == ("steps", "steps", 7)
+    args = arguments(early_stopping_patience=1, save_strategy="best")
+    assert (args.eval_strategy, args.save_strategy) == ("epoch", "best")
+    args = arguments(early_stopping_patience=1, save_strategy="steps", save_steps=40, eval_steps=20)
+    assert (args.eval_strategy, args.eval_steps, args.save_steps) == ("steps", 20, 40)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"early_stopping_patience": 0}, "--early_stopping_patience must be at least 1; got 0"),
+        ({"early_stopping_patience": 2, "eval_strategy": "no"}, "--eval_strategy no contradicts it"),
+        ({"early_stopping_patience": 2, "save_strategy": "no"}, "--save_strategy no contradicts it"),
+    ],
+)
+def test_what_contradicts_early_stopping(options, message):
+    with pytest.raises(ValueError, match=message):
+        arguments(**options)
+
+
+def test_it_goes_by_the_main_score():
+    metrics = {"loss": False, "f1": True, "accuracy": True}
+    args = arguments(early_stopping_patience=1)
+    begin(args, metrics)
+    assert (args.metric_for_best_model, args.greater_is_better) == ("f1", True)
+    args = arguments(early_stopping_patience=1)
+    begin(args, metrics, all_reported=False)
+    assert args.metric_for_best_model is None
+    check_best_metric(args, ("loss", "accuracy"))
+    assert (args.metric_for_best_model, args.greater_is_better) == ("accuracy", True)
+    args = arguments(early_stopping_patience=1, metric_for_best_model="loss")
+    begin(args, metrics)
+    assert (args.metric_for_best_model, args.greater_is_better) == ("loss", False)
+    args = arguments(early_stopping_patience=1)
+    begin(args, {"loss": False})
+    assert (args.metric_for_best_model, args.greater_is_better) == ("loss", False)
+    begin(args := arguments(), metrics)
+    assert args.metric_for_best_model is None

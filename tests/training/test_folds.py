@@ -1,0 +1,123 @@
+import logging
+from collections import Counter
+
+import pytest
+from datasets import ClassLabel, Dataset
+
+from hf_localattn.training.folds import Fold, split_rows, warn_of_lone_classes
+
+BOTH = ("test", "validation")
+
+
+def numbered(count, **columns):
+    return Dataset.from_dict({"row": list(range(count)), **columns})
+
+
+def classified(*names):
+    kind = ClassLabel(names=sorted(set(names)))
+    return numbered(len(names), label=names).cast_column("label", kind)
+
+
+def all_folds(rows, count, parts=BOTH, seed=0, **columns):
+    return [split_rows(rows, Fold(number, count, seed), parts, **columns) for number in range(1, count + 1)]
+
+
+def sizes(data):
+    return {split: len(rows) for split, rows in data.items()}
+
+
+@pytest.mark.parametrize(("count", "size"), [(3, 3), (5, 23), (10, 23), (10, 100), (2, 4)])
+def test_parts_are_disjoint_and_test_parts_cover_all_rows(count, size):
+    tested = []
+    for data in all_folds(numbered(size), count):
+        assert sorted(row for rows in data.values() for row in rows["row"]) == list(range(size))
+        assert all(rows["row"] == sorted(rows["row"]) for rows in data.values())
+        tested += data["test"]["row"]
+    assert sorted(tested) == list(range(size))
+
+
+def test_validation_is_as_large_as_the_test_part():
+    for data in all_folds(numbered(23), 10):
+        assert abs(len(data["validation"]) - len(data["test"])) <= 1
+    assert sizes(all_folds(numbered(100), 10)[3]) == {"train": 80, "test": 10, "validation": 10}
+    assert sizes(all_folds(numbered(100), 2)[0]) == {
+        "train": 25,
+        "test": 50,
+        "validation": 25,
+    }  # something has to train
+
+
+def test_a_part_that_is_given_is_not_held_out():
+    rows = numbered(20)
+    (first, *_) = all_folds(rows, 5, parts=("validation",))
+    assert sizes(first) == {"train": 16, "validation": 4}
+    validated = [row for data in all_folds(rows, 5, parts=("validation",)) for row in data["validation"]["row"]]
+    assert sorted(validated) == list(range(20))
+    assert [sizes(data) for data in all_folds(rows, 40, parts=())] == [{"train": 20}] * 40
+
+
+def test_the_seed_alone_decides():
+    rows = numbered(30)
+    drawn = [[data["test"]["row"], data["validation"]["row"]] for data in all_folds(rows, 5, seed=1)]
+    assert drawn == [[data["test"]["row"], data["validation"]["row"]] for data in all_folds(rows, 5, seed=1)]
+    assert drawn != [[data["test"]["row"], data["validation"]["row"]] for data in all_folds(rows, 5, seed=2)]
+    assert drawn[0][0] != list(range(6))  # shuffled
+
+
+def test_groups_stay_whole():
+    owners = [f"s{number // 3}" for number in range(60)]
+    tested = []
+    for data in all_folds(numbered(60, sentence=owners), 5, group_column="sentence"):
+        own = [set(rows["sentence"]) for rows in data.values()]
+        assert sum(map(len, own)) == len(set.union(*own)) == 20
+        assert sizes(data) == {"train": 36, "test": 12, "validation": 12}
+        tested += data["test"]["row"]
+    assert sorted(tested) == list(range(60))
+
+
+def test_every_part_has_the_classes_in_their_shares():
+    rows = classified(*["a"] * 60, *["b"] * 30, *["c"] * 10)
+    for data in all_folds(rows, 5, class_column="label"):
+        assert [Counter(data[part]["label"]) for part in BOTH] == [Counter({0: 12, 1: 6, 2: 2})] * 2
+    texts = numbered(10, label=[f"{number}" for number in range(10)])  # no classes: as without
+    assert sizes(all_folds(texts, 5, class_column="label")[0]) == {"train": 6, "test": 2, "validation": 2}
+
+
+def test_rare_classes_are_shared_out_as_far_as_they_go(recwarn):
+    rows = classified(*["a"] * 9, "b")
+    assert sum(len(data["test"]) for data in all_folds(rows, 5, class_column="label")) == 10
+    assert sum(len(data["test"]) for data in all_folds(classified(*"aabbcc"), 6, class_column="label")) == 6
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize(
+    ("rows", "count", "group", "message"),
+    [
+        (numbered(4), 5, None, "--folds 5 needs at least 5 rows; the training data have 4"),
+        (
+            numbered(9, sentence=[0, 0, 0, 1, 1, 1, 2, 2, 2]),
+            4,
+            "sentence",
+            "needs at least 4 different values of sentence, whose rows stay together; the training data have 3",
+        ),
+        (numbered(2), 2, None, "--folds 2 leaves too few to train on: of 2 rows, 1 are left"),
+        (numbered(9), 3, "sentence", "have one sentence, but the training data have no such column; they have row"),
+    ],
+)
+def test_too_little_for_so_many_folds(rows, count, group, message):
+    with pytest.raises(ValueError, match=message):
+        split_rows(rows, Fold(1, count, 0), BOTH, group_column=group)
+
+
+def test_classes_of_one_split_alone(caplog):
+    data = {"train": classified(*"aab"), "validation": classified(*"acd"), "test": numbered(2, label=[None, None])}
+    with caplog.at_level(logging.WARNING):
+        warn_of_lone_classes(data, "label")
+    assert [record.getMessage() for record in caplog.records] == [
+        "Of the train rows alone are the classes b: nothing says how well they are learnt.",
+        "Of the validation rows alone are the classes c, d: the other splits have none of them.",
+    ]
+    caplog.clear()
+    warn_of_lone_classes({"train": classified(*"ab")}, "label")
+    warn_of_lone_classes({"train": classified(*"ab"), "test": classified(*"ba")}, "label")
+    assert not caplog.records
