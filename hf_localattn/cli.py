@@ -41,6 +41,7 @@ def build_parser() -> argparse.ArgumentParser:
         "parser=de_core_news_sm; may be given several times",
     )
     init.add_argument("--revision", help="branch, tag or commit of the backbone on the Hub")
+    init.add_argument("--seed", type=int, default=0, help="of the new weights, which are random")
     init.set_defaults(run=run_init)
     return parser
 
@@ -53,6 +54,7 @@ def run_init(arguments: argparse.Namespace) -> None:
         arguments.backbone,
         arguments.output_dir,
         revision=arguments.revision,
+        seed=arguments.seed,
         **config_fields,
     )
     print(f"Wrote {folder}. Fine-tune it with: --model_name_or_path {folder} --trust_remote_code")

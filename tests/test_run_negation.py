@@ -142,6 +142,7 @@ def test_what_the_model_does_not_see_is_scored_and_said(main, files, tmp_path, c
     assert metrics["predict_recall"] == hits / true
     assert metrics["predict_f1"] == pytest.approx(2 * hits / (true + found))
     assert metrics["predict_samples"] == 4
+    assert metrics["train_samples"] == 3
 
 
 def test_folds_keep_the_cues_of_a_sentence_together(main, tmp_path):

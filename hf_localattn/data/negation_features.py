@@ -118,22 +118,27 @@ class Unseen:
 
     Attributes:
         cues: numbers of the rows without any token of their cue.
+        parts: numbers of the rows with tokens of some words of their cue alone.
         words: how many words it does not see of each row.
     """
 
     cues: list[int]
+    parts: list[int]
     words: list[int]
 
 
 def find_unseen(rows: Dataset, features: Dataset) -> Unseen:
     """Compare rows with all of their features."""
-    cues, words = [], []
+    cues, parts, words = [], [], []
     for row, (cue, numbers) in enumerate(zip(rows["cue"][:], features["word_numbers"][:], strict=True)):
         seen = set(numbers) - {NO_WORD}
         words.append(len(cue) - len(seen))
-        if not any(cue[word] for word in seen):
+        seen_of_cue = sum(cue[word] for word in seen)
+        if not seen_of_cue:
             cues.append(row)
-    return Unseen(cues, words)
+        elif seen_of_cue < sum(cue):
+            parts.append(row)
+    return Unseen(cues, parts, words)
 
 
 def _numbers_without_markers(cue: Sequence[int]) -> list[int]:

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import torch
 from transformers import AutoConfig, PreTrainedConfig, PreTrainedTokenizerBase
 
 from hf_localattn.errors import loading
@@ -24,6 +25,7 @@ def init_checkpoint(
     *,
     revision: str | None = None,
     token: str | bool | None = None,
+    seed: int = 0,
     **config_fields: Any,
 ) -> Path:
     """Write a folder with a pretrained backbone under new local layers: what a stock script fine-tunes.
@@ -37,6 +39,7 @@ def init_checkpoint(
         backbone: Hub id, folder, or "tiny" or "tiny-bart", small random backbones that ship with this package.
         output_dir: a folder that does not exist yet, or is empty.
         revision, token: of the backbone on the Hub.
+        seed: of the new weights: the same call writes the same folder.
         **config_fields: fields of the family's configuration, and settings of its tokenizer.
 
     Raises:
@@ -51,10 +54,11 @@ def init_checkpoint(
     fields, settings = classes.split_fields(config_fields)
     source = resolve_backbone(backbone)
     tokenizer = load_tokenizer(source, revision=revision, token=token)
-    with loading("backbone", source):
+    with loading("backbone", source), torch.random.fork_rng():
+        torch.manual_seed(seed)
         model_class = classes.initial_model(AutoConfig.from_pretrained(source, revision=revision, token=token))
         model = model_class.from_backbone(source, revision=revision, token=token, **fields)
-    tokenizer = classes.adapt_tokenizer(tokenizer, model, **settings)
+        tokenizer = classes.adapt_tokenizer(tokenizer, model, **settings)
     warn_of_parser(tokenizer, model.config)
 
     with replaced_whole(output) as unfinished:

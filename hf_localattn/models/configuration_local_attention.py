@@ -122,11 +122,6 @@ class LocalAttentionConfig(PreTrainedConfig):
         """Settings of the family's tokenizer, if it has one, that differ from its defaults because of these fields."""
         return {}
 
-    @property
-    def qa_dropout(self) -> float:
-        """Dropout before the last layer of question answering: none, as in the stock classes."""
-        return 0.0
-
     def used_fields(self) -> dict[tuple[str, ...], bool]:
         """Which of the family's fields count, as the others are; fields that always do need not be there."""
         return {}

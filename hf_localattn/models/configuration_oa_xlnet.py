@@ -61,9 +61,9 @@ class OaXLNetConfig(LocalAttentionConfig):
             self.oa_num_heads = self.block_heads
 
     def used_fields(self) -> dict[tuple[str, ...], bool]:
+        blocks = ("num_oa_layers", "oa_intermediate_size", "oa_dropout", "kv_sharing", "oa_chunk_size")
         return {
-            (*("num_oa_layers", "oa_intermediate_size", "oa_dropout", "kv_sharing", "oa_chunk_size"),): self.variant
-            != "none",
+            blocks: self.variant != "none",
             ("conv_num_filters",): self.variant in CONVOLUTIONAL,
             ("share_context_projection", "dot_attention"): self.variant in BIDIRECTIONAL,
         }

@@ -275,6 +275,8 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
     ) -> BaseModelOutput:
         """Run the backbone so that padding on either side changes nothing."""
         states = check_inputs(input_ids, inputs_embeds, attention_mask)
+        if input_ids is not None:
+            self._check_ids(input_ids)
         if attention_mask is not None:
             attention_mask = (attention_mask != 0).long()  # XLNet calculates with it
             if position_ids is None and self.sets_position_ids:
@@ -289,6 +291,17 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         return self.backbone(
             input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, return_dict=True, **kwargs
         )
+
+    def _check_ids(self, input_ids: torch.Tensor) -> None:
+        """Raise `ValueError` for tokens without embeddings, where looking at them does not hold up a device."""
+        if input_ids.device.type != "cpu" or torch.compiler.is_compiling() or not input_ids.numel():
+            return
+        last, rows = int(input_ids.max()), self.config.vocab_size
+        if last >= rows:
+            raise ValueError(
+                f"`input_ids` has the token {last}, but there are embeddings for {rows} tokens: the tokenizer belongs "
+                "to another model, or has new tokens. For these call `model.resize_token_embeddings(len(tokenizer))`."
+            )
 
     def run_base_model(
         self,

@@ -69,6 +69,11 @@ def initialise(layer: nn.Linear | HeadwiseLinear) -> None:
         init.uniform_(layer.bias, -bound, bound)
 
 
+def head_features(states: torch.Tensor, layer: nn.Linear, num_heads: int) -> torch.Tensor:
+    """A linear layer and ReLU over tokens (B, M, D), by heads: (B, k, d, M)."""
+    return layer(states).relu().unflatten(-1, (num_heads, -1)).permute(0, 2, 3, 1)
+
+
 class ElementwiseTrunk(nn.Module):
     """Features of pairs: those of the context token times those of the query token (OA-EM, OA-EMB).
 
@@ -86,7 +91,7 @@ class ElementwiseTrunk(nn.Module):
 
     def context_features(self, context: torch.Tensor) -> torch.Tensor:
         """C1 of the equations, for each head: (B, M, D) to (B, k, d, M)."""
-        return self.context(context).relu().unflatten(-1, (self.num_heads, -1)).permute(0, 2, 3, 1)
+        return head_features(context, self.context, self.num_heads)
 
     def pair_maps(self, query: torch.Tensor, last: HeadwiseLinear) -> tuple[torch.Tensor, torch.Tensor]:
         """Return each query token's map from context features to what the last layer of alpha makes of the pair.
@@ -127,7 +132,7 @@ class ConvolutionTrunk(nn.Module):
 
     def context_features(self, context: torch.Tensor) -> torch.Tensor:
         """C1 of the equations, for each head: (B, M, D) to (B, k, d, M)."""
-        return self.context(context).relu().unflatten(-1, (self.num_heads, -1)).permute(0, 2, 3, 1)
+        return head_features(context, self.context, self.num_heads)
 
     def pair_maps(self, query: torch.Tensor, last: HeadwiseLinear) -> tuple[torch.Tensor, torch.Tensor]:
         """As `ElementwiseTrunk.pair_maps`."""
@@ -253,7 +258,7 @@ class ContextualQueryVectors(QueryVectors):
         `context` is (B, M, D), or alpha's features (B, k, d, M) without a layer of our own; `context_mask` (B, M).
         """
         if self.context is not None:
-            context = self.context(context).relu().unflatten(-1, (self.num_heads, -1)).permute(0, 2, 3, 1)
+            context = head_features(context, self.context, self.num_heads)
         features = super().forward(query)
         summary = self.attention(features, context, context_mask)
         if self.output is not None:

@@ -76,9 +76,10 @@ class QuestionAnsweringHead(LocalAttentionPreTrainedModel):
     def __init__(self, config: Any):
         super().__init__(config)
         self.add_base_model()
-        self.qa_dropout = nn.Dropout(config.qa_dropout)
+        # Not every family has these; the stock classes have neither.
+        self.qa_dropout = nn.Dropout(getattr(config, "qa_dropout", 0.0))
+        qa_loss = getattr(config, "qa_loss", "mean")
         self.qa_outputs = nn.Linear(self.base_model.output_size, 2)
-        qa_loss = getattr(config, "qa_loss", "mean")  # a choice that not every family gives
         if qa_loss != "mean":
             self.loss_function = QUESTION_ANSWERING_LOSSES[qa_loss]
         self.post_init()

@@ -22,6 +22,7 @@ class OaXLNetTokenizer(BackboneTokenizer):
       (`is_split_into_words=True`) markers are words of their own. `mark_cues` puts them there.
     * In a pair of texts without any marker one whole text is the query.
     * A text without any marker has no query.
+    * In a pair with markers these decide, unless `query_segment` names a text.
 
     The markers `[CUE]`, `[CUE:affix]`, `[CUE:single]` and `[CUE:multi]` are special tokens, whatever the settings, so
     the model's embeddings must have `len(tokenizer)` rows. Offsets, `word_ids()` and what is made of them refer to the
@@ -31,9 +32,9 @@ class OaXLNetTokenizer(BackboneTokenizer):
         cue_marker: "keep" (the paper's Augment): each marker is one token, `[CUE]`; "drop" (Normal): the text is
             encoded as it is without markers; "typed": a plain marker becomes `[CUE:single]` in a text of one cue word
             and `[CUE:multi]` in one of several, others stay.
-        query_segment: which text of a pair without markers is the query: "first"; "second"; or "auto", the one that
-            truncation protects, so that it is the question: the second with `truncation="only_first"`, otherwise the
-            first.
+        query_segment: which text of a pair is the query: "first"; "second"; or "auto", in a pair without markers the
+            one that truncation protects, so that it is the question: the second with `truncation="only_first"`,
+            otherwise the first.
 
     Raises:
         ValueError: a setting is none of these; in calls: a given word holds a marker and something else.
@@ -78,22 +79,31 @@ class OaXLNetTokenizer(BackboneTokenizer):
             [read_cues(one, self.cue_marker) for one in sample]
             for sample in samples_of(text, text_pair, is_split_into_words)
         ]
-        segment = _SEGMENTS[self.query_segment]
-        if segment is None:
-            segment = 1 if kwargs.get("truncation_strategy") == "only_first" else 0
+        protected = 1 if kwargs.get("truncation_strategy") == "only_first" else 0
         rows = [samples[sample] for sample in sample_numbers(encoded)]
         for encoding, texts in zip(encoded.encodings, rows, strict=True):
             if any(one.origins is not None for one in texts):
                 _restore(encoding, texts)
         columns: dict[str, list[list]] = {
             "query_mask": [
-                _query_mask(encoding, texts, segment) for encoding, texts in zip(encoded.encodings, rows, strict=True)
+                self._query_mask(encoding, texts, protected)
+                for encoding, texts in zip(encoded.encodings, rows, strict=True)
             ]
         }
         if "offset_mapping" in encoded:
             columns["offset_mapping"] = [encoding.offsets for encoding in encoded.encodings]
         set_columns(encoded, columns, is_batch(text, is_split_into_words), return_tensors)
         return encoded
+
+    def _query_mask(self, encoding: EncodingFast, texts: list[CuedText | CuedWords], protected: int) -> list[int]:
+        """1 at the tokens of cue words, or of the one text of a pair that is the query."""
+        segment = _SEGMENTS[self.query_segment]
+        named = len(texts) == 2 and segment is not None
+        if any(one.has_marker for one in texts) and not named:
+            tokens = zip(encoding.sequence_ids, encoding.offsets, encoding.word_ids, strict=True)
+            return [int(of is not None and texts[of].is_cue(offsets, word)) for of, offsets, word in tokens]
+        segment = protected if segment is None else segment
+        return [int(len(texts) == 2 and of == segment) for of in encoding.sequence_ids]
 
     def _to_encode(self, text: Any, split: bool) -> Any:
         """What is given, in the same shape, with its markers as they are to be encoded."""
@@ -103,14 +113,6 @@ class OaXLNetTokenizer(BackboneTokenizer):
             texts = [self._to_encode(one, split) for one in text]
             return tuple(texts) if isinstance(text, tuple) else texts
         return text  # no text: the base says so
-
-
-def _query_mask(encoding: EncodingFast, texts: list[CuedText | CuedWords], segment: int) -> list[int]:
-    """1 at the tokens of cue words; in a pair without markers at those of one segment."""
-    if any(one.has_marker for one in texts):
-        tokens = zip(encoding.sequence_ids, encoding.offsets, encoding.word_ids, strict=True)
-        return [int(of is not None and texts[of].is_cue(offsets, word)) for of, offsets, word in tokens]
-    return [int(len(texts) == 2 and of == segment) for of in encoding.sequence_ids]
 
 
 def _restore(encoding: EncodingFast, texts: list[CuedText | CuedWords]) -> None:

@@ -128,6 +128,8 @@ def prepare(
             tokenizer, **batch_padding(data_args, training_args, max_length)
         ),
     )
+    if "train" in data:  # what is left out is not trained on, and so not counted
+        data["train"] = data["train"].select(examples["train"].kept)
     run = NegationRun(trainer, data, features, model_args, data_args)
     run.examples = examples
     return run
@@ -192,6 +194,14 @@ def keep_seen(
             split,
             max_length,
             "They are left out of training." if split == "train" else "Nothing is predicted to be in their scope.",
+        )
+    if unseen.parts:
+        logger.warning(
+            f"The model sees a part of the cue alone of %d of %d %s rows: the rest is {reason} it. They are kept.",
+            len(unseen.parts),
+            len(rows),
+            split,
+            max_length,
         )
     if words := [unseen.words[row] for row in kept if unseen.words[row]]:
         logger.warning(

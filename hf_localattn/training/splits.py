@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import datasets
@@ -15,6 +16,9 @@ from hf_localattn.training.folds import split_rows
 logger = logging.getLogger(__name__)
 
 Data = dict[str, datasets.Dataset]
+
+FIRST_ROWS = 1000
+"""Rows that are looked at where the rest will be alike."""
 
 SPLITS = {"train": ("train",), "validation": ("validation",), "test": ("test",)}
 """What each part of a run works on, and the names of its splits on the Hub; the first one is there in every set."""
@@ -114,7 +118,24 @@ def make_features(
                 load_from_cache_file=not data_args.overwrite_cache,
                 desc=f"Preparing {split} features",
             )
+        warn_of_no_query(split, features[split])
     return features
+
+
+def warn_of_no_query(split: str, features: datasets.Dataset) -> None:
+    """Warn if the rows of a split ask nothing of a model that takes a query (`query_mask`), by the first of them."""
+    if "query_mask" not in features.column_names:
+        return
+    rows = features[:FIRST_ROWS]["query_mask"]
+    masks = chain.from_iterable(([mask] if not mask or isinstance(mask[0], int) else mask) for mask in rows)
+    if not any(any(mask) for mask in masks):
+        logger.warning(
+            "No %s row (of the first %d) has a query: orthogonal attention adds nothing to single texts without the"
+            " marker [CUE] before a word. Mark words, give pairs of texts, or compare with --local_config"
+            " variant=none.",
+            split,
+            len(rows),
+        )
 
 
 def _training_rows(

@@ -69,6 +69,8 @@ def test_a_scope_that_a_joined_cue_left_behind(tmp_path):
     assert (row["cue"], row["scope"]) == ([0, 1, 1, 0], [1, 0, 0, 1])
     with pytest.raises(ValueError, match="no cue refers to the scope X3"):
         load(tmp_path, joined.replace("</sentence>", '<xcope id="X3">at all</xcope></sentence>'))
+    with pytest.raises(ValueError, match="no cue refers to the scope X2"):
+        load(tmp_path, joined.replace('<xcope id="X2">', "").replace("be</xcope>", 'be <xcope id="X2">so</xcope>'))
 
 
 def test_a_scope_without_its_cue(tmp_path, caplog):

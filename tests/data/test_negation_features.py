@@ -77,7 +77,9 @@ def test_words_and_cues_that_the_model_does_not_see():
     # [CLS] the cat ##s [CUE] [SEP]; [CLS] [CUE] sat cat ##s [SEP]; of the third row's cue there is no token
     assert found.words == [3, 1, 1]
     assert found.cues == [0, 2]
-    assert unseen(ROW, TWICE).words == [0, 0]
+    assert found.parts == [1]
+    whole = unseen(ROW, TWICE)
+    assert (whole.words, whole.cues, whole.parts) == ([0, 0], [], [])
 
 
 def pairs(*margins):

@@ -37,6 +37,19 @@ def test_tiny_is_complete(family, tmp_path):
     assert not list((tmp_path / "made").glob(".*"))
 
 
+def test_the_same_call_writes_the_same_weights(tmp_path):
+    torch.manual_seed(1)
+    expected = torch.rand(3)
+    torch.manual_seed(1)
+    weights = [
+        AutoModel.from_pretrained(init_checkpoint("oa-xlnet", "tiny", tmp_path / str(number), seed=seed)).state_dict()
+        for number, seed in enumerate((5, 5, 6))
+    ]
+    assert torch.equal(torch.rand(3), expected), "the caller's random numbers go on as they were"
+    assert all(torch.equal(value, weights[1][name]) for name, value in weights[0].items())
+    assert not all(torch.equal(value, weights[2][name]) for name, value in weights[0].items())
+
+
 def test_the_backbones_weights_are_kept(tmp_path):
     folder = init_checkpoint("cool", "tiny", tmp_path / "cool")
     backbone = AutoModel.from_pretrained(resolve_backbone("tiny"), add_pooling_layer=False)

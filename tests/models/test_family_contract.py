@@ -160,6 +160,11 @@ def test_inputs_embeds_equal_input_ids(model, inputs):
     assert_close(main_outputs(by_embeds), main_outputs(run(model, **inputs)))
 
 
+def test_tokens_without_embeddings_are_named(model):
+    with pytest.raises(ValueError, match=r"the token 61, but there are embeddings for 59 .*resize_token_embeddings"):
+        run(model, input_ids=torch.tensor([[7, 61, 8]]))
+
+
 def test_wrong_inputs_are_named(model, inputs):
     with pytest.raises(ValueError, match="exactly one of `input_ids` and `inputs_embeds`"):
         run(model, attention_mask=inputs["attention_mask"])

@@ -245,7 +245,7 @@ def test_a_block_at_base_size_has_four_to_seven_million_parameters(variant, para
 
 
 def test_new_blocks_start_as_torch_starts_linear_layers():
-    """At any width the weights of a layer spread over 1 / sqrt(its inputs), as in the paper's own implementation."""
+    """At any width the weights of a layer spread over 1 / sqrt(its inputs)."""
     model = OaXLNetModel(tiny_config("oa-xlnet"))
     for name, parameter in model.blocks[0].named_parameters():
         if name.endswith("weight") and "norm" not in name:

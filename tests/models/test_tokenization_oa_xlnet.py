@@ -361,8 +361,16 @@ def test_single_texts_without_markers_have_no_query(make):
         assert not any(make(query_segment=setting)("Who did not see?")["query_mask"])
 
 
-def test_markers_alone_decide_where_there_are_any(make):
-    tokenizer = make(query_segment="first")
+def test_a_text_that_is_named_as_the_query_is_it_whatever_markers_say(make):
+    """Markers that happen to be in a passage do not take the question's place."""
+    tokenizer = make(query_segment="second")
+    encoded = tokenizer(KNOW, "Why?")
+    assert encoded["query_mask"] == segment_mask(encoded, 1)
+    assert marked(tokenizer(KNOW), KNOW) == ["not"]
+
+
+def test_markers_decide_where_there_are_any(make):
+    tokenizer = make()
     assert marked(tokenizer("Why?", KNOW), "Why?", KNOW) == ["not"]
     batch = tokenizer(["Why?", "Why?"], [KNOW, "So."])
     assert marked(batch, "Why?", KNOW, row=0) == ["not"]

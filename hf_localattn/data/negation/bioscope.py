@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections import defaultdict
 from collections.abc import Iterator
@@ -21,6 +22,8 @@ from hf_localattn.data.negation.xml_sentences import (
     union,
 )
 
+logger = logging.getLogger(__name__)
+
 ROOT = "Annotation"
 
 
@@ -37,8 +40,8 @@ def load_bioscope(
     Scopes nest; one that encloses another has its words too. A cue that names no scope of its sentence has an empty
     one. Words end at white space and at tags.
 
-    Where annotators joined two cues, the scope of one stayed in the corpus without a cue; so a sentence may have as
-    many of these as its cues have further pieces.
+    Where annotators joined two cues, the scope of one stayed in the corpus without a cue: a scope that no cue names is
+    left out, and told in the log, if a piece of such a cue is in it.
 
     Args:
         path: a file of the corpus; the DTD that it names is not read.
@@ -78,11 +81,12 @@ def _cues(sentence: Element, places: dict[Element, range], path: Path, strays: S
     pieces: dict[tuple[str, str], list[Element]] = defaultdict(list)
     for cue in sentence.iter("cue"):
         pieces[attribute(cue, "ref", path), cue_kind(cue, path)].append(cue)
-    without_cue = [name for name in scopes if name not in {reference for reference, _ in pieces}]
-    joined = sum(len(own) - 1 for own in pieces.values())
-    for name in without_cue[joined:]:
-        strays.add(
-            f"{line_of(scopes[name][0], path)}, sentence {sentence.get('id')}: no cue refers to the scope {name}"
-        )
+    joined = {piece for own in pieces.values() if len(own) > 1 for piece in own}
+    for name in scopes.keys() - {reference for reference, _ in pieces}:
+        where = f"{line_of(scopes[name][0], path)}, sentence {sentence.get('id')}"
+        if any(cue in joined for scope in scopes[name] for cue in scope.iter("cue")):
+            logger.info("%s: the scope %s is left over from joining cues.", where, name)
+        else:
+            strays.add(f"{where}: no cue refers to the scope {name}")
     for (reference, kind), own in pieces.items():
         yield Cue(kind, cue_words(own, places, path), union(scopes.get(reference, []), places))

@@ -113,7 +113,8 @@ class StrayScopes:
         """Take note of a scope, described with its place, or raise ValueError."""
         if self.policy == "error":
             raise ValueError(
-                f"{what}: a scope needs its cue; mend the file, or leave such scopes out with stray_scopes='skip'."
+                f"{what}: a scope needs its cue; mend the file, or leave such scopes out with stray_scopes='skip'"
+                " (scripts: --stray_scopes skip)."
             )
         self.found.append(what)
 
