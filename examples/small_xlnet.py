@@ -1,4 +1,4 @@
-"""Makes a small random XLNet with a tokenizer of its own: XLNet's path (padding on the left, `<cls>` last), no download.
+"""Makes a small random XLNet with a tokenizer of its own: padding on the left, `<cls>` last, and no download.
 
 `python examples/small_xlnet.py texts.txt small-xlnet` learns the tokenizer from any text file.
 """

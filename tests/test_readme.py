@@ -15,6 +15,7 @@ from hf_localattn.cli import build_parser, main
 from hf_localattn.resources import tiny_backbone
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments, parse_arguments
 from hf_localattn.training.question_answering import QuestionAnsweringDataArguments
+from hf_localattn.training.token_classification import TokenClassificationDataArguments
 from tests.parsers import tiny_parser
 
 ROOT = Path(__file__).parent.parent
@@ -88,9 +89,8 @@ def test_every_script_is_shown():
 
 @pytest.mark.parametrize("command", [c for c in TRAINING if "tiny" not in c], ids=" ".join)
 def test_training_commands_are_understood(command):
-    assert command[0] == "run_qa.py"
-    classes = (ModelArguments, QuestionAnsweringDataArguments, TrainingArguments)
-    parse_arguments(classes, [*command[1:], "--report_to", "none"])
+    data = {"run_qa.py": QuestionAnsweringDataArguments, "run_ner.py": TokenClassificationDataArguments}
+    parse_arguments((ModelArguments, data[command[0]], TrainingArguments), [*command[1:], "--report_to", "none"])
 
 
 @pytest.mark.parametrize("command", [c for c in TRAINING if "tiny" in c], ids=lambda c: f"{c[0]} {c[-1]}")
