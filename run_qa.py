@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from hf_localattn.errors import one_line_errors
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments, parse_arguments
 from hf_localattn.training.console import set_up_logging
-from hf_localattn.training.cross_validation import prepare_run
+from hf_localattn.training.prepare import prepare_run
 from hf_localattn.training.question_answering import QuestionAnsweringDataArguments, prepare
 
 

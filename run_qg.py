@@ -7,8 +7,8 @@ from typing import Any
 from hf_localattn.errors import one_line_errors
 from hf_localattn.training.arguments import ModelArguments, parse_arguments
 from hf_localattn.training.console import set_up_logging
-from hf_localattn.training.cross_validation import prepare_run
 from hf_localattn.training.generation import GenerationTrainingArguments
+from hf_localattn.training.prepare import prepare_run
 from hf_localattn.training.question_generation import QuestionGenerationDataArguments, prepare
 
 

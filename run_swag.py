@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from hf_localattn.errors import one_line_errors
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments, parse_arguments
 from hf_localattn.training.console import set_up_logging
-from hf_localattn.training.cross_validation import prepare_run
 from hf_localattn.training.multiple_choice import MultipleChoiceDataArguments, prepare
+from hf_localattn.training.prepare import prepare_run
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, float]:

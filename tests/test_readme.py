@@ -101,6 +101,10 @@ def test_the_small_training_commands_run(command, tmp_path, monkeypatch):
     monkeypatch.setattr("sys.argv", [script, *arguments, "--use_cpu", "true"])
     runpy.run_path(str(ROOT / script), run_name="__main__")
     output = tmp_path / arguments[arguments.index("--output_dir") + 1]
+    if "--search" in arguments:
+        trials = json.loads((output / "search.json").read_text())["trials"]
+        assert len(trials) == int(arguments[arguments.index("--search_trials") + 1])
+        return
     if "--folds" in arguments:
         assert len(json.loads((output / "folds.json").read_text())["folds"]) == int(
             arguments[arguments.index("--folds") + 1]

@@ -52,6 +52,9 @@ def files(tmp_path_factory):
         "two": rows_of("no", "yes", "no", "yes"),
         "digits": rows_of(0, 1),
         "one": rows_of("ant", "ant"),
+        "four": rows_of("bee", "ant", "cat", "dog"),
+        "some": rows_of(0.5, None, 2.0),
+        "bare": rows_of(None, None),
         "other": rows_of("bee", "dog"),
         "scores": rows_of(0.5, 1, 2.5, 3),
         "several": rows_of(["ant", "bee"], [], ["cat"], ["bee"]),
@@ -114,8 +117,8 @@ def test_trains_evaluates_predicts_and_serves_a_pipeline(main, files, tmp_path):
             "single_label_classification",
             "accuracy macro_f1 matthews_correlation",
         ),
-        ("scores", ["--metric_name", "mse"], "regression", "pearson spearmanr mse"),
-        ("digits", ["--do_regression", "true"], "regression", "pearson spearmanr mse"),
+        ("scores", ["--metric_name", "mse"], "regression", "pearson spearmanr mse rmse"),
+        ("digits", ["--do_regression", "true"], "regression", "pearson spearmanr mse rmse"),
         ("several", [], "multi_label_classification", "micro_f1 macro_f1 subset_accuracy"),
     ],
 )
@@ -225,6 +228,7 @@ def test_other_names_for_as_many_classes_are_taken_with_a_warning(main, files, t
     [
         ("classes", ["--metric_name", "macro_f1"], "macro_f1", max),
         ("scores", ["--metric_name", "mse"], "mse", min),
+        ("scores", ["--metric_for_best_model", "rmse"], "rmse", min),
         ("classes", [], "loss", min),
         ("mrpc", ["--task_name", "mrpc", "--metric_for_best_model", "combined_score"], "combined_score", max),
     ],
@@ -237,6 +241,57 @@ def test_the_best_model_is_told_by_the_metric_that_is_named(main, files, tmp_pat
     values = [log[f"eval_{metric}"] for log in state["log_history"] if f"eval_{metric}" in log]
     assert len(values) >= 2
     assert state["best_metric"] == best(values)
+
+
+CORPORA = {
+    "sst5.tsv": 'label\ttext\n4\tthe cat\n0\ta "red mat\n3\ton the mat\n2\tdog\n1\twho sat\n',
+    "hahackathon.csv": "id,text,is_humor,humor_rating,humor_controversy,offense_rating\n"
+    '1,"the cat, red",1,2.4,1,0.2\n2,who sat,0,,,0.0\n3,the dog,1,3.25,0,1.0\n4,on the mat,0,,,0\n',
+    "trec.jsonl": '{"text": "who sat?", "coarse_label": 3, "coarse_name": "HUM"}\n'
+    '{"text": "where?", "coarse_label": 4, "coarse_name": "LOC"}\n',
+}
+
+
+@pytest.mark.parametrize(
+    ("corpus", "more", "found", "samples", "metrics"),
+    [
+        ("sst5.tsv", [], "one of 5 classes (0, 1, 2, 3, 4)", 5, "accuracy macro_f1"),
+        ("trec.jsonl", ["--label_column_name", "coarse_name"], "one of 2 classes (HUM, LOC)", 2, "accuracy f1"),
+        ("trec.jsonl", ["--label_column_name", "coarse_label"], "one of 2 classes (3, 4)", 2, "accuracy f1"),
+        ("hahackathon.csv", ["--label_column_name", "is_humor"], "one of 2 classes (0, 1)", 4, "accuracy f1"),
+        ("hahackathon.csv", ["--label_column_name", "offense_rating"], "a score", 4, "rmse"),
+        (
+            "hahackathon.csv",
+            ["--label_column_name", "humor_controversy", "--skip_unlabelled"],
+            "one of 2 classes (0, 1)",
+            2,
+            "f1",
+        ),
+        (
+            "hahackathon.csv",
+            ["--label_column_name", "humor_rating", "--skip_unlabelled"],
+            "a score",
+            2,
+            "pearson rmse",
+        ),
+    ],
+)
+def test_corpora_by_columns(main, files, tmp_path, caplog, corpus, more, found, samples, metrics):
+    path = tmp_path / corpus
+    path.write_text(CORPORA[corpus])
+    data = ["--train_file", str(path), "--validation_file", str(path), "--text_column_names", "text"]
+    with caplog.at_level("INFO", logger="hf_localattn"):
+        result = main(options(files, tmp_path / "out", "--do_train", "--do_eval", *data, *more))
+    assert f"Predicting {found} of texts." in caplog.text
+    assert result["train_samples"] == result["eval_samples"] == samples
+    assert {f"eval_{name}" for name in metrics.split()} <= set(result)
+    assert ("leaving out 2 of 4 rows, which have no label" in caplog.text) is ("--skip_unlabelled" in more)
+
+
+def test_a_class_of_one_split_alone_is_named(main, files, tmp_path, caplog):
+    data = ["--validation_file", "{files}/classes.jsonl", "--train_file", "{files}/four.jsonl"]
+    main(options(files, tmp_path / "out", "--do_train", "--do_eval", *data))
+    assert "Of the train rows alone are the classes dog: nothing says how well they are learnt" in caplog.text
 
 
 def test_padding_changes_no_prediction(main, files, tmp_path):
@@ -293,6 +348,15 @@ def test_a_family_on_a_plain_backbone(main, files, tmp_path):
             "classifier predicts 3 labels (cat, ant, bee), but the data have 2 labels (no, yes). Pass"
             " --ignore_mismatched_sizes",
         ),
+        (
+            ["--do_train", "--train_file", "{files}/some.jsonl"],
+            "some.jsonl, line 2: the field 'label' holds no label; found None. Mend the row, or pass --skip",
+        ),
+        (
+            ["--do_train", "--train_file", "{files}/bare.jsonl", "--skip_unlabelled"],
+            "bare.jsonl: no row has a label; name the column",
+        ),
+        (["--folds", "7", "--do_train"], "--folds 7 needs at least 7 rows; the training data have 6"),
         (["--do_predict", "--test_file", "{files}/unlabelled.jsonl"], "Nothing says which labels there are"),
         (
             ["--do_train", "--do_eval", "--validation_file", "{files}/pairs.jsonl"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from transformers import PreTrainedTokenizerBase
 
 from hf_localattn.data.tables import Record, as_list, read_rows, shape_of
 from hf_localattn.data.text_labels import CLASS, SCORE, SEVERAL, problem_of, read_label, with_class_labels
+
+logger = logging.getLogger(__name__)
 
 TEXT_COLUMNS = (
     ("text", "text_pair"),
@@ -38,6 +41,7 @@ class Layout:
         problem_type: `CLASS`, `SEVERAL` or `SCORE` of `text_labels`, where the labels do not tell by themselves.
         unlabelled: a number that stands for "no label".
         may_be_empty: whether a text may be empty, if its other half is not.
+        skip_unlabelled: whether rows without a label are left out, where rows must have one.
     """
 
     texts: tuple[str, ...] = ()
@@ -46,6 +50,7 @@ class Layout:
     problem_type: str | None = None
     unlabelled: int | None = None
     may_be_empty: bool = False
+    skip_unlabelled: bool = False
 
 
 def _glue(*texts: str, names: tuple[str, ...] = (), may_be_empty: bool = False) -> Layout:
@@ -100,6 +105,8 @@ def load_texts(path: str | os.PathLike[str], layout: Layout, *, require_labels: 
         except ValueError as error:
             raise ValueError(f"{place}: {error}") from None
     checked = Dataset.from_list(rows, features=_features(columns, problem_type))
+    if require_labels and layout.skip_unlabelled:
+        checked = _labelled(checked, str(path))
     return with_class_labels(checked, problem_type, layout.names)
 
 
@@ -141,6 +148,8 @@ def check_texts(dataset: Dataset, layout: Layout, name: str = "data set", *, req
         features=_features(columns, problem_type),
         desc=f"Checking {name}",
     )
+    if require_labels and layout.skip_unlabelled:
+        checked = _labelled(checked, name)
     return with_class_labels(checked, problem_type, names)
 
 
@@ -205,12 +214,27 @@ def _normalised(
         if require_labels and layout.label not in record:
             has = f"found {', '.join(record)}"
             raise ValueError(f"the field {layout.label!r} is missing ({has}); name labels by --label_column_name.")
-        if require_labels:
-            raise ValueError(f"the field {layout.label!r} holds no label; found {shape_of(label)}.")
+        if require_labels and not layout.skip_unlabelled:
+            raise ValueError(
+                f"the field {layout.label!r} holds no label; found {shape_of(label)}. Mend the row, or pass"
+                " --skip_unlabelled to leave out such rows."
+            )
         label = None
     else:
         label = read_label(label, problem_type, layout.names or names)
     return {**dict(zip(("text", "text_pair"), texts, strict=False)), "label": label}
+
+
+def _labelled(rows: Dataset, name: str) -> Dataset:
+    """The rows that have a label; says how many have none."""
+    numbers = [number for number, label in enumerate(rows["label"][:]) if label is not None]
+    if not numbers:
+        raise ValueError(f"{name}: no row has a label; name the column with the labels by --label_column_name.")
+    if len(numbers) < len(rows):
+        logger.warning(
+            "%s: leaving out %d of %d rows, which have no label.", name, len(rows) - len(numbers), len(rows)
+        )
+    return rows.select(numbers)
 
 
 def _is_absent(label: Any, layout: Layout, names: tuple[str, ...] | None) -> bool:

@@ -53,6 +53,10 @@ def _mean_squared_error(predictions: np.ndarray, references: np.ndarray) -> floa
     return float(metrics.mean_squared_error(references, predictions))
 
 
+def _root_mean_squared_error(predictions: np.ndarray, references: np.ndarray) -> float:
+    return float(metrics.root_mean_squared_error(references, predictions))
+
+
 SCORES: dict[str, Score] = {
     "accuracy": _accuracy,
     "f1": _f1("binary"),
@@ -63,6 +67,7 @@ SCORES: dict[str, Score] = {
     "pearson": _correlation(stats.pearsonr),
     "spearmanr": _correlation(stats.spearmanr),
     "mse": _mean_squared_error,
+    "rmse": _root_mean_squared_error,
 }
 """Functions of predictions and references: class numbers (N,), 0 or 1 per class (N, classes), or numbers (N,).
 
@@ -70,4 +75,4 @@ SCORES: dict[str, Score] = {
 row counts for `subset_accuracy` if its whole set is right.
 """
 
-LOWER_IS_BETTER = frozenset({"loss", "mse"})
+LOWER_IS_BETTER = frozenset({"loss", "mse", "rmse"})

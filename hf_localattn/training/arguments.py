@@ -16,6 +16,7 @@ from transformers import TrainingArguments as StockTrainingArguments
 
 from hf_localattn.families import FAMILIES, parse_config_fields
 from hf_localattn.training.folds import Fold
+from hf_localattn.training.lookahead import DEFAULT_ALPHA, check_lookahead
 
 PLAIN = "none"
 
@@ -122,14 +123,14 @@ class DataArguments:
 
 @dataclass
 class TrainingArguments(StockTrainingArguments):
-    """transformers' training arguments with two learning rates, and with early stopping in a word.
+    """transformers' training arguments with two learning rates, Lookahead, searches, and early stopping in a word.
 
     With `early_stopping_patience` the model is evaluated and saved after every epoch, unless other strategies are
     given, and the best one is what is left at the end. `metric_for_best_model` is None until a task has chosen its
-    main score.
+    main score, as it has to for a search.
 
     Raises:
-        ValueError: strategies that contradict early stopping.
+        ValueError: strategies that contradict early stopping, impossible values, or options that lack another one.
     """
 
     local_learning_rate: float | None = option(
@@ -139,6 +140,22 @@ class TrainingArguments(StockTrainingArguments):
         None,
         "Stop when so many evaluations in a row were not better than the best one, and keep the best model. Better by"
         " --metric_for_best_model, by default the task's main score.",
+    )
+    lookahead_steps: int | None = option(
+        None,
+        "Lookahead (Zhang et al. 2019): after so many steps of the optimizer, slow weights follow; 5 in the paper.",
+    )
+    lookahead_alpha: float | None = option(
+        None, f"How far they follow, from 0, not at all, to 1; by default {DEFAULT_ALPHA}. Needs --lookahead_steps."
+    )
+    search: str | None = option(
+        None,
+        "A .yaml or .json file of training arguments and fields of the family's config, each with the values to try:"
+        " {low: 1e-5, high: 1e-4, log: true}, or a list. Trains a model for each trial, and says which setting is best"
+        " by --metric_for_best_model, by default the task's main score.",
+    )
+    search_trials: int | None = option(
+        None, "How many settings of --search are tried; by default all of them, if their number is finite."
     )
     # None says that it was not given, which transformers' own defaults do not.
     eval_strategy: str | None = option(
@@ -150,6 +167,14 @@ class TrainingArguments(StockTrainingArguments):
 
     def __post_init__(self) -> None:
         undecided = self.early_stopping_patience is not None and self.metric_for_best_model is None
+        check_lookahead(self.lookahead_steps, self.lookahead_alpha)
+        if self.lookahead_steps is not None and self.lookahead_alpha is None:
+            self.lookahead_alpha = DEFAULT_ALPHA
+        if self.search_trials is not None:
+            if self.search is None:
+                raise ValueError("--search_trials goes with --search, a file of the settings to try.")
+            if self.search_trials < 1:
+                raise ValueError(f"--search_trials must be at least 1; got {self.search_trials}.")
         if self.early_stopping_patience is not None:
             self._prepare_early_stopping(self.early_stopping_patience)
         self.eval_strategy = self.eval_strategy or "no"

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import gc
-import hashlib
 import json
 import logging
 import shutil
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -19,41 +17,13 @@ from typing import Any
 from hf_localattn.files import write_whole
 from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
 from hf_localattn.training.folds import Fold
-from hf_localattn.training.output_folder import STATE, check_unused, last_complete_checkpoint
-from hf_localattn.training.run import Run
+from hf_localattn.training.output_folder import STATE, last_complete_checkpoint
+from hf_localattn.training.results import read_json, read_results, scores_of, settings_of
+from hf_localattn.training.run import Prepare, Run
 
 logger = logging.getLogger(__name__)
 
 RESULTS = "folds.json"
-
-Prepare = Callable[[Any, Any, Any], Run]
-"""A task's `prepare`: model, data and training arguments to a run that is ready to go."""
-
-# Options that may change between two calls of a command, as they change no score (or hardly one, as another number of
-# rows in a batch to evaluate on does).
-WITHOUT_EFFECT = {
-    *("output_dir", "cache_dir", "token", "overwrite_cache", "preprocessing_num_workers", "disable_tqdm", "report_to"),
-    *("run_name", "project", "use_cpu", "debug", "skip_memory_metrics", "resume_from_checkpoint", "local_rank"),
-    *("per_device_eval_batch_size", "eval_accumulation_steps", "save_total_limit", "save_on_each_node"),
-    *("activation_checkpointing", "gradient_checkpointing", "torch_empty_cache_steps", "dataloader_num_workers"),
-    *("dataloader_pin_memory", "dataloader_persistent_workers", "dataloader_prefetch_factor", "include_for_metrics"),
-}
-WITHOUT_EFFECT_PREFIXES = ("do_", "log_", "logging_", "hub_", "push_", "trackio_", "ddp_")
-
-NO_SCORES = ("_runtime", "_samples", "_per_second", "_preparation_time")
-
-
-def prepare_run(
-    prepare: Prepare, model_args: ModelArguments, data_args: DataArguments, training_args: TrainingArguments
-) -> Run | CrossValidation:
-    """Return what a task prepares: one run, or with `data_args.folds` one for each fold.
-
-    Raises:
-        ValueError, OSError: arguments, data or model cannot be used.
-    """
-    if data_args.folds is None:
-        return prepare(model_args, data_args, training_args)
-    return CrossValidation(prepare, model_args, data_args, training_args)
 
 
 class CrossValidation:
@@ -93,7 +63,7 @@ class CrossValidation:
             self._next = None
             metrics = run.complete()
             if self.training_args.should_save:  # what was measured before this process began is in the fold's own file
-                metrics = _read_json(self._folder_of(number) / "all_results.json") | metrics
+                metrics = read_json(self._folder_of(number) / "all_results.json") | metrics
             self.results.append(metrics)
             self._write()
             del run
@@ -140,18 +110,8 @@ class CrossValidation:
 
     def _read(self) -> list[dict[str, Any]]:
         """The metrics of the folds that are done."""
-        path = self.folder / RESULTS
-        if not path.is_file():
-            check_unused(self.folder, f"{RESULTS} to go on from")
-            return []
-        known = _read_json(path)
-        for name, value in known["settings"].items():
-            if name in self.settings and self.settings[name] != value:  # another version may have other options
-                raise ValueError(
-                    f"--output_dir {self.folder} holds the folds of another command: its {name} is {value!r}, this"
-                    f" one's is {self.settings[name]!r}. Give the command it was made with, or another --output_dir."
-                )
-        return known["folds"]
+        known = read_results(self.folder / RESULTS, self.settings, "folds")
+        return known["folds"] if known is not None else []
 
     def _write(self) -> None:
         if not self.training_args.should_save:
@@ -159,36 +119,6 @@ class CrossValidation:
         means, deviations = summary_of(self.results)
         found = {"settings": self.settings, "mean": means, "std": deviations, "folds": self.results}
         write_whole(self.folder / RESULTS, json.dumps(found, indent=2, ensure_ascii=False) + "\n")
-
-
-def settings_of(
-    model_args: ModelArguments, data_args: DataArguments, training_args: TrainingArguments
-) -> dict[str, Any]:
-    """Return the options that scores depend on, with the digests of local files in place of their paths."""
-    options: dict[str, Any] = {}
-    for arguments in (model_args, data_args):
-        options |= {
-            field.name: getattr(arguments, field.name) for field in dataclasses.fields(arguments) if field.init
-        }
-    for name, value in options.items():
-        if value is not None and (name.endswith("_file") or name == "dataset_name") and Path(value).exists():
-            options[name] = _digest(Path(value))
-    options |= training_args.to_dict()
-    kept = {
-        name: value
-        for name, value in options.items()
-        if name not in WITHOUT_EFFECT and not name.startswith(WITHOUT_EFFECT_PREFIXES)
-    }
-    return json.loads(json.dumps(kept, default=str))  # as it will be read
-
-
-def scores_of(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Return those metrics that say how good a model is."""
-    return {
-        name: float(value)
-        for name, value in metrics.items()
-        if name.startswith(("eval_", "predict_")) and not name.endswith(NO_SCORES) and isinstance(value, int | float)
-    }
 
 
 def summary_of(results: Sequence[Mapping[str, Any]]) -> tuple[dict[str, float], dict[str, float]]:
@@ -219,21 +149,3 @@ def _check_arguments(training_args: TrainingArguments) -> None:
             "--folds trains a model for each fold, none of them for others: leave out --push_to_hub, and train the"
             " final model without --folds."
         )
-
-
-def _digest(path: Path) -> str:
-    """What a file contains, or all files of a folder."""
-    digest = hashlib.sha256()
-    for file in [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file()):
-        digest.update(f"{file.relative_to(path)}\0{file.stat().st_size}\0".encode())
-        with file.open("rb") as stream:
-            while block := stream.read(1 << 20):
-                digest.update(block)
-    return f"sha256 {digest.hexdigest()}"
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}, line {error.lineno}: invalid JSON: {error.msg}.") from None

@@ -93,14 +93,8 @@ def prepare(
         may_be_fresh=model_args.ignore_mismatched_sizes,
     )
     label_ids = {name: number for number, name in enumerate(names)}
-    model, tokenizer = load_model_and_tokenizer(
-        "token-classification",
-        model_args,
-        training_args,
-        num_labels=len(names),
-        id2label=dict(enumerate(names)),
-        label2id=label_ids,
-    )
+    fields = {"num_labels": len(names), "id2label": dict(enumerate(names)), "label2id": label_ids}
+    model, tokenizer = load_model_and_tokenizer("token-classification", model_args, training_args, **fields)
     check_knows_cues(tokenizer)
     prepare_tokenizer(tokenizer)
     max_length = input_length(model, tokenizer, data_args)
@@ -130,7 +124,7 @@ def prepare(
     )
     if "train" in data:  # what is left out is not trained on, and so not counted
         data["train"] = data["train"].select(examples["train"].kept)
-    run = NegationRun(trainer, data, features, model_args, data_args)
+    run = NegationRun(trainer, data, features, model_args, data_args, fields)
     run.examples = examples
     return run
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from transformers import TrainerState
 from transformers.trainer_utils import PredictionOutput
 
 from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
+from hf_localattn.training.lookahead import import_lookahead
 from hf_localattn.training.output_folder import STATE, is_trained, prepare_output_folder
 from hf_localattn.training.splits import Data
 from hf_localattn.training.trainer import LocalAttentionTrainer
@@ -29,9 +31,12 @@ def begin(training_args: TrainingArguments, metrics: Mapping[str, bool], *, all_
 
     Raises:
         ValueError: nothing to do, an unknown `metric_for_best_model`, or an output folder in use.
+        ImportError: an argument needs an extra that is not installed.
     """
     if not (training_args.do_train or training_args.do_eval or training_args.do_predict):
         raise ValueError("Nothing to do: give at least one of --do_train, --do_eval and --do_predict.")
+    if training_args.do_train and training_args.lookahead_steps is not None:
+        import_lookahead()
     metric = training_args.metric_for_best_model
     if metric == "loss":
         metric = next(iter(metrics))
@@ -52,16 +57,17 @@ def begin(training_args: TrainingArguments, metrics: Mapping[str, bool], *, all_
 
 
 def check_best_metric(training_args: TrainingArguments, known: Iterable[str]) -> None:
-    """Have early stopping go by the main score, the first one beside the loss, unless another metric is named.
+    """Have early stopping and searches go by the main score, the first one beside the loss, unless another is named.
 
     Raises:
         ValueError: the best model is to be told by a metric that is not among those known.
     """
     names = list(known)
-    if training_args.early_stopping_patience is not None and training_args.metric_for_best_model is None:
+    compares = training_args.early_stopping_patience is not None or training_args.search is not None
+    if compares and training_args.metric_for_best_model is None:
         main = next((name for name in names if name != "loss"), "loss")
         training_args.metric_for_best_model, training_args.greater_is_better = main, main != "loss"
-        logger.info("Training stops early by %s.", training_args.metric_for_best_model)
+        logger.info("The best model is the one with the best %s.", main)
     metric = training_args.metric_for_best_model
     if metric is not None and metric not in names:
         raise ValueError(f"--metric_for_best_model must be one of {', '.join(names)}; got {metric!r}.")
@@ -76,6 +82,7 @@ class Run:
         features: the model's inputs, likewise. A split beside "validation" or "test" is named after it
             ("validation_mismatched"), and so are its metrics ("eval_mismatched_accuracy").
         model_args, data_args: say where model and data are from.
+        config_fields: what the data say of the model, with which it can be built again.
     """
 
     task: ClassVar[str]
@@ -88,9 +95,10 @@ class Run:
         features: Data,
         model_args: ModelArguments,
         data_args: DataArguments,
+        config_fields: Mapping[str, Any] = MappingProxyType({}),
     ):
         self.trainer, self.data, self.features = trainer, data, features
-        self.model_args, self.data_args = model_args, data_args
+        self.model_args, self.data_args, self.config_fields = model_args, data_args, config_fields
 
     def complete(self) -> dict[str, float]:
         """Train, evaluate and predict as far as asked to, share the model, and return all metrics."""
@@ -174,3 +182,7 @@ class Run:
     def _report(self, stage: str, metrics: dict[str, float]) -> None:
         self.trainer.log_metrics(stage, metrics)
         self.trainer.save_metrics(stage, metrics)  # also into all_results.json
+
+
+Prepare = Callable[[Any, Any, Any], Run]
+"""A task's `prepare`: model, data and training arguments to a run that is ready to go."""

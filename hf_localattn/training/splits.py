@@ -57,7 +57,7 @@ def load_splits(
             training_args.do_eval,
             data_args.validation_file,
             data_args.max_eval_samples,
-            "--do_eval" if training_args.early_stopping_patience is None else "--early_stopping_patience",
+            _asks_for_validation(training_args),
         ),
         "test": (training_args.do_predict, data_args.test_file, data_args.max_predict_samples, "--do_predict"),
     }
@@ -76,7 +76,7 @@ def load_splits(
         held_out = [part for part in ("test", "validation") if parts[part][1] is None]
         folded = split_rows(rows, data_args.fold, held_out, group_column=group_column, class_column=class_column)
     elif data_args.folds is not None:
-        raise ValueError("--folds is several runs; hf_localattn.training.cross_validation.prepare_run prepares them.")
+        raise ValueError("--folds is several runs; hf_localattn.training.prepare.prepare_run prepares them.")
     data: Data = {}
     for part, (wanted, file, limit, option) in parts.items():
         if not wanted:
@@ -152,6 +152,13 @@ def _training_rows(
         raise ValueError(f"--folds splits the training data: the data set has {', '.join(hub)}, but no {name}.")
     logger.info("The folds are of the split %r of %s alone.", name, data_args.dataset_name)
     return check(hub[name], f"{data_args.dataset_name} ({name})", True)
+
+
+def _asks_for_validation(training_args: TrainingArguments) -> str:
+    """The option because of which there has to be something to evaluate on."""
+    if training_args.search is not None:
+        return "--search"
+    return "--do_eval" if training_args.early_stopping_patience is None else "--early_stopping_patience"
 
 
 def _first(rows: datasets.Dataset, limit: int | None) -> datasets.Dataset:

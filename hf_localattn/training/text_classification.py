@@ -34,7 +34,7 @@ MNLI_SPLITS = {
 METRICS = {
     CLASS: ("accuracy", "macro_f1"),
     SEVERAL: ("micro_f1", "macro_f1", "subset_accuracy"),
-    SCORE: ("pearson", "spearmanr", "mse"),
+    SCORE: ("pearson", "spearmanr", "mse", "rmse"),
 }
 """What is always reported. Two classes have `f1` as well, and classes may have `matthews_correlation`."""
 COMBINED = "combined_score"
@@ -63,6 +63,10 @@ class TextClassificationDataArguments(DataArguments):
         None, "true: labels are scores; false: they are classes; by default scores if they have a decimal point."
     )
 
+    skip_unlabelled: bool = option(
+        False, "Leave out the rows to train and evaluate on that have no label, instead of refusing their file."
+    )
+
     def __post_init__(self) -> None:
         if self.task_name is not None:
             self.task_name = self.task_name.lower()
@@ -89,7 +93,7 @@ class TextClassificationDataArguments(DataArguments):
             layout = replace(layout, problem_type=SCORE if self.do_regression else CLASS)
         if self.text_column_names is not None:
             layout = replace(layout, texts=tuple(name.strip() for name in self.text_column_names.split(",")))
-        return replace(layout, label=self.label_column_name or layout.label)
+        return replace(layout, label=self.label_column_name or layout.label, skip_unlabelled=self.skip_unlabelled)
 
 
 class TextClassificationRun(Run):
@@ -143,9 +147,8 @@ def prepare(
     combined = COMBINED_METRICS.get(data_args.task_name or "", ())
     check_best_metric(training_args, ("loss", *([COMBINED] if combined else []), *metrics))
     data = {split: number_labels(rows, labels) for split, rows in data.items()}
-    model, tokenizer = load_model_and_tokenizer(
-        TextClassificationRun.task, model_args, training_args, **labels_in_config(labels)
-    )
+    fields = labels_in_config(labels)
+    model, tokenizer = load_model_and_tokenizer(TextClassificationRun.task, model_args, training_args, **fields)
     max_length = input_length(model, tokenizer, data_args)
     check_room(tokenizer, max_length, pair=is_pairs(data))
     features = make_features(
@@ -164,7 +167,7 @@ def prepare(
         ),
         compute_metrics=score_function(labels, metrics, combined),
     )
-    run = TextClassificationRun(trainer, data, features, model_args, data_args)
+    run = TextClassificationRun(trainer, data, features, model_args, data_args, fields)
     run.labels = labels
     return run
 

@@ -180,14 +180,9 @@ def prepare(
             "The labels are numbers, which are scored word by word. If they mark entities, name them by"
             " --label_names_file."
         )
-    model, tokenizer = load_model_and_tokenizer(
-        "token-classification",
-        model_args,
-        training_args,
-        num_labels=len(names),
-        id2label=dict(enumerate(names)),
-        label2id={name: number for number, name in enumerate(names)},
-    )
+    label_ids = {name: number for number, name in enumerate(names)}
+    fields = {"num_labels": len(names), "id2label": dict(enumerate(names)), "label2id": label_ids}
+    model, tokenizer = load_model_and_tokenizer("token-classification", model_args, training_args, **fields)
     prepare_tokenizer(tokenizer)
     max_length = input_length(model, tokenizer, data_args)
     features = make_features(
@@ -198,7 +193,7 @@ def prepare(
         subword_features if data_args.label_all_tokens else None,
         tokenizer=tokenizer,
         max_length=max_length,
-        label_ids={name: number for number, name in enumerate(names)},
+        label_ids=label_ids,
     )
     seen_words = {split: list(rows["seen_words"]) for split, rows in features.items()}
     features = {split: keep_seen(split, data[split], rows, max_length) for split, rows in features.items()}
@@ -217,7 +212,7 @@ def prepare(
             logits[0] if isinstance(logits, tuple) else logits
         ).argmax(dim=-1),
     )
-    run = TokenClassificationRun(trainer, data, features, model_args, data_args)
+    run = TokenClassificationRun(trainer, data, features, model_args, data_args, fields)
     run.seen_words = seen_words
     return run
 

@@ -1,4 +1,4 @@
-"""Trainers: two learning rates, saves that are whole or not there, and evaluation by what features are made from."""
+"""Trainers: two learning rates, Lookahead, whole saves or none, and evaluation by what features are made from."""
 
 import inspect
 from typing import Any, ClassVar
@@ -7,20 +7,24 @@ import datasets
 import numpy as np
 import torch
 from transformers import EarlyStoppingCallback, PreTrainedModel, Trainer
-from transformers.trainer_utils import EvalLoopOutput, PredictionOutput
+from transformers.trainer_utils import EvalLoopOutput, PredictionOutput, TrainOutput
 
 from hf_localattn.data.qa_answers import AnswerSettings, QuestionAnswers, extract_answers, write_answers
 from hf_localattn.data.qa_windows import unpad_left
 from hf_localattn.files import replaced_whole
 from hf_localattn.metrics import load_metric
+from hf_localattn.training.lookahead import with_lookahead
 from hf_localattn.training.parameter_groups import pretrained_parameters, split_parameter_groups
 
 
 class LocalAttentionTrainer(Trainer):
-    """transformers' Trainer with `args.local_learning_rate` and `args.early_stopping_patience`.
+    """transformers' Trainer with `local_learning_rate`, `lookahead_steps` and `early_stopping_patience` of its `args`.
 
-    It never leaves a half-written file in its folders.
+    It never leaves a half-written file in its folders. In a search (`hyperparameter_search`) what counts is the model
+    that a trial ends with.
     """
+
+    optimizer: torch.optim.Optimizer | None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -31,8 +35,20 @@ class LocalAttentionTrainer(Trainer):
         if patience is not None:
             self.add_callback(EarlyStoppingCallback(patience))
 
+    def train(
+        self,
+        resume_from_checkpoint: str | bool | None = None,
+        trial: Any = None,
+        ignore_keys_for_eval: list[str] | None = None,
+    ) -> TrainOutput:
+        """Trains as Trainer does."""
+        result = super().train(resume_from_checkpoint, trial, ignore_keys_for_eval)
+        if trial is not None and self.args.load_best_model_at_end:
+            self.objective = None  # the last evaluation's, of another model: the search evaluates once more
+        return result
+
     def create_optimizer(self, model: PreTrainedModel | None = None) -> torch.optim.Optimizer:
-        """Returns Trainer's optimizer, its groups split where a local learning rate is given."""
+        """Returns Trainer's optimizer: with split groups for a local learning rate, inside Lookahead if asked for."""
         if self.optimizer is not None:
             return self.optimizer
         optimizer = super().create_optimizer(model)
@@ -40,6 +56,9 @@ class LocalAttentionTrainer(Trainer):
         if rate is not None:
             groups = optimizer.param_groups
             groups[:] = split_parameter_groups(groups, pretrained_parameters(model or self.model), rate)
+        steps = getattr(self.args, "lookahead_steps", None)
+        if steps is not None:
+            optimizer = self.optimizer = with_lookahead(optimizer, steps, self.args.lookahead_alpha)
         return optimizer
 
     def _get_eval_sampler(self, eval_dataset: datasets.Dataset) -> torch.utils.data.Sampler | None:

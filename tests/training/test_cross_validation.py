@@ -10,7 +10,9 @@ import pytest
 
 from hf_localattn.files import write_whole
 from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
-from hf_localattn.training.cross_validation import CrossValidation, prepare_run, scores_of, settings_of, summary_of
+from hf_localattn.training.cross_validation import CrossValidation, summary_of
+from hf_localattn.training.prepare import prepare_run
+from hf_localattn.training.results import scores_of, settings_of
 from tests.qa_helpers import write_jsonl
 
 

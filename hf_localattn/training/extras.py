@@ -1,0 +1,16 @@
+"""Libraries that come with an extra, imported where an option asks for them."""
+
+import importlib
+from typing import Any
+
+
+def import_extra(module: str, extra: str, option: str) -> Any:
+    """Return a library's module.
+
+    Raises:
+        ImportError: it is not installed; names the option that needs it and the command that installs it.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ImportError(f"{option} needs {module}: run `pip install 'hf_localattn[{extra}]'`.") from error

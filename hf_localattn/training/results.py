@@ -1,0 +1,104 @@
+"""What a command of several runs leaves in its folder: its settings, by which it is known again, and scores."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
+from hf_localattn.training.output_folder import check_unused
+
+# Options that may change between two calls of a command, as they change no score (or hardly one, as another number of
+# rows in a batch to evaluate on does).
+WITHOUT_EFFECT = {
+    *("output_dir", "cache_dir", "token", "overwrite_cache", "preprocessing_num_workers", "disable_tqdm", "report_to"),
+    *("run_name", "project", "use_cpu", "debug", "skip_memory_metrics", "resume_from_checkpoint", "local_rank"),
+    *("per_device_eval_batch_size", "eval_accumulation_steps", "save_total_limit", "save_on_each_node"),
+    *("activation_checkpointing", "gradient_checkpointing", "torch_empty_cache_steps", "dataloader_num_workers"),
+    *("dataloader_pin_memory", "dataloader_persistent_workers", "dataloader_prefetch_factor", "include_for_metrics"),
+    "search_trials",
+}
+WITHOUT_EFFECT_PREFIXES = ("do_", "log_", "logging_", "hub_", "push_", "trackio_", "ddp_")
+
+NO_SCORES = ("_runtime", "_samples", "_per_second", "_preparation_time")
+
+
+def settings_of(
+    model_args: ModelArguments, data_args: DataArguments, training_args: TrainingArguments
+) -> dict[str, Any]:
+    """Return the options that scores depend on, with the digests of local files in place of their paths."""
+    options: dict[str, Any] = {}
+    for arguments in (model_args, data_args):
+        options |= {
+            field.name: getattr(arguments, field.name) for field in dataclasses.fields(arguments) if field.init
+        }
+    for name, value in options.items():
+        if value is not None and (name.endswith("_file") or name == "dataset_name") and Path(value).exists():
+            options[name] = _digest(Path(value))
+    options |= training_args.to_dict()
+    kept = {
+        name: value
+        for name, value in options.items()
+        if name not in WITHOUT_EFFECT and not name.startswith(WITHOUT_EFFECT_PREFIXES)
+    }
+    return json.loads(json.dumps(kept, default=str))  # as it will be read
+
+
+def scores_of(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Return those metrics that say how good a model is."""
+    return {
+        name: float(value)
+        for name, value in metrics.items()
+        if name.startswith(("eval_", "predict_")) and not name.endswith(NO_SCORES) and isinstance(value, int | float)
+    }
+
+
+def read_results(path: Path, settings: Mapping[str, Any], what: str) -> dict[str, Any] | None:
+    """Return what the same command has written; None if it has not been there, and neither has anything else.
+
+    Args:
+        path: the file of results in the output folder. It has an entry "settings".
+        settings: those of this command.
+        what: says in an error what the folder holds.
+
+    Raises:
+        ValueError: the folder holds the results of another command, or something else.
+    """
+    if not path.is_file():
+        check_unused(path.parent, f"{path.name} to go on from")
+        return None
+    known = read_json(path)
+    for name, value in known["settings"].items():
+        if name in settings and settings[name] != value:  # another version may have other options
+            raise ValueError(
+                f"--output_dir {path.parent} holds the {what} of another command: its {name} is {value!r}, this"
+                f" one's is {settings[name]!r}. Give the command it was made with, or another --output_dir."
+            )
+    return known
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the content of a file.
+
+    Raises:
+        ValueError: it is not valid JSON.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}, line {error.lineno}: invalid JSON: {error.msg}.") from None
+
+
+def _digest(path: Path) -> str:
+    """What a file contains, or all files of a folder."""
+    digest = hashlib.sha256()
+    for file in [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file()):
+        digest.update(f"{file.relative_to(path)}\0{file.stat().st_size}\0".encode())
+        with file.open("rb") as stream:
+            while block := stream.read(1 << 20):
+                digest.update(block)
+    return f"sha256 {digest.hexdigest()}"

@@ -1,0 +1,242 @@
+"""What a search tries: training arguments and fields of a family's configuration, with ranges or lists of values."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import itertools
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hf_localattn.families import get_family
+from hf_localattn.training.arguments import PLAIN, ModelArguments, TrainingArguments
+
+SEARCHABLE = (
+    *("learning_rate", "local_learning_rate", "num_train_epochs", "max_steps", "per_device_train_batch_size"),
+    *("gradient_accumulation_steps", "lr_scheduler_type", "warmup_steps", "weight_decay", "max_grad_norm", "optim"),
+    *("adam_beta1", "adam_beta2", "adam_epsilon", "lookahead_steps", "lookahead_alpha"),
+)
+"""Training arguments that a trainer reads each time that it begins to train."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """Numbers from `low` to `high`, both included: any of them, or one every `step`; evenly spread, or their `log`."""
+
+    low: float
+    high: float
+    log: bool = False
+    step: float | None = None
+
+    @property
+    def values(self) -> list[float] | None:
+        """All of them; None if there is no end of them."""
+        step = self.step or (1 if isinstance(self.low, int) and not self.log else None)
+        if step is None:
+            return None
+        count = math.floor((self.high - self.low) / step + 1e-9) + 1
+        numbers = (self.low + number * step for number in range(count))
+        return [number if isinstance(number, int) else float(f"{number:.12g}") for number in numbers]
+
+    @property
+    def examples(self) -> list[float]:
+        """Those that have to be possible, if all are to be."""
+        return [self.low, self.high]
+
+    def suggest(self, trial: Any, name: str) -> float:
+        """The value of an Optuna trial."""
+        if isinstance(self.low, int):
+            return trial.suggest_int(name, self.low, self.high, log=self.log, step=self.step or 1)
+        value = trial.suggest_float(name, self.low, self.high, log=self.log, step=self.step)
+        return float(f"{value:.6g}")  # what is printed, so that it can be given again
+
+    def stored(self, value: float) -> Any:
+        """A value as Optuna has it."""
+        return value
+
+
+@dataclass(frozen=True)
+class Choices:
+    """One of several values of any type."""
+
+    values: list[Any]
+
+    @property
+    def examples(self) -> list[Any]:
+        """Those that have to be possible, if all are to be."""
+        return self.values
+
+    def suggest(self, trial: Any, name: str) -> Any:
+        """The value of an Optuna trial."""
+        return json.loads(trial.suggest_categorical(name, [self.stored(value) for value in self.values]))
+
+    def stored(self, value: Any) -> Any:
+        """A value as Optuna has it, which knows no lists."""
+        return json.dumps(value)
+
+
+@dataclass(frozen=True)
+class SearchSpace:
+    """The values to try, by name: of training arguments, and of fields of the family's configuration."""
+
+    arguments: dict[str, Range | Choices]
+    fields: dict[str, Range | Choices]
+
+    @property
+    def dimensions(self) -> dict[str, Range | Choices]:
+        """All of them."""
+        return {**self.arguments, **self.fields}
+
+    def combinations(self) -> list[dict[str, Any]] | None:
+        """Return every setting there is, as Optuna has it; None if there is no end of them."""
+        values = {name: own.values for name, own in self.dimensions.items()}
+        if any(own is None for own in values.values()):
+            return None
+        stored = [[(name, self.dimensions[name].stored(value)) for value in own or ()] for name, own in values.items()]
+        return [dict(combination) for combination in itertools.product(*stored)]
+
+    def examples(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        """Return settings (of arguments, of fields) in which every choice and both ends of every range occur."""
+        count = max(len(own.examples) for own in self.dimensions.values())
+
+        def nth(part: Mapping[str, Range | Choices], number: int) -> dict[str, Any]:
+            return {name: own.examples[number % len(own.examples)] for name, own in part.items()}
+
+        return [(nth(self.arguments, number), nth(self.fields, number)) for number in range(count)]
+
+    def suggest(self, trial: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return an Optuna trial's setting, of arguments and of fields; the same one however often it is asked for."""
+        return (
+            {name: own.suggest(trial, name) for name, own in self.arguments.items()},
+            {name: own.suggest(trial, name) for name, own in self.fields.items()},
+        )
+
+
+def read_space(path: str, model_args: ModelArguments) -> SearchSpace:
+    """Read a file of names with the values to try: a range `{low: 1e-5, high: 1e-4, log: true}`, a list, or one value.
+
+    Args:
+        path: a .yaml, .yml or .json file. A range may have `log` or `step`; that of a whole number has whole ones.
+        model_args: say which family has the fields.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it says something that cannot be searched; names the file, the name and the remedy.
+    """
+    content = _read(Path(path))
+    if not isinstance(content, dict) or not content:
+        raise ValueError(f"--search {path}: expected names with values to try, such as learning_rate: [1e-5, 2e-5].")
+    arguments = {field.name: str(field.type) for field in dataclasses.fields(TrainingArguments)}
+    fields, settings = {}, ()
+    if model_args.family not in (None, PLAIN):
+        family = get_family(str(model_args.family))
+        fields = {field.name: str(field.type) for field in dataclasses.fields(family.config)}
+        settings = () if family.tokenizer is None else family.tokenizer.SETTINGS
+    space = SearchSpace({}, {})
+    for name, values in content.items():
+        try:
+            if name in SEARCHABLE:
+                space.arguments[name] = _dimension(values, arguments[name])
+                continue
+            if name in settings or name in arguments:
+                what = "is read once, before the trials" if name in settings else "is the same for all trials"
+                raise ValueError(f"this {what}; there can be {', '.join(SEARCHABLE)}, and fields of --family.")
+            _check_field(str(name), model_args.family, fields)
+            space.fields[name] = _dimension(values, fields[name])
+        except ValueError as error:
+            raise ValueError(f"--search {path}, {name}: {error}") from None
+    return space
+
+
+def _read(path: Path) -> Any:
+    if path.suffix not in (".yaml", ".yml", ".json"):
+        raise ValueError(f"--search {path}: the values to try are read from a .yaml or a .json file.")
+    if not path.is_file():
+        raise FileNotFoundError(f"--search {path}: no such file.")
+    text = path.read_text(encoding="utf-8")
+    try:
+        return json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+    except (json.JSONDecodeError, yaml.YAMLError) as error:
+        raise ValueError(f"--search {path}: cannot be read: {' '.join(str(error).split())}.") from None
+
+
+def _check_field(name: str, family: str | None, fields: Mapping[str, str]) -> None:
+    try:
+        if fields:
+            get_family(str(family)).split_fields({name: None})
+            return
+    except ValueError as error:
+        if nearest := difflib.get_close_matches(name, SEARCHABLE, n=1):
+            raise ValueError(f"no such argument or field. Did you mean {nearest[0]!r}?") from None
+        raise error
+    nearest = difflib.get_close_matches(name, SEARCHABLE, n=1)
+    hint = f" Did you mean {nearest[0]!r}?" if nearest else " Fields of a configuration need --family and --backbone."
+    raise ValueError(f"no such argument.{hint}")
+
+
+def _dimension(values: Any, kind: str) -> Range | Choices:
+    """A range or choices of values that a field of this type (its annotation) can have."""
+    if isinstance(values, dict):
+        return _range(values, kind)
+    choices = [_value(value, kind) for value in (values if isinstance(values, list) else [values])]
+    if not choices:
+        raise ValueError("there is nothing to choose from: the list is empty.")
+    if len({json.dumps(value) for value in choices}) < len(choices):
+        raise ValueError("a value is in the list twice.")
+    return Choices(choices)
+
+
+def _range(found: dict[str, Any], kind: str) -> Range:
+    names = [field.name for field in dataclasses.fields(Range)]
+    for name in found:
+        if name not in names:
+            nearest = difflib.get_close_matches(str(name), names, n=1)
+            raise ValueError(
+                f"a range has {', '.join(names)}, not {name!r}." + f" Did you mean {nearest[0]}?" * bool(nearest)
+            )
+    if not {"low", "high"} <= set(found):
+        raise ValueError("a range needs low and high, such as {low: 1e-5, high: 1e-4}; a list has single values.")
+    if not _is_number(kind):
+        raise ValueError("this is no number, and has no range: give a list of values.")
+    low, high = _value(found["low"], kind), _value(found["high"], kind)
+    log, step = found.get("log", False), found.get("step")
+    step = None if step is None else _value(step, kind)
+    if not isinstance(log, bool):
+        raise ValueError(f"log is true or false; got {log!r}.")
+    if low is None or high is None or not low < high:
+        raise ValueError(f"low must be below high; got {low} and {high}.")
+    if log and low <= 0:
+        raise ValueError(f"a range with log is of numbers above 0; got low {low}.")
+    if log and step is not None:
+        raise ValueError("a range has log or a step, not both.")
+    if step is not None and not 0 < step <= high - low:
+        raise ValueError(f"step must be above 0 and no larger than the range; got {step}.")
+    return Range(low, high, log, step)
+
+
+def _is_number(kind: str) -> bool:
+    return "list" not in kind and re.search(r"\b(int|float)\b", kind) is not None
+
+
+def _value(value: Any, kind: str) -> Any:
+    """A value as the field has it; of numbers the right type, also of those that YAML 1.1 takes for text (1e-4)."""
+    if not _is_number(kind) or (value is None and "None" in kind):
+        return value
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"{value!r} is not a number.")
+    if "float" in kind:
+        return number
+    if number != int(number):
+        raise ValueError(f"{value!r} is not a whole number.")
+    return int(number)

@@ -1,0 +1,209 @@
+"""Searches through the scripts, on models that learn next to nothing in two steps."""
+
+import json
+import logging
+import re
+import shlex
+import sys
+
+import pytest
+
+from hf_localattn.training.search import Search
+from hf_localattn.training.trainer import LocalAttentionTrainer
+from tests.qa_helpers import tiny_bert, word_pieces, write_jsonl
+from tests.script_helpers import assert_one_line_error, load_main
+
+pytest.importorskip("optuna", reason="the extra `search`")
+
+TEXTS = ["the cat sat", "on the mat", "who sat?", "the red dog", "where cats sat", "the mat"]
+SPACE = {
+    "learning_rate": {"low": "1e-4", "high": "1e-1", "log": True},  # a text, as YAML 1.1 has it
+    "warmup_steps": [0, 0.5],
+    "lr_scheduler_type": ["linear", "constant"],
+    "conv_kernel_sizes": [[3], [3, 5]],
+    "outlook_dropout": {"low": 0, "high": 0.5, "step": 0.25},
+}
+
+
+@pytest.fixture(scope="module")
+def main():
+    return load_main("run_glue")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("search")
+    tokenizer = word_pieces()
+    tiny_bert(tokenizer).save_pretrained(folder / "backbone")
+    tokenizer.save_pretrained(folder / "backbone")
+    write_jsonl(folder / "classes.jsonl", [{"text": text, "label": text[:3]} for text in TEXTS])
+    write_jsonl(folder / "words.jsonl", [{"tokens": text.split(), "ner_tags": ["O"] * 3} for text in TEXTS[:2]])
+    return folder
+
+
+def options(files, output_dir, space, *more, data="classes", validation=True):
+    (files / "space.json").write_text(json.dumps(space))
+    data = f"{files}/{data}.jsonl"
+    return [
+        *("--family", "cool", "--backbone", f"{files}/backbone", "--local_config", "num_local_layers=1"),
+        *("--train_file", data, *(("--validation_file", data) if validation else ())),
+        *("--search", f"{files}/space.json", "--max_seq_length", "16", "--max_steps", "2", "--use_cpu"),
+        *("--disable_tqdm", "true", "--output_dir", str(output_dir), *more),
+    ]
+
+
+def results(output_dir):
+    return json.loads((output_dir / "search.json").read_text())
+
+
+def settings(output_dir):
+    return [(trial["setting"], trial["metrics"]) for trial in results(output_dir)["trials"]]
+
+
+@pytest.fixture(scope="module")
+def whole(main, files, tmp_path_factory):
+    """A search in one go: its folder and what it returns."""
+    folder = tmp_path_factory.mktemp("whole") / "out"
+    return folder, main(options(files, folder, SPACE, "--search_trials", "3", "--metric_for_best_model", "loss"))
+
+
+def test_a_search_leaves_its_trials_and_no_model(whole):
+    folder, metrics = whole
+    found = results(folder)
+    assert [trial["trial"] for trial in found["trials"]] == [1, 2, 3]
+    assert metrics["eval_loss"] == min(trial["score"] for trial in found["trials"])
+    assert (found["metric"], found["direction"]) == ("loss", "minimize")
+    assert len({trial["score"] for trial in found["trials"]}) == 3
+    assert {path.name for path in folder.iterdir()} == {"search.json", "search.db"}
+
+
+def test_the_best_setting_given_again_has_its_score(main, files, whole, tmp_path):
+    """Rates, epochs and fields arrive in the trial's model as they do in that of a command."""
+    folder, metrics = whole
+    given = options(files, tmp_path, SPACE, "--do_train", "--do_eval", *shlex.split(results(folder)["best"]))
+    where = given.index("--search")
+    again = main(given[:where] + given[where + 2 :])
+    assert {name: again[name] for name in metrics} == pytest.approx(metrics, rel=1e-6)
+
+
+def test_a_killed_search_goes_on_and_ends_as_if_it_had_not_been(main, files, whole, tmp_path, monkeypatch, caplog):
+    given = options(files, tmp_path / "out", SPACE, "--search_trials", "2", "--metric_for_best_model", "loss")
+    original = LocalAttentionTrainer.evaluate
+    calls = []
+
+    def dies_in_the_second_trial(self, *args, **kwargs):
+        calls.append(self)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return original(self, *args, **kwargs)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalAttentionTrainer, "evaluate", dies_in_the_second_trial)
+        with pytest.raises(KeyboardInterrupt):
+            main(given)
+    assert len(results(tmp_path / "out")["trials"]) == 1
+    with caplog.at_level(logging.INFO, "hf_localattn"):
+        main(given)
+        given[given.index("--search_trials") + 1] = "3"  # more of them are no other command
+        main(given)
+    assert settings(tmp_path / "out") == settings(whole[0])
+    assert re.search(r"Trial 2 of 2: loss \d\.\d{4} with --learning_rate .*; the best is .* of trial \d", caplog.text)
+    assert "| trial | loss | learning_rate | warmup_steps |" in caplog.text
+    assert f"The best setting: {results(tmp_path / 'out')['best']}" in caplog.text
+
+
+def test_all_combinations_are_tried_once_and_the_main_score_decides(main, files, tmp_path, capsys):
+    space = {"learning_rate": [0.001, 0.01], "outlook_kernel_size": {"low": 1, "high": 3, "step": 2}}
+    given = options(files, tmp_path / "out", space, "--early_stopping_patience", "1", "--num_train_epochs", "2")
+    metrics = main(given)
+    found = results(tmp_path / "out")
+    tried = {tuple(trial["setting"].values()) for trial in found["trials"]}
+    assert tried == {(rate, size) for rate in (0.001, 0.01) for size in (1, 3)}
+    assert len(found["trials"]) == 4
+    assert (found["metric"], found["direction"]) == ("accuracy", "maximize")
+    assert metrics["eval_accuracy"] == max(trial["score"] for trial in found["trials"])
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"search.json", "search.db"}  # no checkpoint
+    with pytest.raises(SystemExit):
+        main(options(files, tmp_path / "out", {"learning_rate": [0.1]}))
+    assert "holds the trials of another command" in capsys.readouterr().err
+
+
+def test_with_early_stopping_the_best_model_of_a_trial_counts(main, files, tmp_path, monkeypatch):
+    losses = iter([0.5, 0.9, 0.5])  # after each epoch, and of the one that is loaded in the end
+
+    def loss(self, *args, **kwargs):
+        output = super(LocalAttentionTrainer, self).evaluation_loop(*args, **kwargs)
+        return output._replace(metrics={**output.metrics, "eval_loss": next(losses)})
+
+    monkeypatch.setattr(LocalAttentionTrainer, "evaluation_loop", loss)
+    stopping = ("--early_stopping_patience", "1", "--metric_for_best_model", "loss", "--max_steps", "-1")
+    assert main(options(files, tmp_path, {"learning_rate": 0.1}, *stopping))["eval_loss"] == 0.5
+    assert next(losses, None) is None
+
+
+def test_other_scripts_search_as_well(files, tmp_path):
+    space = {"local_learning_rate": [1e-3, 1e-2]}
+    load_main("run_ner")(options(files, tmp_path / "out", space, data="words"))
+    assert results(tmp_path / "out")["metric"] == "accuracy"
+    assert len(results(tmp_path / "out")["trials"]) == 2
+
+
+def test_a_loss_that_is_no_number_is_the_worst():
+    search = object.__new__(Search)
+    search.metric, search.direction = "loss", "minimize"
+    search._trial = type("Trial", (), {"set_user_attr": lambda *_: None})()
+    assert search._score({"eval_loss": float("nan")}) == float("inf")
+
+
+@pytest.mark.parametrize(
+    ("space", "more", "message"),
+    [
+        ({"learnin_rate": [1e-3]}, (), "learnin_rate: no such argument or field. Did you mean 'learning_rate'?"),
+        ({"use_con": [True]}, (), "CoolConfig has no field 'use_con'. Did you mean 'use_conv'?"),
+        ({"seed": [1, 2]}, (), "seed: this is the same for all trials; there can be learning_rate, local_learning"),
+        ({"learning_rate": {"low": 1, "high": 0.1}}, (), "low must be below high; got 1.0 and 0.1"),
+        (
+            {"learning_rate": {"low": 0, "high": 1, "log": True}},
+            (),
+            "a range with log is of numbers above 0; got low 0",
+        ),
+        ({"learning_rate": {"low": 1e-5, "hihg": 1}}, (), "not 'hihg'. Did you mean high?"),
+        ({"learning_rate": {"low": 1e-5}}, (), "a range needs low and high"),
+        ({"learning_rate": {"low": 0, "high": 1, "step": 2}}, (), "step must be above 0 and no larger than the range"),
+        ({"learning_rate": {"low": 1, "high": 2, "log": True, "step": 1}}, (), "log or a step, not both"),
+        ({"learning_rate": ["fast"]}, (), "'fast' is not a number"),
+        ({"learning_rate": []}, (), "the list is empty"),
+        ({"learning_rate": [0.1, "1e-1"]}, (), "a value is in the list twice"),
+        ({"per_device_train_batch_size": [2.5]}, (), "2.5 is not a whole number"),
+        ({"use_conv": {"low": 0, "high": 1}}, (), "this is no number, and has no range: give a list"),
+        (
+            {"lr_scheduler_type": ["linear", "bumpy"]},
+            (),
+            "with lr_scheduler_type=bumpy: bumpy is not a valid SchedulerType",
+        ),
+        ({"outlook_kernel_size": {"low": 3, "high": 4}}, (), "with outlook_kernel_size=4: `outlook_kernel_size`"),
+        ({"lookahead_alpha": [0.5]}, (), "--lookahead_alpha goes with --lookahead_steps"),
+        ({"learning_rate": {"low": 0, "high": 1}}, (), "no end of settings: give --search_trials"),
+        ({}, (), "expected names with values to try"),
+        ({"learning_rate": [1]}, ("--folds", "2"), "leave out --folds, and give the best setting together with"),
+        ({"learning_rate": [1]}, ("--metric_for_best_model", "bleu"), "--metric_for_best_model must be one of loss"),
+        ({"learning_rate": [1]}, ("--search_trials", "0"), "--search_trials must be at least 1; got 0"),
+        ({"learning_rate": [1]}, ("--search", "space.txt"), "space.txt: the values to try are read from a .yaml or a"),
+        ({"learning_rate": [1]}, ("--search", "no.yaml"), "--search no.yaml: no such file"),
+    ],
+)
+def test_what_the_user_can_mend_is_one_line(main, files, tmp_path, capsys, space, more, message):
+    assert_one_line_error(main, options(files, tmp_path / "out", space, *more), message, tmp_path / "out", capsys)
+
+
+def test_there_has_to_be_something_to_evaluate_on(main, files, tmp_path, capsys):
+    given = options(files, tmp_path / "out", {"learning_rate": [1]}, validation=False)
+    message = "--search needs validation data: give --validation_file"
+    assert_one_line_error(main, given, message, tmp_path / "out", capsys)
+
+
+def test_without_optuna_nothing_is_begun(main, files, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    given = options(files, tmp_path / "out", {"learning_rate": [1]})
+    message = "--search needs optuna: run `pip install 'hf_localattn[search]'`"
+    assert_one_line_error(main, given, message, tmp_path / "out", capsys)
