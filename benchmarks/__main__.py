@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from benchmarks import cool, local_encoders, oa, sla  # noqa: F401 (they fill the registry)
+from benchmarks import cool, local_encoders, oa, sam, sla  # noqa: F401 (they fill the registry)
 from benchmarks.measure import environment, measure
 from benchmarks.registry import CASES, Case
 

@@ -36,6 +36,12 @@ from hf_localattn.models import (
     OaXLNetForTokenClassification,
     OaXLNetModel,
     OaXLNetTokenizer,
+    SamRobertaConfig,
+    SamRobertaForMultipleChoice,
+    SamRobertaForQuestionAnswering,
+    SamRobertaForSequenceClassification,
+    SamRobertaForTokenClassification,
+    SamRobertaModel,
     SlaBertConfig,
     SlaBertForMultipleChoice,
     SlaBertForQuestionAnswering,
@@ -130,6 +136,16 @@ FAMILIES: dict[str, Family] = {
             "multiple-choice": OaXLNetForMultipleChoice,
         },
         OaXLNetTokenizer,
+    ),
+    "sam-roberta": Family(
+        SamRobertaConfig,
+        SamRobertaModel,
+        {
+            "question-answering": SamRobertaForQuestionAnswering,
+            "text-classification": SamRobertaForSequenceClassification,
+            "token-classification": SamRobertaForTokenClassification,
+            "multiple-choice": SamRobertaForMultipleChoice,
+        },
     ),
 }
 

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 from hf_localattn.families import FAMILIES  # noqa: E402
-from tests.models.tiny import adapted, tiny_model, token_ids  # noqa: E402
+from tests.models.tiny import TRACEABLE, adapted, tiny_model, token_ids  # noqa: E402
 
 README = ROOT / "README.md"
 BEGIN, END = "<!-- written by scripts/capabilities.py -->", "<!-- end -->"
@@ -109,6 +109,14 @@ CAPABILITIES: dict[str, Callable[[Any], bool]] = {
 }
 
 
+TRACED = ("compile", "export")
+
+
+def subject(family: str, backbone: str, capability: str) -> Any:
+    """The model that shows a capability: the family's default, but for what cannot be one graph."""
+    return tiny_model(family, backbone=backbone, **TRACEABLE.get(family, {}) if capability in TRACED else {})
+
+
 def can(check: Callable[[Any], bool], model: Any) -> bool:
     """Whether a model passes; whatever it raises means no."""
     try:
@@ -124,7 +132,7 @@ def measure(family: str, backbone: str) -> list[str]:
     for name, check in CAPABILITIES.items():
         print(f"{family} on {backbone}: {name}", file=sys.stderr, flush=True)
         alone = can(check, AutoModel.from_config(tiny_model(family, backbone=backbone).config.backbone_config).eval())
-        ours = can(check, tiny_model(family, backbone=backbone))
+        ours = can(check, subject(family, backbone, name))
         cells.append(
             {(True, True): "yes", (False, False): "no", (True, False): "backbone only"}.get((alone, ours), "yes")
         )

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from hf_localattn.families import FAMILIES
-from tests.models.tiny import tiny_model
 
 ROOT = Path(__file__).parent.parent
 SCRIPT = runpy.run_path(str(ROOT / "scripts" / "capabilities.py"), run_name="capabilities")
@@ -35,7 +34,7 @@ def test_the_table_is_true(family, backbone):
 
 
 def check(family, backbone, name):
-    able = can(CHECKS[name], tiny_model(family, backbone=backbone))
+    able = can(CHECKS[name], SCRIPT["subject"](family, backbone, name))
     assert MEASURED[f"`{family}` on {backbone}"][name] == ("yes" if able else "no")
 
 

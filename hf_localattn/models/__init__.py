@@ -5,6 +5,7 @@ Files here import the standard library, torch, transformers and each other (same
 
 from .configuration_cool import CoolConfig
 from .configuration_oa_xlnet import OaXLNetConfig
+from .configuration_sam_roberta import SamRobertaConfig
 from .configuration_sla_bert import SlaBertConfig
 from .cue_marker import mark_cues
 from .modeling_cool import (
@@ -23,6 +24,14 @@ from .modeling_oa_xlnet import (
     OaXLNetForTokenClassification,
     OaXLNetModel,
     OaXLNetPreTrainedModel,
+)
+from .modeling_sam_roberta import (
+    SamRobertaForMultipleChoice,
+    SamRobertaForQuestionAnswering,
+    SamRobertaForSequenceClassification,
+    SamRobertaForTokenClassification,
+    SamRobertaModel,
+    SamRobertaPreTrainedModel,
 )
 from .modeling_sla_bert import (
     SlaBertForMultipleChoice,
@@ -53,6 +62,13 @@ __all__ = [
     "OaXLNetModel",
     "OaXLNetPreTrainedModel",
     "OaXLNetTokenizer",
+    "SamRobertaConfig",
+    "SamRobertaForMultipleChoice",
+    "SamRobertaForQuestionAnswering",
+    "SamRobertaForSequenceClassification",
+    "SamRobertaForTokenClassification",
+    "SamRobertaModel",
+    "SamRobertaPreTrainedModel",
     "SlaBertConfig",
     "SlaBertForMultipleChoice",
     "SlaBertForQuestionAnswering",

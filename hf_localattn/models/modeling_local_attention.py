@@ -25,10 +25,14 @@ class LocalOutputs:
     Args:
         local_attentions: one tensor per local layer that has weights, with `output_attentions=True`.
         gates: how much of each token's attention is local, (B, L) for each layer that mixes both, likewise.
+        feature_attention: how much each feature of a text counts, (B, D), likewise.
+        token_attention: how much each token of a text counts, (B, L), likewise.
     """
 
     local_attentions: tuple[torch.Tensor, ...] | None = None
     gates: tuple[torch.Tensor, ...] | None = None
+    feature_attention: torch.Tensor | None = None
+    token_attention: torch.Tensor | None = None
 
 
 @dataclass

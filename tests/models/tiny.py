@@ -49,6 +49,8 @@ TINY_FIELDS = {
     "cool": {"conv_filters": 5, "classifier_dropout": 0.0},
     "sla-bert": {"syntax_threshold": 1},
     "oa-xlnet": {"oa_dropout": 0.0, "classifier_dropout": 0.0},
+    # A network one wide inside may be dead from the start.
+    "sam-roberta": {"bilstm_hidden_size": 16, "fam_reduction": 2, "tam_hidden_size": 9, "dropout": 0.0},
 }
 
 # A field of each family, with a value that is not its default.
@@ -56,7 +58,11 @@ OTHER_FIELD = {
     "cool": ("num_local_layers", 1),
     "sla-bert": ("syntax_threshold", 2),
     "oa-xlnet": ("num_oa_layers", 1),
+    "sam-roberta": ("num_bilstm_layers", 1),
 }
+
+# With what a family becomes one graph: torch does not trace into the packing of a BiLSTM's rows.
+TRACEABLE = {"sam-roberta": {"use_bilstm": False}}
 
 # Generation has backbones and inputs of its own: tests/models/test_generation.py.
 ENCODER_HEADS = {

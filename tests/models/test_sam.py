@@ -1,0 +1,429 @@
+"""SAM: what its fields do, what its models read, and what stays as it is in training."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from hf_localattn.models.configuration_sam_roberta import HEADS, SamRobertaConfig
+from hf_localattn.models.modeling_sam_roberta import (
+    SamRobertaForMultipleChoice,
+    SamRobertaForQuestionAnswering,
+    SamRobertaForSequenceClassification,
+    SamRobertaForTokenClassification,
+    SamRobertaModel,
+)
+from hf_localattn.models.recurrent_encoder import RecurrentEncoder
+from hf_localattn.models.sequential_attention import FeatureAttention, TokenAttention
+from tests.models.tiny import (
+    TINY_BACKBONES,
+    adapted,
+    at_tokens,
+    enable_checkpointing,
+    gradients,
+    loss,
+    main_outputs,
+    run,
+    token_ids,
+)
+
+CLASSES = {
+    "headless": SamRobertaModel,
+    "question-answering": SamRobertaForQuestionAnswering,
+    "text-classification": SamRobertaForSequenceClassification,
+    "token-classification": SamRobertaForTokenClassification,
+    "multiple-choice": SamRobertaForMultipleChoice,
+}
+BACKBONES = ("bert", "roberta", "xlnet", "deberta-v2", "modernbert")
+MASK = torch.tensor([[1] * 11, [1] * 7 + [0] * 4, [0] * 5 + [1] * 6, [0] * 3 + [1] * 4 + [0] * 4, [0] * 9 + [1, 0]])
+INPUTS = {"input_ids": token_ids(5, 11), "attention_mask": MASK}
+# Each of the paper's tables, and what they leave open.
+ROWS = {
+    **{head: {"head": head} for head in HEADS},
+    "-fam": {"use_fam": False},
+    "-tam": {"use_tam": False},
+    "tam+fam": {"order": "tam_fam"},
+    "delta": {"fam_threshold": 0.1},
+    "learned": {"learn_fam_threshold": True},
+    "token ffn": {"tam_ffn": "token"},
+    "sum": {"bilstm_merge": "sum"},
+    "no lstm": {"use_bilstm": False},
+}
+CASES = [
+    *((head, task) for head in HEADS for task in CLASSES),
+    *((row, "headless") for row in ROWS if row not in HEADS),
+]
+
+
+def config(backbone="roberta", **fields):
+    silent = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "dropout": 0.0}
+    of_backbone = {"model_type": backbone, **silent, **TINY_BACKBONES[backbone]}
+    # Hidden layers wide enough that none falls silent as a whole.
+    tiny = {"fam_reduction": 1, "tam_hidden_size": 9, "tam_max_length": 20}
+    tiny |= {"bilstm_hidden_size": 6, "disan_hidden_size": 5, "dropout": 0.0}
+    return SamRobertaConfig(backbone_config=of_backbone, **{**tiny, **fields})
+
+
+def model_of(task="headless", backbone="roberta", **fields):
+    torch.manual_seed(0)
+    model = CLASSES[task](config(backbone, **fields)).eval()
+    with torch.no_grad():  # move biases and norms too, so that nothing cancels
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.02)
+    return model
+
+
+def assert_close(actual, expected, tolerance=1e-5):
+    for one, other in zip(actual, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
+
+
+# --- every row of the tables, every head
+
+
+@pytest.mark.parametrize(("row", "task"), CASES)
+def test_padding_and_other_rows_change_nothing(row, task):
+    model = model_of(task, **ROWS[row])
+    together = [one.detach() for one in main_outputs(run(model, **INPUTS))]
+    for number, tokens in enumerate(MASK.bool()):
+        alone = main_outputs(run(model, input_ids=INPUTS["input_ids"][number : number + 1, tokens]))
+        mine = at_tokens(task, [one[number : number + 1] for one in together], tokens[None])
+        assert_close(mine, at_tokens(task, alone, torch.ones(1, int(tokens.sum()))))
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+@pytest.mark.parametrize("head", HEADS)
+def test_padding_changes_nothing_on_any_backbone(head, backbone):
+    model = model_of(backbone=backbone, head=head)
+    together = model(**INPUTS)
+    for number, tokens in enumerate(MASK.bool()):
+        alone = model(input_ids=INPUTS["input_ids"][number : number + 1, tokens])
+        assert_close([together.pooler_output[number]], alone.pooler_output)
+        assert_close([together.last_hidden_state[number, tokens]], alone.last_hidden_state)
+
+
+@pytest.mark.parametrize(("row", "task"), CASES)
+def test_every_parameter_trains(row, task):
+    model = model_of(task, **ROWS[row]).train()
+    found = gradients(model, task, **INPUTS)
+    assert [name for name, gradient in found.items() if gradient is None] == []
+    silent = {name for name, gradient in found.items() if "backbone" not in name and not gradient.any()}
+    assert silent <= {"choice_classifier.output.bias"}  # the softmax over the choices cancels it
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_a_row_of_pads_counts_as_one_token(head):
+    model = model_of("text-classification", head=head).train()
+    inputs = {**INPUTS, "attention_mask": MASK.clone()}
+    inputs["attention_mask"][1] = 0
+    assert all(gradient.isfinite().all() for gradient in gradients(model, "text-classification", **inputs).values())
+    attention = model.sam(**inputs, output_attentions=True).token_attention
+    if attention is not None:
+        assert attention[1].tolist() == [1.0] + [0.0] * 10
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("row", ROWS)
+def test_half_precision(row, dtype):
+    model = model_of(**ROWS[row])
+    expected = model(**INPUTS).pooler_output
+    actual = model.to(dtype)(**INPUTS).pooler_output
+    assert actual.dtype == dtype
+    assert_close([actual.float()], [expected], tolerance=0.05)
+    assert all(gradient.isfinite().all() for gradient in gradients(model.train(), "headless", **INPUTS).values())
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_headless_checkpoint_becomes_every_head(row, tmp_path):
+    headless = model_of(**ROWS[row])
+    headless.save_pretrained(tmp_path)
+    again = SamRobertaModel.from_pretrained(tmp_path)
+    for one, other in zip(again.state_dict().values(), headless.state_dict().values(), strict=True):
+        assert torch.equal(one, other)
+    assert_close([again(**INPUTS).pooler_output], [headless(**INPUTS).pooler_output], tolerance=1e-6)
+    for task in set(CLASSES) - {"headless"}:
+        _, report = CLASSES[task].from_pretrained(tmp_path, output_loading_info=True)
+        assert not report["unexpected_keys"]
+        assert {key.split(".")[0] for key in report["missing_keys"]} <= {
+            *("qa_outputs", "sequence_classifier", "token_classifier", "choice_classifier"),
+        }
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_gradient_checkpointing_gives_the_same_gradients(head):
+    model = model_of(head=head).train()
+    expected = gradients(model, "headless", **INPUTS)
+    enable_checkpointing(model)
+    assert_close(gradients(model, "headless", **INPUTS).values(), expected.values(), tolerance=1e-6)
+
+
+WITHOUT_LSTM = pytest.mark.parametrize("fields", [{"use_bilstm": False}, {"head": "disan"}], ids=["sam", "disan"])
+
+
+@pytest.mark.slow(reason="compiling takes long")
+@WITHOUT_LSTM
+def test_what_has_no_lstm_compiles_as_one_graph(fields):
+    model = model_of("text-classification", **fields)
+    expected = model(**INPUTS).logits
+    torch.compiler.reset()
+    assert_close([torch.compile(model, fullgraph=True, backend="aot_eager")(**INPUTS).logits], [expected])
+
+
+@pytest.mark.slow(reason="compiling takes long")
+def test_the_lstm_compiles_with_a_break():
+    model = model_of("text-classification")
+    expected = model(**INPUTS).logits
+    torch.compiler.reset()
+    assert_close([torch.compile(model, backend="aot_eager")(**INPUTS).logits], [expected])
+
+
+@WITHOUT_LSTM
+def test_what_has_no_lstm_exports_with_any_batch_and_length(fields):
+    model = model_of("text-classification", **fields)
+    dims = {0: torch.export.Dim("batch", min=2, max=16), 1: torch.export.Dim("length", min=2, max=20)}
+    program = torch.export.export(model, (), INPUTS, dynamic_shapes=dict.fromkeys(INPUTS, dims)).module()
+    other = {"input_ids": token_ids(3, 6), "attention_mask": MASK[1:4, 2:8]}
+    assert_close([program(**other).logits], [model(**other).logits])
+
+
+# --- what the heads read
+
+
+def test_the_vector_is_the_sum_over_tokens_and_tokens_weigh_one_on_average():
+    model = model_of()
+    output = model(**INPUTS, output_attentions=True)
+    torch.testing.assert_close(output.token_attention.sum(-1), torch.ones(5))
+    assert not output.token_attention[MASK == 0].any()
+    assert output.feature_attention.shape == (5, 12)
+    states = model.bilstm(model.backbone(INPUTS["input_ids"][:1]).last_hidden_state)
+    weighted = states * output.feature_attention[:1, None] * output.token_attention[:1, :, None]
+    assert_close([output.pooler_output[:1], output.last_hidden_state[:1]], [weighted.sum(1), 11 * weighted])
+    sums = (output.last_hidden_state * MASK[..., None]).sum(1) / MASK.sum(-1, keepdim=True)
+    assert_close([output.pooler_output], [sums])
+
+
+def test_baselines_are_sam_without_its_parts():
+    """`rb` is the masked mean of the BiLSTM, `none` that of the backbone; both are also SAM with parts left out."""
+    nothing = {"use_fam": False, "use_tam": False}
+    for head, without in (("rb", nothing), ("none", {**nothing, "use_bilstm": False})):
+        baseline, bare = model_of(head=head), model_of(**without)
+        assert baseline.state_dict().keys() == bare.state_dict().keys()
+        assert torch.equal(baseline(**INPUTS).pooler_output, bare(**INPUTS).pooler_output)
+    output = baseline(**INPUTS, output_hidden_states=True)
+    assert torch.equal(output.last_hidden_state, output.hidden_states[-1])
+    real = [row[tokens].mean(0) for row, tokens in zip(output.last_hidden_state, MASK.bool(), strict=True)]
+    assert_close([output.pooler_output], [torch.stack(real)])
+
+
+@pytest.mark.parametrize(("head", "expected"), [("sam", True), ("rba", True), ("rb", False), ("disan", False)])
+def test_attention_is_given_when_asked_for_and_where_there_is_any(head, expected):
+    model = model_of("text-classification", head=head)
+    output = model(**INPUTS, output_attentions=True)
+    assert (output.token_attention is not None) == expected
+    assert (output.feature_attention is not None) == (head == "sam")
+    assert [name for name in output if name not in model.config.keys_to_ignore_at_inference] == ["logits"]
+    assert model(**INPUTS).token_attention is None
+
+
+@pytest.mark.parametrize("task", ["text-classification", "multiple-choice"])
+def test_heads_of_texts_are_one_layer_on_the_vector(task):
+    model = model_of(task, dropout=0.3, freeze_backbone=True).train()
+    layers = model.sequence_classifier if task == "text-classification" else model.choice_classifier
+    assert [type(layer) for layer in layers] == [nn.Dropout, nn.Linear]
+    assert layers.dropout.p == model.sam.bilstm.lstm.dropout == 0.3
+    model.eval()
+    expected = layers.output(model.sam(**INPUTS).pooler_output)
+    assert_close(main_outputs(run(model, **INPUTS)), [expected])
+
+
+def test_regression():
+    model = model_of("text-classification", num_labels=1)
+    labels = torch.linspace(0, 5, 5)
+    output = model(**INPUTS, labels=labels)
+    torch.testing.assert_close(output.loss, ((output.logits.squeeze(-1) - labels) ** 2).mean())
+
+
+# --- threshold, order, length
+
+
+def test_a_threshold_of_one_leaves_nothing_and_of_zero_everything():
+    plain, filtered, none = (model_of(fam_threshold=delta) for delta in (0.0, 0.5, 1.0))
+    weights = plain(**INPUTS, output_attentions=True).feature_attention
+    assert (weights > 0).all()
+    expected = (weights - 0.5).clamp(min=0)
+    assert torch.equal(filtered(**INPUTS, output_attentions=True).feature_attention, expected)
+    assert not none(**INPUTS).pooler_output.any()
+    assert not none(**INPUTS).last_hidden_state.any()
+
+
+def test_the_order_is_part_of_the_model():
+    first, second = model_of(), model_of(order="tam_fam")
+    assert first.state_dict().keys() == second.state_dict().keys()
+    assert not torch.allclose(first(**INPUTS).pooler_output, second(**INPUTS).pooler_output, atol=1e-5)
+
+
+@pytest.mark.parametrize(("begin", "expected"), [(0.0, 0.1), (0.3, 0.3)])
+def test_a_learned_threshold_stays_between_zero_and_one(begin, expected, tmp_path):
+    model = SamRobertaModel(config(learn_fam_threshold=True, fam_threshold=begin))
+    module = model.sequential_attention.fam
+    torch.testing.assert_close(module.delta, torch.tensor(expected))
+    optimizer = torch.optim.SGD([module.raw_threshold], lr=10.0)
+    for sign in (-1, 1):
+        before = module.delta.item()
+        optimizer.zero_grad()
+        (sign * module.delta).backward()
+        optimizer.step()
+        assert 0 < module.delta < 1
+        assert (module.delta < before) == (sign == 1)
+    model.save_pretrained(tmp_path)
+    again = SamRobertaModel.from_pretrained(tmp_path)
+    assert torch.equal(again.sequential_attention.fam.delta, module.delta)
+
+
+def test_long_texts_are_refused_before_the_backbone_runs():
+    model = model_of("text-classification", tam_max_length=6)
+    long = pytest.raises(ValueError, match=r"`tam_max_length` is 6, but a text has 11 tokens.*`tam_ffn='token'`")
+    with long:
+        model(**INPUTS)
+    with pytest.raises(ValueError, match="a text has 60 tokens"):  # more than the backbone has positions
+        model(input_ids=token_ids(2, 60))
+    short = {name: value[3:] for name, value in INPUTS.items()}
+    roomy = model_of("text-classification", tam_max_length=6)(**short).logits  # 11 positions, but few real tokens
+    alone = model(input_ids=short["input_ids"][:1, 3:7]).logits
+    assert_close([roomy[:1]], [alone])
+    assert model_of(tam_max_length=6, tam_ffn="token")(**INPUTS).pooler_output.isfinite().all()
+    assert model_of(tam_max_length=6, use_tam=False)(**INPUTS).pooler_output.isfinite().all()
+
+
+# --- the BiLSTM
+
+
+@pytest.mark.parametrize("merge", ["concat", "sum"])
+def test_the_lstm_sees_real_tokens_alone(merge):
+    encoder = RecurrentEncoder(7, 4, num_layers=2, merge=merge)
+    states = torch.randn(5, 11, 7)
+    states[MASK == 0] = 1e4
+    encoded = encoder(states, MASK.bool())
+    assert not encoded[MASK == 0].any()
+    for row, tokens, mine in zip(states, MASK.bool(), encoded, strict=True):
+        both = encoder.lstm(row[tokens][None])[0][0]
+        expected = both if merge == "concat" else both[:, :4] + both[:, 4:]
+        torch.testing.assert_close(mine[tokens], expected)
+
+
+def test_one_layer_has_no_place_for_dropout(recwarn):
+    assert RecurrentEncoder(7, 4, num_layers=1, dropout=0.5).lstm.dropout == 0.0
+    assert not recwarn.list
+
+
+# --- a frozen backbone
+
+
+@pytest.mark.parametrize("backbone", ["roberta", "xlnet"])
+def test_a_frozen_backbone_stays_bit_equal_through_training(backbone, tmp_path):
+    noisy = {"hidden_dropout_prob": 0.5, "attention_probs_dropout_prob": 0.5, "dropout": 0.5}
+    of_backbone = {"model_type": backbone, **noisy, **TINY_BACKBONES[backbone]}
+    fields = {"bilstm_hidden_size": 6, "freeze_backbone": True, "dropout": 0.1}
+    SamRobertaForSequenceClassification(SamRobertaConfig(backbone_config=of_backbone, **fields)).save_pretrained(
+        tmp_path
+    )
+    model = SamRobertaForSequenceClassification.from_pretrained(tmp_path).train()
+    before = copy.deepcopy(model.state_dict())
+    states = model.backbone_model(INPUTS["input_ids"]).last_hidden_state
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.1)
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss(model, "text-classification", **INPUTS).backward()
+        optimizer.step()
+    assert torch.equal(model.train().backbone_model(INPUTS["input_ids"]).last_hidden_state, states)
+    changed = {name for name, value in model.state_dict().items() if not torch.equal(value, before[name])}
+    assert not any(".backbone." in name for name in changed)
+    assert changed == {name for name in before if ".backbone." not in name}
+
+
+def test_a_backbone_is_frozen_from_the_start_and_keeps_so():
+    for model in (model_of().train(), SamRobertaModel(config(freeze_backbone=True))):
+        frozen = model.config.freeze_backbone
+        model.resize_token_embeddings(61)
+        assert all(parameter.requires_grad != frozen for parameter in model.backbone.parameters())
+        assert all(parameter.requires_grad for parameter in model.sequential_attention.parameters())
+        assert model.training
+        assert model.backbone.training != frozen
+    embeds = model.get_input_embeddings()(INPUTS["input_ids"]).detach().requires_grad_()
+    loss(model, "headless", inputs_embeds=embeds).backward()
+    assert embeds.grad.any()  # frozen weights still hand on what is asked of their input
+
+
+# --- fields
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"head": "cls"}, "`head` is 'cls'; choose one of 'sam', 'none', 'rb', 'rba', 'disan'"),
+        ({"fam_threshold": 1.5}, r"`fam_threshold` is 1.5; it must be a number in \[0, 1\]"),
+        ({"fam_threshold": -0.1}, r"`fam_threshold` is -0.1; it must be a number in \[0, 1\]"),
+        ({"fam_threshold": True}, r"`fam_threshold` is True; it must be a number in \[0, 1\]"),
+        ({"fam_threshold": float("nan")}, "`fam_threshold` is nan"),
+        ({"fam_threshold": 1, "learn_fam_threshold": True}, "`fam_threshold` is 1; a learned one has to begin below"),
+        ({"fam_reduction": 0}, "`fam_reduction` is 0; it must be a whole number of at least 1"),
+        ({"tam_ffn": "positions"}, "`tam_ffn` is 'positions'; choose one of 'position', 'token'"),
+        ({"tam_max_length": 0}, "`tam_max_length` is 0"),
+        ({"tam_hidden_size": 0}, "`tam_hidden_size` is 0"),
+        ({"order": "tam"}, "`order` is 'tam'; choose one of 'fam_tam', 'tam_fam'"),
+        ({"bilstm_merge": "mean"}, "`bilstm_merge` is 'mean'; choose one of 'concat', 'sum'"),
+        ({"num_bilstm_layers": 0}, "`num_bilstm_layers` is 0"),
+        ({"bilstm_hidden_size": 2.5}, "`bilstm_hidden_size` is 2.5"),
+        ({"disan_hidden_size": 0}, "`disan_hidden_size` is 0"),
+        ({"dropout": 1.0}, "`dropout` is 1.0"),
+        ({"freeze_backbone": "yes"}, "`freeze_backbone` is 'yes'; it must be true or false"),
+    ],
+)
+def test_impossible_fields_are_named(fields, message):
+    with pytest.raises(ValueError, match=message):
+        config(**fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "idle"),
+    [
+        ({}, []),
+        ({"head": "none", "use_tam": False, "num_bilstm_layers": 1}, ["use_tam", "num_bilstm_layers"]),
+        ({"head": "rba", "num_bilstm_layers": 1, "fam_threshold": 0.1}, ["fam_threshold"]),
+        ({"tam_ffn": "token", "tam_max_length": 9, "tam_hidden_size": 3}, ["tam_max_length"]),
+        ({"use_fam": False, "order": "tam_fam", "learn_fam_threshold": True}, ["learn_fam_threshold", "order"]),
+        ({"use_bilstm": False, "bilstm_merge": "sum", "disan_hidden_size": 3}, ["bilstm_merge", "disan_hidden_size"]),
+        ({"head": "disan", "disan_hidden_size": 3}, []),
+    ],
+)
+def test_fields_without_effect_are_known(fields, idle):
+    assert SamRobertaConfig(**fields).idle_fields() == idle
+
+
+def test_the_networks_have_the_papers_sizes():
+    model = SamRobertaModel(SamRobertaConfig(backbone_config=config().backbone_config))
+    fam, tam = model.sequential_attention.fam, model.sequential_attention.tam
+    assert [tuple(layer.weight.shape) for layer in (fam.inner, fam.outer)] == [(32, 512), (512, 32)]
+    assert [tuple(layer.weight.shape) for layer in (tam.inner, tam.outer)] == [(32, 512), (512, 32)]
+    assert FeatureAttention(7).inner.out_features == 1  # narrower than the reduction
+    by_token = TokenAttention("token")
+    assert [tuple(layer.weight.shape) for layer in (by_token.inner, by_token.outer)] == [(16, 1), (1, 16)]
+
+
+def test_new_layers_start_as_torch_starts_them(tmp_path):
+    """Whatever their width: with small normal numbers the narrow networks of both attentions would begin silent."""
+    SamRobertaModel(config()).backbone.save_pretrained(tmp_path)
+    for model in (SamRobertaModel(config(learn_fam_threshold=True)), SamRobertaModel.from_backbone(tmp_path)):
+        for part in (model.sequential_attention.fam, model.sequential_attention.tam):
+            for layer in (part.inner, part.outer):
+                bound = layer.in_features**-0.5
+                assert 0.7 * bound < layer.weight.abs().max() <= bound
+        cells = model.bilstm.lstm
+        assert 0.7 < cells.weight_hh_l1_reverse.abs().max() * cells.hidden_size**0.5 <= 1
+
+
+def test_inputs_of_choices_come_as_rows():
+    model = model_of("multiple-choice", tam_max_length=6)
+    with pytest.raises(ValueError, match="a text has 11 tokens"):
+        model(**adapted(model, **INPUTS))

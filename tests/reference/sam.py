@@ -1,0 +1,192 @@
+"""SAM and the mechanisms it is compared with, as naive loops over one example: token by token, feature by feature.
+
+Slow, in float64, and never clever. `states` is (L, D) with one row per token, and `real` is a list that says which
+rows are tokens and which are pads; at least one is a token. What comes back has all L rows, zeros at the pads. A
+linear layer is a pair (weight (out, in), bias (out,) or None). Nothing here is shared with the package.
+"""
+
+import torch
+
+
+def feature_attention(states, real, inner, outer, threshold):
+    """Zhou et al. (2021), equations 2-4: states (L, D) -> X' (L, D) and the filtered map (D,)."""
+    columns = [[row[feature] for row in real_rows(states, real)] for feature in range(states.shape[1])]
+    largest = torch.stack([maximum(column) for column in columns])
+    average = torch.stack([sum(column) / len(column) for column in columns])
+    scores = feed_forward(largest, inner, outer) + feed_forward(average, inner, outer)
+    weights = torch.stack([relu(sigmoid(score) - threshold) for score in scores])
+    rows = {t: torch.stack([w * x for w, x in zip(weights, states[t], strict=True)]) for t in numbers(real)}
+    return filled(rows, states[0].numel(), states), weights
+
+
+def token_attention(states, real, inner, outer, max_length=None):
+    """Equations 5-6: states (L, D) -> X'' (L, D) and the map (L,).
+
+    With `max_length` the FFN reads all positions at once, the first token's at 0 and zeros behind the last token's;
+    without, it reads one token at a time.
+    """
+    rows = real_rows(states, real)
+    pools = [[maximum(list(row)) for row in rows], [sum(list(row)) / len(row) for row in rows]]
+    scores = [states.new_zeros(())] * len(rows)
+    for values in pools:
+        if max_length is None:
+            read = [feed_forward(value.reshape(1), inner, outer)[0] for value in values]
+        else:
+            behind = [states.new_zeros(())] * (max_length - len(values))
+            read = feed_forward(torch.stack([*values, *behind]), inner, outer)
+        scores = [score + read[number] for number, score in enumerate(scores)]
+    weights = dict(zip(numbers(real), softmax(scores), strict=True))
+    weighted = {t: weight * states[t] for t, weight in weights.items()}
+    shown = [weights.get(t, states.new_zeros(())) for t in range(len(states))]
+    return filled(weighted, states.shape[1], states), torch.stack(shown)
+
+
+def sequential_attention(states, real, order, feature, token):
+    """Section 3.4 and table 4's ablations: X'' (L, D) and both maps; a module that is None is left out.
+
+    `feature` and `token` are the further arguments of the two functions above.
+    """
+    maps = {"fam": None, "tam": None}
+    for name in order.split("_"):
+        function, arguments = {"fam": (feature_attention, feature), "tam": (token_attention, token)}[name]
+        if arguments is not None:
+            states, maps[name] = function(states, real, **arguments)
+    return states, maps["fam"], maps["tam"]
+
+
+def pooled(states, real, has_token_attention):
+    """A sentence's vector (D,): the sum where the rows' weights sum to one, the mean otherwise."""
+    total = sum(real_rows(states, real))
+    return total if has_token_attention else total / sum(real)
+
+
+def per_token(states, real, has_token_attention):
+    """What a head for tokens reads (L, D): token weights of mean 1, not of sum 1."""
+    return states * sum(real) if has_token_attention else states
+
+
+def recurrent_attention(states, real, weight):
+    """Zhou et al. (2016), equations 9-12, weight (D,): a vector (D,), its terms (L, D) and their weights (L,)."""
+    scores = [sum(w * x.tanh() for w, x in zip(weight, row, strict=True)) for row in real_rows(states, real)]
+    weights = dict(zip(numbers(real), softmax(scores), strict=True))
+    terms = {t: weight * states[t] for t, weight in weights.items()}
+    shown = [weights.get(t, states.new_zeros(())) for t in range(len(states))]
+    return sum(terms.values()).tanh(), filled(terms, states.shape[1], states), torch.stack(shown)
+
+
+def disan(states, real, forward, backward, source):
+    """Shen et al. (2018), "DiSAN", both directions and then source2token: a vector (2 N,) and its terms (L, 2 N).
+
+    `forward` and `backward` are the layers of `directional_block`, `source` the two layers of `source2token`.
+    """
+    rows = real_rows(states, real)
+    blocks = (directional_block(rows, True, **forward), directional_block(rows, False, **backward))
+    terms = source2token([torch.cat(pair) for pair in zip(*blocks, strict=True)], *source)
+    return sum(terms), filled(dict(zip(numbers(real), terms, strict=True)), len(terms[0]), states)
+
+
+def directional_block(rows, forward, hidden, source, target, bias, gate_attention, gate_hidden, gate_bias):
+    """A "DiSA" block: n rows (D,) -> n rows (N,). Token j reads the tokens i before it, or those behind it.
+
+    Its own place is closed too (the masks are strict), so that the first or the last token has nothing to read; what
+    it reads is then 0, as in the authors' code.
+    """
+    hiddens = [elu(linear(row, *hidden)) for row in rows]
+    outputs = []
+    for j, own in enumerate(hiddens):
+        readable = [i for i in range(len(hiddens)) if (i < j if forward else i > j)]
+        scores = {i: 5 * ((source @ hiddens[i] + target @ own + bias) / 5).tanh() for i in readable}
+        features = []
+        for feature in range(len(own)):
+            weights = softmax([scores[i][feature] for i in readable])
+            terms = [weight * hiddens[i][feature] for weight, i in zip(weights, readable, strict=True)]
+            features.append(sum(terms, own.new_zeros(())))
+        attended = torch.stack(features)
+        gate = sigmoid(gate_attention @ attended + gate_hidden @ own + gate_bias)
+        outputs.append(gate * own + (1 - gate) * attended)
+    return outputs
+
+
+def source2token(rows, inner, outer):
+    """Multi-dimensional source2token attention: rows times a weight for every token and feature, n rows (N,)."""
+    scores = [linear(elu(linear(row, *inner)), *outer) for row in rows]
+    weights = [softmax([score[feature] for score in scores]) for feature in range(len(rows[0]))]
+    return [torch.stack([w[t] * x for w, x in zip(weights, row, strict=True)]) for t, row in enumerate(rows)]
+
+
+def bilstm(states, real, layers, merge):
+    """A stacked bidirectional LSTM (Hochreiter and Schmidhuber, 1997, with forget gates) over the tokens alone.
+
+    `layers` has, for each layer, the forward and the backward cell: (input weight (4 N, in), state weight (4 N, N),
+    their biases (4 N,)), gates in torch's order: input, forget, candidate, output. Layers read both directions side by
+    side; `merge` says what becomes of the last: `concat` (L, 2 N) or `sum` (L, N).
+    """
+    rows = real_rows(states, real)
+    for forward, backward in layers:
+        ahead = lstm(rows, *forward)
+        behind = lstm(rows[::-1], *backward)[::-1]
+        rows = [torch.cat(pair) for pair in zip(ahead, behind, strict=True)]
+    if merge == "sum":
+        rows = [one + other for one, other in zip(ahead, behind, strict=True)]
+    return filled(dict(zip(numbers(real), rows, strict=True)), len(rows[0]), states)
+
+
+def lstm(rows, input_weight, state_weight, input_bias, state_bias):
+    """One direction of one layer: the hidden state after each row, in the order of reading."""
+    hidden = cell = rows[0].new_zeros(state_weight.shape[1])
+    outputs = []
+    for row in rows:
+        gates = input_weight @ row + input_bias + state_weight @ hidden + state_bias
+        admit, keep, candidate, show = gates.split(len(hidden))
+        cell = sigmoid(keep) * cell + sigmoid(admit) * candidate.tanh()
+        hidden = sigmoid(show) * cell.tanh()
+        outputs.append(hidden)
+    return outputs
+
+
+def numbers(real):
+    return [t for t, there in enumerate(real) if there]
+
+
+def real_rows(states, real):
+    return [states[t] for t in numbers(real)]
+
+
+def filled(rows, width, like):
+    """A dictionary of rows by position as a matrix with `like`'s length, zeros where there is none."""
+    return torch.stack([rows.get(t, like.new_zeros(width)) for t in range(len(like))])
+
+
+def maximum(values):
+    largest = values[0]
+    for value in values[1:]:
+        if value > largest:
+            largest = value
+    return largest
+
+
+def feed_forward(row, inner, outer):
+    """Equation 1."""
+    return linear(relu(linear(row, *inner)), *outer)
+
+
+def softmax(scores):
+    """The softmax of a list of scalars."""
+    exponentials = [score.exp() for score in scores]
+    return [one / sum(exponentials) for one in exponentials]
+
+
+def linear(row, weight, bias=None):
+    return weight @ row if bias is None else weight @ row + bias
+
+
+def sigmoid(row):
+    return 1 / (1 + (-row).exp())
+
+
+def relu(row):
+    return torch.where(row > 0, row, torch.zeros_like(row))
+
+
+def elu(row):
+    return torch.where(row > 0, row, row.exp() - 1)
