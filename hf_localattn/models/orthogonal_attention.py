@@ -17,6 +17,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 from transformers.modeling_layers import GradientCheckpointingLayer
 
+from .masking import masked_softmax
 from .orthogonal_interaction import (
     BIDIRECTIONAL,
     CONVOLUTIONAL,
@@ -131,7 +132,8 @@ class OrthogonalAttention(nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Weighted sums (B, k, d, M) of values, and the weights (B, k, N, M); query vectors are (B, k, N, d)."""
         key = keys.vectors()
-        weights = masked_softmax((vectors.unsqueeze(-2) @ key).squeeze(-2), query_mask)
+        real = None if query_mask is None else query_mask[:, None, :, None]
+        weights = masked_softmax((vectors.unsqueeze(-2) @ key).squeeze(-2), real, dim=2)
         dropped = functional.dropout(weights, self.dropout, self.training)
         value = key if values is None else values.vectors()
         return (value * dropped.unsqueeze(-2)).sum(2), weights
@@ -237,14 +239,6 @@ def query_positions(query_mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
 def some_token(mask: torch.Tensor | None) -> torch.Tensor | None:
     """The mask (B, M), with all tokens True in rows that have none: they are to attend to something finite."""
     return None if mask is None else mask | ~mask.any(-1, keepdim=True)
-
-
-def masked_softmax(scores: torch.Tensor, query_mask: torch.Tensor | None) -> torch.Tensor:
-    """Softmax of (B, k, N, M) over the real ones of N; 0 everywhere in rows without any."""
-    if query_mask is None:
-        return scores.softmax(2)
-    real = query_mask[:, None, :, None]
-    return scores.masked_fill(~real, torch.finfo(scores.dtype).min).softmax(2).masked_fill(~real, 0.0)
 
 
 def check_heads(size: int, num_heads: int, variant: str) -> None:

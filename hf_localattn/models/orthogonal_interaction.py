@@ -18,6 +18,8 @@ import torch
 from torch import nn
 from transformers import initialization as init
 
+from .masking import masked_softmax
+
 CONVOLUTIONAL = ("c", "ca")
 BIDIRECTIONAL = ("emb", "ca")
 """Variants whose query vectors have seen the context."""
@@ -203,10 +205,9 @@ class DotAttention(nn.Module):
 
         `context_mask` is (B, M), True at real tokens, of which each row has one.
         """
-        scores = query.transpose(1, 2) @ context
-        if context_mask is not None:
-            scores = scores.masked_fill(~context_mask[:, None, None], torch.finfo(scores.dtype).min)
-        mix = (scores.softmax(-1) @ context.transpose(-1, -2)).transpose(1, 2)
+        real = None if context_mask is None else context_mask[:, None, None]
+        weights = masked_softmax(query.transpose(1, 2) @ context, real)
+        mix = (weights @ context.transpose(-1, -2)).transpose(1, 2)
         return mix if self.output is None else self.output(torch.cat([mix, query], dim=-1)).tanh()
 
 

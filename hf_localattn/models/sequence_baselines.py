@@ -14,7 +14,8 @@ from torch import nn
 from torch.nn import functional
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from .sequential_attention import counted_tokens, masked_softmax
+from .masking import masked_softmax
+from .sequential_attention import counted_tokens
 
 SCORE_SCALE = 5.0
 """c, which bounds the scores of DiSAN's pairs to -c .. c (the authors' value)."""

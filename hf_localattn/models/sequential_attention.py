@@ -14,6 +14,8 @@ import torch
 from torch import nn
 from transformers import initialization as init
 
+from .masking import masked_softmax
+
 ORDERS = ("fam_tam", "tam_fam")
 TOKEN_FFNS = ("position", "token")
 INITIAL_THRESHOLD = 0.1
@@ -196,13 +198,6 @@ def masked_mean(states: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor
     # Shares first: a sum over many tokens may not fit into half precision.
     shares = mask.to(states.dtype) / mask.sum(-1, keepdim=True).to(states.dtype)
     return (shares.unsqueeze(1) @ states).squeeze(1)
-
-
-def masked_softmax(scores: torch.Tensor, mask: torch.Tensor | None, dim: int = -1) -> torch.Tensor:
-    """Softmax over the places where a mask is True, 0 elsewhere, and everywhere if there are none."""
-    if mask is None:
-        return scores.softmax(dim)
-    return scores.masked_fill(~mask, torch.finfo(scores.dtype).min).softmax(dim).masked_fill(~mask, 0.0)
 
 
 def check_threshold(threshold: float, is_learned: bool) -> None:
