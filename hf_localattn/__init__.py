@@ -4,7 +4,7 @@ Importing this package registers its families with the Auto classes of transform
 """
 
 from hf_localattn.families import register
-from hf_localattn.inference import Answer, answer_question
+from hf_localattn.inference import Answer, answer_question, find_scope
 from hf_localattn.models import (
     CoolConfig,
     CoolForConditionalGeneration,
@@ -70,6 +70,7 @@ __all__ = [
     "SlaBertModel",
     "SlaBertTokenizer",
     "answer_question",
+    "find_scope",
     "mark_cues",
     "outlook_attention",
     "outlook_attention_matrix",

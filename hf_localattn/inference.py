@@ -11,8 +11,12 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from hf_localattn.data.negation_features import INSIDE, NO_WORD, check_knows_cues, scope_features, words_in_scope
 from hf_localattn.data.qa_answers import AnswerSettings, Candidate, QuestionAnswers, extract_answers
 from hf_localattn.data.qa_windows import QuestionAnsweringCollator, evaluation_features, unpad_left
+
+MOST_TOKENS = 1_000_000
+"""Of an input to a model without a limit."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,48 @@ def answer_question(
     if top_k == 1:
         return answers[0][0] if single else [own[0] for own in answers]
     return answers[0] if single else answers
+
+
+def find_scope(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    tokens: Sequence[str],
+    cue: Sequence[int],
+    *,
+    cue_type: str | None = None,
+) -> list[int]:
+    """Return which words of a sentence are in the scope of a cue, as `run_ner.py --task negation` finds them.
+
+    A word is in scope by the mean of its tokens' logits. Of two cues in a sentence each is asked for by itself.
+
+    Args:
+        model: a token classifier with the label "SCOPE"; used on its device, put back into its mode.
+        tokenizer: the model's, an `OaXLNetTokenizer`.
+        tokens: the words, without markers.
+        cue: 1 for each word of the cue, 0 for others.
+        cue_type: "affix", "single" or "multi", for a tokenizer whose markers tell them apart (`cue_marker="typed"`).
+
+    Returns:
+        1 for each word in scope, 0 for others.
+
+    Raises:
+        ValueError: no cue, or one that the model does not see; a model or tokenizer for something else.
+    """
+    check_knows_cues(tokenizer)
+    if INSIDE not in (labels := model.config.label2id):
+        raise ValueError(f"{type(model).__name__} has the labels {', '.join(labels)}: it was not trained on scopes.")
+    if not any(cue):
+        raise ValueError("no word is a cue: give a 1 at each of its words.")
+    limit = longest_input(model, tokenizer) or MOST_TOKENS
+    rows = {"tokens": [list(tokens)], "cue": [list(cue)], "cue_type": [cue_type], "scope": [[]]}
+    encoded = scope_features(rows, tokenizer, limit, labels)
+    (numbers,) = encoded.pop("word_numbers")
+    del encoded["labels"]
+    if not any(number != NO_WORD and cue[number] for number in numbers):
+        raise ValueError(f"the model does not see the cue: it is behind {limit} tokens, or the tokenizer drops it.")
+    with evaluating(model), torch.inference_mode():
+        logits = model(**encoded.convert_to_tensors("pt").to(model.device)).logits[0]
+    return words_in_scope(logits.float().cpu().numpy(), numbers, len(tokens), labels[INSIDE])
 
 
 def longest_input(model: nn.Module, tokenizer: PreTrainedTokenizerBase) -> int | None:

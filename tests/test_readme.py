@@ -45,6 +45,7 @@ def offline(text):
 def test_programs_print_what_the_readme_says(demo_output, monkeypatch):
     """In order and in one namespace, as a reader would type them."""
     monkeypatch.chdir(demo_output.parent)
+    shutil.copytree(ROOT / "examples" / "data", "examples/data")
     namespace = {}
     assert len(PROGRAMS) >= 4
     for program, expected in PROGRAMS:

@@ -5,7 +5,9 @@ import json
 import pytest
 from transformers import AutoModelForTokenClassification, AutoTokenizer
 
-from hf_localattn import OaXLNetTokenizer
+from hf_localattn import OaXLNetTokenizer, find_scope
+from hf_localattn.families import FAMILIES
+from hf_localattn.resources import tiny_backbone
 from tests.qa_helpers import tiny_bert, word_pieces, write_jsonl
 from tests.script_helpers import ROOT, assert_one_line_error, load_main
 
@@ -143,6 +145,40 @@ def test_what_the_model_does_not_see_is_scored_and_said(main, files, tmp_path, c
     assert metrics["predict_f1"] == pytest.approx(2 * hits / (true + found))
     assert metrics["predict_samples"] == 4
     assert metrics["train_samples"] == 3
+
+
+def test_a_trained_model_is_asked_from_python(main, files, tmp_path, capsys):
+    """`find_scope` says what the script's predictions say; and the folder asks for its task."""
+    out = tmp_path / "out"
+    main(options(files, out, "--do_train", "--do_predict", "--test_file", str(files / "data.jsonl"), steps="3"))
+    model = AutoModelForTokenClassification.from_pretrained(out)
+    tokenizer = AutoTokenizer.from_pretrained(out)
+    for row in predicted(out):
+        assert find_scope(model, tokenizer, row["tokens"], row["cue"]) == row["predicted_scope"]
+    again = ["--model_name_or_path", str(out), "--test_file", str(files / "data.jsonl"), "--do_predict"]
+    other = tmp_path / "again"
+    message = "finds the scopes of cues: give --task negation"
+    assert_one_line_error(main, [*again, "--output_dir", str(other), "--use_cpu"], message, other, capsys)
+
+
+def test_what_cannot_be_asked_is_named():
+    tokenizer = OaXLNetTokenizer.from_backbone(word_pieces())
+    model = FAMILIES["oa-xlnet"].heads["token-classification"].from_backbone(tiny_backbone(), num_labels=2)
+    with pytest.raises(ValueError, match="has the labels LABEL_0, LABEL_1: it was not trained on scopes"):
+        find_scope(model, tokenizer, ["not", "he"], [1, 0])
+    model.config.id2label, model.config.label2id = {0: "O", 1: "SCOPE"}, {"O": 0, "SCOPE": 1}
+    with pytest.raises(ValueError, match="no word is a cue"):
+        find_scope(model, tokenizer, ["not", "he"], [0, 0])
+    with pytest.raises(ValueError, match="knows no cue marker"):
+        find_scope(model, word_pieces(), ["not", "he"], [1, 0])
+    with pytest.raises(ValueError, match="does not see the cue: it is behind 64 tokens"):
+        find_scope(model, tokenizer, [*["he"] * 70, "not"], [*[0] * 70, 1])
+
+
+def test_a_model_that_cannot_know_the_cue_is_told_of(main, files, tmp_path, caplog):
+    fields = ["--local_config", "variant=none", "cue_marker=drop"]
+    main(options(files, tmp_path / "out", "--do_train", *fields, steps="1"))
+    assert "Nothing tells this model which cue is meant" in caplog.text
 
 
 def test_folds_keep_the_cues_of_a_sentence_together(main, tmp_path):

@@ -19,11 +19,13 @@ def read_text(path: str | Path) -> str:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it is empty, or not UTF-8.
+        ValueError: it is empty, not UTF-8, or a folder.
     """
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"{path}: no such file; check the path (it is relative to {Path.cwd()}).")
+    if path.is_dir():
+        raise ValueError(f"{path}: is a folder; give a file.")
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:

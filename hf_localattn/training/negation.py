@@ -96,6 +96,11 @@ def prepare(
     fields = {"num_labels": len(names), "id2label": dict(enumerate(names)), "label2id": label_ids}
     model, tokenizer = load_model_and_tokenizer("token-classification", model_args, training_args, **fields)
     check_knows_cues(tokenizer)
+    if getattr(tokenizer, "cue_marker", "keep") == "drop" and not model.config.needed_inputs:
+        logger.warning(
+            "Nothing tells this model which cue is meant: it has no query (variant=none), and sees no marker"
+            " (cue_marker=drop). It is a baseline that predicts the same for all cues of a sentence."
+        )
     prepare_tokenizer(tokenizer)
     max_length = input_length(model, tokenizer, data_args)
     whole = make_features(

@@ -13,6 +13,7 @@ from transformers.trainer_utils import PredictionOutput
 
 from hf_localattn.data.column_files import CONLLU_COLUMNS, UNSPECIFIED
 from hf_localattn.data.negation.rows import CUE_IN_SCOPE, CUE_KINDS, STRAY_SCOPES
+from hf_localattn.data.negation_features import SCOPE_LABELS
 from hf_localattn.data.token_classification import TokenColumns, load_label_names
 from hf_localattn.data.word_tokens import IGNORED, prepare_tokenizer, subword_features, word_features
 from hf_localattn.files import write_whole
@@ -22,7 +23,7 @@ from hf_localattn.training.models import batch_padding, input_length, load_model
 from hf_localattn.training.run import Run, begin, check_best_metric
 from hf_localattn.training.splits import make_features
 from hf_localattn.training.trainer import LocalAttentionTrainer
-from hf_localattn.training.word_labels import load_labelled
+from hf_localattn.training.word_labels import checkpoint_names, load_labelled
 
 logger = logging.getLogger(__name__)
 
@@ -170,6 +171,8 @@ def prepare(
     """
     # Which scores there are is known when the labels are.
     begin(training_args, {"loss": False, **GREATER_IS_BETTER}, all_reported=False)
+    if set(checkpoint_names(model_args)) == set(SCOPE_LABELS):
+        raise ValueError(f"{model_args.source} finds the scopes of cues: give --task {NEGATION}.")
     columns = columns_of(data_args)
     data, names = load_labelled(model_args, data_args, training_args, columns)
     scores = LabelScores(names, data_args.return_entity_level_metrics)

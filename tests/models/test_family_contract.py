@@ -40,10 +40,8 @@ CAPABLE = {"oa-xlnet": {"backbone": "bert"}}
 """On what a family shows checkpointing and export where its default backbone has neither."""
 
 
-SHARED_HEADS = pytest.mark.slow(reason="compiling takes long, and COOL's heads, which are the same, are compiled")
-COMPILED = [
-    pytest.param(case, marks=() if case[0] == "cool" or case[1] == "headless" else SHARED_HEADS) for case in CASES
-]
+SHARED_HEADS = pytest.mark.slow(reason="tracing takes long, and COOL's heads, which are the same, are traced")
+TRACED = [pytest.param(case, marks=() if "cool" in case or "headless" in case else SHARED_HEADS) for case in CASES]
 
 
 @pytest.fixture(params=CASES, ids=lambda case: "-".join(case))
@@ -318,7 +316,7 @@ def test_autocast(model, inputs, task):
     value.backward()
 
 
-@pytest.mark.parametrize("case", COMPILED, ids="-".join)
+@pytest.mark.parametrize("case", TRACED, ids="-".join)
 def test_compiles_as_one_graph(case, inputs, task):
     model = tiny_model(*case, **TRACEABLE.get(case[0], {}))
     torch.compiler.reset()
@@ -332,6 +330,7 @@ def test_compiles_as_one_graph(case, inputs, task):
     assert_close(actual.values(), expected.values(), tolerance=1e-5)
 
 
+@pytest.mark.parametrize("case", TRACED, ids="-".join)
 def test_exports_with_any_batch_and_length(case, inputs):
     model = tiny_model(*case, **CAPABLE.get(case[0], {}), **TRACEABLE.get(case[0], {}))
     inputs = adapted(model, **inputs)

@@ -178,11 +178,9 @@ def test_saves_and_loads_everywhere(model, source, labels, tmp_path):
     assert loaded.get_output_embeddings().weight is loaded.get_input_embeddings().weight  # tied
     auto_map = json.loads((folder / "config.json").read_text())["auto_map"]
     assert auto_map.keys() == {"AutoConfig", "AutoModelForSeq2SeqLM"}
-    inputs = {**source, "labels": labels}
-    torch.save(inputs, tmp_path / "inputs.pt")
-    torch.save({"logits": output.logits.detach(), "loss": output.loss.detach()}, tmp_path / "expected.pt")
-    arguments = [folder, tmp_path / "again", "AutoModelForSeq2SeqLM", tmp_path / "inputs.pt", tmp_path / "expected.pt"]
-    result = run_fresh(FRESH_PROCESS, tmp_path, *arguments)
+    expected = {"logits": output.logits.detach(), "loss": output.loss.detach()}
+    torch.save(("AutoModelForSeq2SeqLM", {**source, "labels": labels}, expected), tmp_path / "case.pt")
+    result = run_fresh(FRESH_PROCESS, tmp_path, tmp_path)
     assert result.returncode == 0, result.stderr
 
 
