@@ -127,10 +127,12 @@ def find_scope(
     check_knows_cues(tokenizer)
     if INSIDE not in (labels := model.config.label2id):
         raise ValueError(f"{type(model).__name__} has the labels {', '.join(labels)}: it was not trained on scopes.")
+    if isinstance(tokens, str):
+        raise ValueError("`tokens` is one text: give the list of its words.")
     if not any(cue):
         raise ValueError("no word is a cue: give a 1 at each of its words.")
     limit = longest_input(model, tokenizer) or MOST_TOKENS
-    rows = {"tokens": [list(tokens)], "cue": [list(cue)], "cue_type": [cue_type], "scope": [[]]}
+    rows: dict[str, list[Any]] = {"tokens": [list(tokens)], "cue": [list(cue)], "cue_type": [cue_type], "scope": [[]]}
     encoded = scope_features(rows, tokenizer, limit, labels)
     (numbers,) = encoded.pop("word_numbers")
     del encoded["labels"]

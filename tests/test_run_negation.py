@@ -167,6 +167,8 @@ def test_what_cannot_be_asked_is_named():
     with pytest.raises(ValueError, match="has the labels LABEL_0, LABEL_1: it was not trained on scopes"):
         find_scope(model, tokenizer, ["not", "he"], [1, 0])
     model.config.id2label, model.config.label2id = {0: "O", 1: "SCOPE"}, {"O": 0, "SCOPE": 1}
+    with pytest.raises(ValueError, match="`tokens` is one text"):
+        find_scope(model, tokenizer, "not he", [1, 0])
     with pytest.raises(ValueError, match="no word is a cue"):
         find_scope(model, tokenizer, ["not", "he"], [0, 0])
     with pytest.raises(ValueError, match="knows no cue marker"):
