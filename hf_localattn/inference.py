@@ -125,7 +125,8 @@ def find_scope(
         ValueError: no cue, or one that the model does not see; a model or tokenizer for something else.
     """
     check_knows_cues(tokenizer)
-    if INSIDE not in (labels := model.config.label2id):
+    labels = {name: number for number, name in model.config.id2label.items()}  # `label2id` need not be given
+    if INSIDE not in labels:
         raise ValueError(f"{type(model).__name__} has the labels {', '.join(labels)}: it was not trained on scopes.")
     if isinstance(tokens, str):
         raise ValueError("`tokens` is one text: give the list of its words.")

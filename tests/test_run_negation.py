@@ -166,7 +166,7 @@ def test_what_cannot_be_asked_is_named():
     model = FAMILIES["oa-xlnet"].heads["token-classification"].from_backbone(tiny_backbone(), num_labels=2)
     with pytest.raises(ValueError, match="has the labels LABEL_0, LABEL_1: it was not trained on scopes"):
         find_scope(model, tokenizer, ["not", "he"], [1, 0])
-    model.config.id2label, model.config.label2id = {0: "O", 1: "SCOPE"}, {"O": 0, "SCOPE": 1}
+    model.config.id2label = {0: "O", 1: "SCOPE"}
     with pytest.raises(ValueError, match="`tokens` is one text"):
         find_scope(model, tokenizer, "not he", [1, 0])
     with pytest.raises(ValueError, match="no word is a cue"):

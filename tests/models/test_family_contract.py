@@ -40,8 +40,9 @@ CAPABLE = {"oa-xlnet": {"backbone": "bert"}}
 """On what a family shows checkpointing and export where its default backbone has neither."""
 
 
-SHARED_HEADS = pytest.mark.slow(reason="tracing takes long, and COOL's heads, which are the same, are traced")
-TRACED = [pytest.param(case, marks=() if "cool" in case or "headless" in case else SHARED_HEADS) for case in CASES]
+SHARED_HEADS = pytest.mark.slow(reason="tracing takes long, and a head is a layer or two on what is traced headless")
+FAST = ("headless", ("cool", "token-classification"))
+TRACED = [pytest.param(case, marks=() if case in FAST or case[1] in FAST else SHARED_HEADS) for case in CASES]
 
 
 @pytest.fixture(params=CASES, ids=lambda case: "-".join(case))
