@@ -1,8 +1,25 @@
-"""Softmax over the real ones of padded tokens."""
+"""Padded tokens: which count, and mean and softmax over these."""
 
 from __future__ import annotations
 
 import torch
+
+
+def counted_tokens(mask: torch.Tensor | None) -> torch.Tensor | None:
+    """The mask (B, L), with the first token True in rows that have none: they count as texts of length 1."""
+    if mask is None:
+        return None
+    is_first = torch.arange(mask.shape[1], device=mask.device) == 0
+    return mask | (is_first & ~mask.any(-1, keepdim=True))
+
+
+def masked_mean(states: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    """Mean (B, D) of states (B, L, D) over the tokens, of which each row of the mask (B, L) has one."""
+    if mask is None:
+        return states.mean(1)
+    # Shares first: a sum over many tokens may not fit into half precision.
+    shares = mask.to(states.dtype) / mask.sum(-1, keepdim=True).to(states.dtype)
+    return (shares.unsqueeze(1) @ states).squeeze(1)
 
 
 def masked_softmax(scores: torch.Tensor, mask: torch.Tensor | None, dim: int = -1) -> torch.Tensor:

@@ -13,6 +13,7 @@ from torch import nn
 from transformers.utils import can_return_tuple
 
 from .configuration_sam_roberta import SamRobertaConfig
+from .masking import counted_tokens, masked_mean
 from .modeling_local_attention import (
     LocalAttentionPreTrainedModel,
     LocalModelOutput,
@@ -21,7 +22,7 @@ from .modeling_local_attention import (
 )
 from .recurrent_encoder import RecurrentEncoder
 from .sequence_baselines import DiSAN, RecurrentAttention
-from .sequential_attention import SequentialAttention, check_length, counted_tokens, masked_mean
+from .sequential_attention import SequentialAttention, check_length
 from .task_heads import MultipleChoiceHead, QuestionAnsweringHead, SequenceClassificationHead, TokenClassificationHead
 
 

@@ -251,7 +251,7 @@ class ContextualQueryVectors(QueryVectors):
         else:
             self.output = HeadwiseLinear(num_heads, head_size, head_size)
 
-    def forward(  # type: ignore[override]
+    def forward(  # type: ignore[override]  # unlike the base's query vectors these have seen the context
         self, query: torch.Tensor, context: torch.Tensor, context_mask: torch.Tensor | None
     ) -> torch.Tensor:
         """Map query tokens (B, N, D) to query vectors (B, N, k, d).

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from .sequential_attention import counted_tokens
+from .masking import counted_tokens
 
 MERGES = ("concat", "sum")
 

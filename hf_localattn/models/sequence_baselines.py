@@ -14,8 +14,7 @@ from torch import nn
 from torch.nn import functional
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from .masking import masked_softmax
-from .sequential_attention import counted_tokens
+from .masking import counted_tokens, masked_softmax
 
 SCORE_SCALE = 5.0
 """c, which bounds the scores of DiSAN's pairs to -c .. c (the authors' value)."""

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from transformers import initialization as init
 
-from .masking import masked_softmax
+from .masking import counted_tokens, masked_mean, masked_softmax
 
 ORDERS = ("fam_tam", "tam_fam")
 TOKEN_FFNS = ("position", "token")
@@ -181,23 +181,6 @@ class SequentialAttention(nn.Module):
             if attention is not None:
                 states, weights[name] = attention(states, mask)
         return states, weights.get("fam"), weights.get("tam")
-
-
-def counted_tokens(mask: torch.Tensor | None) -> torch.Tensor | None:
-    """The mask (B, L), with the first token True in rows that have none: they count as texts of length 1."""
-    if mask is None:
-        return None
-    is_first = torch.arange(mask.shape[1], device=mask.device) == 0
-    return mask | (is_first & ~mask.any(-1, keepdim=True))
-
-
-def masked_mean(states: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
-    """Mean (B, D) of states (B, L, D) over the tokens, of which each row of the mask (B, L) has one."""
-    if mask is None:
-        return states.mean(1)
-    # Shares first: a sum over many tokens may not fit into half precision.
-    shares = mask.to(states.dtype) / mask.sum(-1, keepdim=True).to(states.dtype)
-    return (shares.unsqueeze(1) @ states).squeeze(1)
 
 
 def check_threshold(threshold: float, is_learned: bool) -> None:

@@ -57,10 +57,7 @@ def load_bioscope(
     their scopes*.
     """
     path, options = Path(path), Options(cues, cue_in_scope, stray_scopes)
-    strays = StrayScopes(stray_scopes)
-    rows = build_rows(_sentences(path, strays), str(path), options)
-    strays.warn()
-    return rows
+    return build_rows(lambda strays: _sentences(path, strays), str(path), options)
 
 
 def _sentences(path: Path, strays: StrayScopes) -> Iterator[Sentence]:
@@ -82,7 +79,8 @@ def _cues(sentence: Element, places: dict[Element, range], path: Path, strays: S
     for cue in sentence.iter("cue"):
         pieces[attribute(cue, "ref", path), cue_kind(cue, path)].append(cue)
     joined = {piece for own in pieces.values() if len(own) > 1 for piece in own}
-    for name in scopes.keys() - {reference for reference, _ in pieces}:
+    named = {reference for reference, _ in pieces}
+    for name in [name for name in scopes if name not in named]:
         where = f"{line_of(scopes[name][0], path)}, sentence {sentence.get('id')}"
         if any(cue in joined for scope in scopes[name] for cue in scope.iter("cue")):
             logger.info("%s: the scope %s is left over from joining cues.", where, name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -139,14 +139,20 @@ class UniqueNames:
         return unique
 
 
-def build_rows(sentences: Iterable[Sentence], source: str, options: Options) -> Dataset:
+def build_rows(read: Callable[[StrayScopes], Iterable[Sentence]], source: str, options: Options) -> Dataset:
     """Return a row for each cue of the kind that is asked for, in the order of the corpus.
+
+    Args:
+        read: gives the sentences, and takes note of scopes without a cue.
+        source: says in errors what is read.
+        options: what is asked for.
 
     Raises:
         ValueError: there is no sentence, or none has such a cue; names `source` and the kinds that are there.
     """
     rows, kinds, number_of_sentences = [], Counter[str](), 0
-    for sentence in sentences:
+    strays = StrayScopes(options.stray_scopes)
+    for sentence in read(strays):
         number_of_sentences += 1
         kinds.update(cue.kind for cue in sentence.cues)
         for number, cue in enumerate(sentence.cues, start=1):
@@ -168,6 +174,7 @@ def build_rows(sentences: Iterable[Sentence], source: str, options: Options) -> 
         raise ValueError(
             f"{source}: has no cues of {options.cues} in {number_of_sentences} sentences; there are {others}."
         )
+    strays.warn()
     return Dataset.from_list(rows, features=NEGATION_FEATURES)
 
 

@@ -57,11 +57,11 @@ def load_sfu(
     if not files:
         raise ValueError(f"{path}: there is no .xml file in this folder or below it.")
     folder = path if path.is_dir() else path.parent
-    strays = StrayScopes(stray_scopes)
-    sentences = (sentence for file in files for sentence in _sentences(file, folder, strays))
-    rows = build_rows(sentences, str(path), options)
-    strays.warn()
-    return rows
+    return build_rows(
+        lambda strays: (sentence for file in files for sentence in _sentences(file, folder, strays)),
+        str(path),
+        options,
+    )
 
 
 def _sentences(path: Path, folder: Path, strays: StrayScopes) -> Iterator[Sentence]:

@@ -48,10 +48,7 @@ def load_starsem(
     path, options = Path(path), Options(cues, cue_in_scope, stray_scopes)
     if cues != "negation":
         raise ValueError(f"{path}: *SEM 2012 has cues of negation only; got cues={cues!r}.")
-    strays = StrayScopes(stray_scopes)
-    rows = build_rows(_sentences(path, strays), str(path), options)
-    strays.warn()
-    return rows
+    return build_rows(lambda strays: _sentences(path, strays), str(path), options)
 
 
 def _sentences(path: Path, strays: StrayScopes) -> Iterator[Sentence]:
