@@ -312,6 +312,29 @@ def test_the_lstm_sees_real_tokens_alone(merge):
         torch.testing.assert_close(mine[tokens], expected)
 
 
+def test_the_lstm_reads_packed_texts_as_it_reads_them_by_direction():
+    encoder = RecurrentEncoder(7, 4, num_layers=3).double()
+    states = torch.randn(5, 11, 7, dtype=torch.float64, requires_grad=True)
+    real, weights = MASK.bool(), torch.randn(5, 11, 8, dtype=torch.float64) * MASK.unsqueeze(-1)
+    results = []
+    for encode in (encoder.encode_packed, encoder.encode_by_direction):  # an accelerator's way, a CPU's way
+        encoded = encode(states, real)
+        gradients = torch.autograd.grad((encoded * weights).sum(), [states, *encoder.parameters()])
+        results.append([encoded[real], *gradients])
+    for packed, by_direction in zip(*results, strict=True):
+        torch.testing.assert_close(packed, by_direction, atol=1e-12, rtol=1e-12)
+        assert packed.any()
+
+
+@pytest.mark.parametrize("mask", [None, MASK.bool()], ids=["all real", "padded"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_lstm_runs_in_full_precision_where_torchs_fails_under_autocast(mask, dtype):
+    encoder, states = RecurrentEncoder(7, 4), torch.randn(5, 11, 7).to(dtype)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        encoded = encoder(states, mask)
+    torch.testing.assert_close(encoded, encoder(states.float(), mask))
+
+
 def test_one_layer_has_no_place_for_dropout(recwarn):
     assert RecurrentEncoder(7, 4, num_layers=1, dropout=0.5).lstm.dropout == 0.0
     assert not recwarn.list
