@@ -70,7 +70,7 @@ $(FLOORS)/.installed: setup.cfg scripts/floors.py
 constraints:
 	rm -rf $(NEWEST)
 	$(call create,$(NEWEST))
-	$(NEWEST)/bin/python -m pip install --quiet "$$(grep '^torch==' constraints.txt)" '.[dev,plot,peft,onnx]'
+	$(NEWEST)/bin/python -m pip install --quiet "$$(grep '^torch==' constraints.txt)" '.[dev,plot]'
 	{ sed -n '/^#/p' constraints.txt; $(NEWEST)/bin/python -m pip freeze --all \
 	  | grep -v -E '^(hf_localattn|pip|nvidia-|cuda-|triton)' | sed -E 's/\+cpu$$//'; } > constraints.new
 	mv constraints.new constraints.txt

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from hf_localattn import __version__
 from hf_localattn.errors import one_line_errors
 from hf_localattn.families import FAMILIES, parse_config_fields
-from hf_localattn.hub import init_checkpoint
+from hf_localattn.hub import init_checkpoint, push_checkpoint, write_card
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -43,7 +43,66 @@ def build_parser() -> argparse.ArgumentParser:
     init.add_argument("--revision", help="branch, tag or commit of the backbone on the Hub")
     init.add_argument("--seed", type=int, default=0, help="of the new weights, which are random")
     init.set_defaults(run=run_init)
+
+    card = commands.add_parser(
+        "card",
+        help="write or renew the model card of a checkpoint folder",
+        description="Write the README.md of a checkpoint folder from its configuration and the record of the run that "
+        "trained it. What people have added below its last line, and to its metadata, stays.",
+    )
+    card.add_argument("checkpoint", help="folder of a trained model")
+    card.add_argument("--repo", metavar="OWNER/NAME", help="where it is on the Hub, to tell how to load it")
+    card.add_argument("--revision", metavar="COMMIT", help="the commit that is to be loaded")
+    card.add_argument("--overwrite", action="store_true", help="replace a card that was not written by this command")
+    _add_metadata(card)
+    card.set_defaults(run=run_card)
+
+    push = commands.add_parser(
+        "push",
+        help="upload a checkpoint folder to the Hub, with a card that pins its commit",
+        description="Upload weights, code and tokenizer of a checkpoint folder to the Hub, and then a model card that "
+        "says how to load that very commit. Given again it completes what is missing.",
+    )
+    push.add_argument("checkpoint", help="folder of a model")
+    push.add_argument("repo", metavar="OWNER/NAME", help="its name on the Hub; it is made where there is none")
+    push.add_argument("--private", action="store_true", default=None, help="make a new repository private")
+    push.add_argument("--branch", help="to upload to, by default main")
+    push.add_argument("--message", help="of the commit")
+    _add_metadata(push)
+    push.set_defaults(run=run_push)
     return parser
+
+
+def _add_metadata(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--license", help="of the model, such as apache-2.0, for the card")
+    command.add_argument("--language", help="of its texts, such as en, for the card")
+
+
+def run_card(arguments: argparse.Namespace) -> None:
+    """`hf-localattn card`."""
+    path = write_card(
+        arguments.checkpoint,
+        repo_id=arguments.repo,
+        revision=arguments.revision,
+        overwrite=arguments.overwrite,
+        license=arguments.license,
+        language=arguments.language,
+    )
+    print(f"Wrote {path}.")
+
+
+def run_push(arguments: argparse.Namespace) -> None:
+    """`hf-localattn push`."""
+    commit = push_checkpoint(
+        arguments.checkpoint,
+        arguments.repo,
+        private=arguments.private,
+        branch=arguments.branch,
+        message=arguments.message,
+        license=arguments.license,
+        language=arguments.language,
+    )
+    print(f"{arguments.repo} has it as commit {commit.oid}: load it with revision={commit.oid!r}.")
 
 
 def run_init(arguments: argparse.Namespace) -> None:

@@ -2,7 +2,10 @@ import pytest
 import torch
 from transformers import BertModel, RobertaConfig, RobertaForQuestionAnswering
 
+from hf_localattn import SamRobertaConfig, SamRobertaForQuestionAnswering
 from hf_localattn.inference import Answer, answer_question, longest_input
+from hf_localattn.training.arguments import DataArguments
+from hf_localattn.training.models import input_length
 from tests.qa_helpers import question, tiny_bert, word_pieces
 
 TOKENIZER = word_pieces()
@@ -112,6 +115,18 @@ def test_windows_are_cut_to_what_the_model_takes():
         vocab_size=8, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, max_position_embeddings=34
     )
     assert longest_input(RobertaForQuestionAnswering(config), TOKENIZER) == 32
+
+
+def test_windows_are_cut_to_what_layers_on_top_take(caplog):
+    fields = {"bilstm_hidden_size": 4, "num_bilstm_layers": 1, "tam_max_length": 24, "fam_reduction": 4}
+    model = SamRobertaForQuestionAnswering(SamRobertaConfig(backbone_config=MODEL.config, **fields)).eval()
+    assert longest_input(model, TOKENIZER) == 24
+    answer = answer_question(model, TOKENIZER, "who sat?", LONG)
+    assert LONG[answer.start : answer.end] == answer.text != ""
+    assert input_length(model, TOKENIZER, DataArguments(train_file="x", max_seq_length=50)) == 24
+    assert "max_seq_length 50 is more than the model takes: using 24" in caplog.text
+    model.config.tam_ffn = "token"
+    assert longest_input(model, TOKENIZER) == 64
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ LAYERS = [
     {"models", "resources", "errors", "files"},
     {"families", "pretrained"},
     {"data", "metrics"},
-    {"inference"},
-    {"training", "inspection", "hub"},
+    {"inference", "hub"},
+    {"training", "inspection"},
     {"experiments"},
     {"cli"},
 ]

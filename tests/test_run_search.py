@@ -8,7 +8,9 @@ import sys
 
 import pytest
 
+from hf_localattn.training.arguments import ModelArguments, TrainingArguments, parse_arguments
 from hf_localattn.training.search import Search
+from hf_localattn.training.search_space import read_space
 from hf_localattn.training.trainer import LocalAttentionTrainer
 from tests.qa_helpers import tiny_bert, word_pieces, write_jsonl
 from tests.script_helpers import assert_one_line_error, load_main
@@ -148,6 +150,43 @@ def test_other_scripts_search_as_well(files, tmp_path):
     assert len(results(tmp_path / "out")["trials"]) == 2
 
 
+SAM = ("--family", "sam-roberta", "--local_config", "bilstm_hidden_size=4", "num_bilstm_layers=1", "fam_reduction=4")
+
+
+def test_a_trial_that_fails_is_noted_and_the_others_go_on(main, files, tmp_path, caplog, monkeypatch):
+    """The texts have five tokens and more. Without token attention its length is idle."""
+    given = options(files, tmp_path / "out", {"head": ["none", "sam"], "tam_max_length": [4, 24]}, *SAM)
+    with caplog.at_level(logging.INFO, "hf_localattn"):
+        main(given)
+    assert "1 of 4 combinations differ from another one in idle fields alone, and are left out" in caplog.text
+    found = results(tmp_path / "out")
+    assert [trial["setting"]["tam_max_length"] for trial in found["trials"]] == [4, 24]
+    (failed,) = found["failed"]
+    assert (failed["trial"], failed["setting"]) == (2, {"head": "sam", "tam_max_length": 4})
+    assert "tam_max_length" in failed["error"]
+    said = re.findall(r"Trial 2 failed with .*head=sam tam_max_length=4: .*", caplog.text)
+    assert len(said) == 2
+    assert said[0].endswith(f"{failed['error']} It is not tried again.")
+    assert said[1].endswith(failed["error"])
+    monkeypatch.delattr(Search, "_try_next")
+    main(given)
+    assert results(tmp_path / "out") == found
+
+
+def test_trials_that_all_fail(main, files, tmp_path):
+    with pytest.raises(ValueError, match=r"no trial has a score, as all 1 failed\. Trial 1 failed with .*=4: "):
+        main(options(files, tmp_path / "out", {"tam_max_length": [4]}, *SAM))
+    assert results(tmp_path / "out")["best"] is None
+
+
+def test_null_is_a_value_also_after_the_command_line_has_been_read(tmp_path):
+    """transformers' parser takes the None out of the types of the arguments."""
+    parse_arguments((TrainingArguments,), ["--output_dir", "x"])
+    (tmp_path / "space.yaml").write_text("lookahead_steps: [null, 5]\n")
+    model_args = ModelArguments(family="cool", backbone="tiny")
+    assert read_space(str(tmp_path / "space.yaml"), model_args).arguments["lookahead_steps"].values == [None, 5]
+
+
 def test_a_loss_that_is_no_number_is_the_worst():
     search = object.__new__(Search)
     search.metric, search.direction = "loss", "minimize"
@@ -182,6 +221,16 @@ def test_a_loss_that_is_no_number_is_the_worst():
             "with lr_scheduler_type=bumpy: bumpy is not a valid SchedulerType",
         ),
         ({"outlook_kernel_size": {"low": 3, "high": 4}}, (), "with outlook_kernel_size=4: `outlook_kernel_size`"),
+        (
+            {"fam_threshold": [1, 0.1], "learn_fam_threshold": [False, True]},
+            SAM,
+            "with fam_threshold=1.0, learn_fam_threshold=true: `fam_threshold`",  # each by itself can be
+        ),
+        (
+            {"local_learning_rate": [1e-3], "freeze_backbone": [False, True]},
+            SAM,
+            "with local_learning_rate=0.001, freeze_backbone=true: with `freeze_backbone` all that is",
+        ),
         ({"lookahead_alpha": [0.5]}, (), "--lookahead_alpha goes with --lookahead_steps"),
         ({"learning_rate": {"low": 0, "high": 1}}, (), "no end of settings: give --search_trials"),
         ({}, (), "expected names with values to try"),

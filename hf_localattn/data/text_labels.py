@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import re
 from collections.abc import Iterable, Sequence
@@ -14,10 +15,16 @@ from datasets import ClassLabel, Dataset, List, Value
 
 from hf_localattn.data.tables import shape_of, shorten
 
+logger = logging.getLogger(__name__)
+
 CLASS, SEVERAL, SCORE = "single_label_classification", "multi_label_classification", "regression"
 """What is predicted of a text: one class, any number of classes, or a number (transformers' `problem_type`)."""
 
 _FRACTION = re.compile(r"[+-]?(\d+\.\d*|\.\d+)([eE][+-]?\d+)?")
+_WHOLE = re.compile(r"[+-]?\d+(\.0*)?")
+
+MOST_CLASSES = 20
+"""More different numbers than these are hardly those of classes."""
 
 
 @dataclass(frozen=True)
@@ -42,14 +49,23 @@ class Labels:
 def problem_of(labels: Iterable[Any]) -> str:
     """Tell from labels what is predicted: lists are sets of classes, numbers with a fraction scores, the rest classes.
 
-    Files of comma-separated values have numbers as text.
+    Files of comma-separated values have numbers as text. A warning says if scores may well be classes.
     """
-    problem = CLASS
+    problem, texts = CLASS, set()
     for label in labels:
         if isinstance(label, list):
             return SEVERAL
-        if isinstance(label, float) or (isinstance(label, str) and _FRACTION.fullmatch(label.strip())):
+        text = "" if label is None else str(label).strip()
+        if isinstance(label, float) or (isinstance(label, str) and _FRACTION.fullmatch(text)):
             problem = SCORE
+        texts.add(text)
+    if problem == SCORE and len(texts) <= MOST_CLASSES and all(_WHOLE.fullmatch(text) for text in texts - {""}):
+        # So do pandas and others write whole numbers of a column in which some are missing.
+        logger.warning(
+            "The labels are whole numbers with a decimal point (%s), and are taken for scores: pass --do_regression"
+            " false if these are classes, or true if they are not.",
+            ", ".join(sorted(texts - {""}, key=float)),
+        )
     return problem
 
 

@@ -1,11 +1,16 @@
 """Scores of predicted classes, sets of classes and numbers, over scikit-learn and SciPy, and which ones GLUE takes."""
 
+import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy import stats
 from sklearn import metrics
+from transformers.utils import logging
+
+logger = logging.get_logger(__name__)
 
 Score = Callable[[np.ndarray, np.ndarray], float]
 
@@ -23,9 +28,26 @@ GLUE_METRICS: dict[str, tuple[str, ...]] = {
 """What each task of GLUE (Wang et al. 2019) is scored by; names are keys of `SCORES`."""
 
 
+def _of_numbers(function: Score) -> Score:
+    """A score of predicted numbers; NaN if not all of them are, which what is underneath would refuse."""
+
+    @functools.wraps(function)
+    def score(predictions: np.ndarray, references: np.ndarray) -> float:
+        if np.isfinite(predictions).all():
+            return function(predictions, references)
+        logger.warning_once(
+            "Not all predictions are finite numbers, and their scores are NaN: the training has diverged. Try a"
+            " smaller learning rate."
+        )
+        return math.nan
+
+    return score
+
+
 def _correlation(function: Callable[..., Any]) -> Score:
     """Where a correlation is not defined it counts as none: less than two numbers, or the same one everywhere."""
 
+    @_of_numbers
     def score(predictions: np.ndarray, references: np.ndarray) -> float:
         if np.ptp(predictions) == 0 or np.ptp(references) == 0:
             return 0.0
@@ -49,10 +71,12 @@ def _matthews_correlation(predictions: np.ndarray, references: np.ndarray) -> fl
     return float(metrics.matthews_corrcoef(references, predictions))
 
 
+@_of_numbers
 def _mean_squared_error(predictions: np.ndarray, references: np.ndarray) -> float:
     return float(metrics.mean_squared_error(references, predictions))
 
 
+@_of_numbers
 def _root_mean_squared_error(predictions: np.ndarray, references: np.ndarray) -> float:
     return float(metrics.root_mean_squared_error(references, predictions))
 
@@ -72,7 +96,7 @@ SCORES: dict[str, Score] = {
 """Functions of predictions and references: class numbers (N,), 0 or 1 per class (N, classes), or numbers (N,).
 
 `f1` is that of class 1 of two. `micro_f1` counts all classes together, `macro_f1` is the mean over those that occur. A
-row counts for `subset_accuracy` if its whole set is right.
+row counts for `subset_accuracy` if its whole set is right. Scores of numbers are NaN if a prediction is not finite.
 """
 
 LOWER_IS_BETTER = frozenset({"loss", "mse", "rmse"})

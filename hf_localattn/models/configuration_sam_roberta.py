@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from transformers.utils import logging
+
 from .configuration_local_attention import LocalAttentionConfig
 from .recurrent_encoder import MERGES
 from .sequential_attention import ORDERS, TOKEN_FFNS, check_threshold
@@ -13,6 +15,10 @@ if TYPE_CHECKING:
     # Never run: see configuration_cool.py.
     from .modeling_sam_roberta import SamRobertaModel  # noqa: F401
 
+logger = logging.get_logger(__name__)
+
+COMMON_WEIGHT = 0.5
+"""What an untrained network gives features: the sigmoid of about 0."""
 HEADS = ("sam", "none", "rb", "rba", "disan")
 
 
@@ -30,7 +36,7 @@ class SamRobertaConfig(LocalAttentionConfig):
         bilstm_merge: how its directions are joined: "concat", or "sum".
         use_fam: weigh the features of a text (equations 2-4).
         fam_reduction: the network that does has a hidden layer so many times narrower than its input.
-        fam_threshold: delta of equation 3, in [0, 1]: features that weigh less are left out.
+        fam_threshold: delta of equation 3, in [0, 1]: features that weigh less are left out. Weights begin about 0.5.
         learn_fam_threshold: train delta, which begins at `fam_threshold`, or at 0.1 if that is 0.
         use_tam: weigh the tokens of a text (equations 5 and 6).
         tam_ffn: what the network that does reads: "position", all positions at once, or "token", one token at a time.
@@ -39,7 +45,8 @@ class SamRobertaConfig(LocalAttentionConfig):
         order: "fam_tam", or "tam_fam", tokens first.
         disan_hidden_size: width of each direction of "disan".
         dropout: between the layers of the BiLSTM, and before the last layer of the classifying heads.
-        freeze_backbone: use the encoder as it is, without training or dropout.
+        freeze_backbone: use the encoder as it is, without training or dropout. Changed later it counts from the next
+            call of `train()` on.
 
     Raises:
         ValueError: a field has an impossible value; the message names it and the remedy.
@@ -139,3 +146,8 @@ class SamRobertaConfig(LocalAttentionConfig):
             self._check_at_least("tam_hidden_size", 1)
         self._check_number("dropout", 0.0, 1.0)
         check_threshold(self.fam_threshold, self.learn_fam_threshold)
+        if self.has_fam and self.fam_threshold > COMMON_WEIGHT:
+            logger.warning_once(
+                f"`fam_threshold` is {self.fam_threshold}, but the weights of features begin about {COMMON_WEIGHT}: "
+                "it may leave all of them out, and then nothing below the classifier is trained."
+            )

@@ -1,4 +1,4 @@
-"""Padded tokens: which count, and mean and softmax over these."""
+"""Padded tokens: which count, the order of marked ones, and mean and softmax over them."""
 
 from __future__ import annotations
 
@@ -33,3 +33,10 @@ def masked_softmax(scores: torch.Tensor, mask: torch.Tensor | None, dim: int = -
     if mask is None:
         return scores.softmax(dim)
     return scores.masked_fill(~mask, torch.finfo(scores.dtype).min).softmax(dim).masked_fill(~mask, 0.0)
+
+
+def marked_first(mask: torch.Tensor) -> torch.Tensor:
+    """Places (B, L) of the tokens that a mask (B, L) marks and then of the others, both in the order of the text."""
+    places = torch.arange(mask.shape[-1], device=mask.device)
+    # Keys that all differ, as no stable sort gets through transformers' exporter to ONNX.
+    return torch.where(mask, places, places + mask.shape[-1]).argsort(dim=-1)

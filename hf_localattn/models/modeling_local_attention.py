@@ -78,6 +78,7 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
     def __init__(self, config: LocalAttentionConfig):
         self.check_config(config)
         super().__init__(config)
+        self.add_model_tags(["hf_localattn", config.model_type])  # by which the Hub finds it
 
     @classmethod
     def from_backbone(
@@ -169,9 +170,20 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         return loaded
 
     def save_pretrained(self, save_directory: str | os.PathLike[str], *args: Any, **kwargs: Any) -> None:
-        """As transformers' own, with the code files beside the weights and every head of the family in `auto_map`."""
+        """As transformers' own, with the code files beside the weights and every head of the family in `auto_map`.
+
+        Raises:
+            ValueError: the configuration has been given a value with which the checkpoint could not be loaded.
+        """
+        self.config.check()
         self.config.auto_map = dict(self.auto_classes)
-        super().save_pretrained(save_directory, *args, **kwargs)
+        # A sharded model (`fully_shard`) has a class of torch's making, whose name and file would be saved as code.
+        made = type(self)
+        self.__class__ = next(one for one in made.__mro__ if not one.__module__.startswith("torch."))
+        try:
+            super().save_pretrained(save_directory, *args, **kwargs)
+        finally:
+            self.__class__ = made
 
     @classmethod
     def check_config(cls, config: LocalAttentionConfig) -> None:
@@ -225,6 +237,7 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
     def set_input_embeddings(self, value: nn.Module) -> None:
         """Replace the backbone's word embeddings."""
         self.backbone_model.set_input_embeddings(value)
+        self._freeze_unused()
 
     def resize_token_embeddings(self, *args: Any, **kwargs: Any) -> nn.Module:
         """As transformers' own; a backbone with more layers than its configuration says has one of its own."""

@@ -50,6 +50,7 @@ class SamRobertaPreTrainedModel(LocalAttentionPreTrainedModel):
 
     def _freeze_unused(self) -> None:
         super()._freeze_unused()
+        self.base_model.backbone_is_frozen = self.config.freeze_backbone
         if self.config.freeze_backbone:
             self.backbone_model.requires_grad_(False).eval()
 
@@ -108,8 +109,11 @@ class SamRobertaModel(SamRobertaPreTrainedModel):
         self.post_init()
 
     def train(self, mode: bool = True) -> SamRobertaModel:
-        """As torch's own; a frozen backbone stays in evaluation."""
+        """As torch's own; a frozen backbone stays in evaluation, and `freeze_backbone`, if set anew, takes effect."""
         super().train(mode)
+        if self.config.freeze_backbone != self.backbone_is_frozen:  # only then: some parts may be frozen by themselves
+            self.backbone.requires_grad_(not self.config.freeze_backbone)
+            self._freeze_unused()
         if self.config.freeze_backbone:
             self.backbone.eval()
         return self
@@ -155,7 +159,8 @@ class SamRobertaModel(SamRobertaPreTrainedModel):
             pooled, states, tokens = self.pooling_attention(states, mask)
         else:
             if self.sequential_attention is not None:
-                states, features, tokens = self.sequential_attention(states, mask)
+                # Of the configuration, as people change it there to compare.
+                states, features, tokens = self.sequential_attention(states, mask, self.config.fam_threshold)
             pooled = masked_mean(states, mask) if tokens is None else states.sum(1)
         if self.weighs_tokens:
             states = states * number_of_tokens(states, mask)

@@ -17,7 +17,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from .masking import masked_softmax
+from .masking import marked_first, masked_softmax
 from .orthogonal_interaction import (
     BIDIRECTIONAL,
     CONVOLUTIONAL,
@@ -230,7 +230,7 @@ def query_positions(query_mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
         Positions (B, N) in the order of the text and a mask (B, N), N being the most that a row has, at least 1. In a
         compiled or exported graph, where a size cannot depend on the data, N is L.
     """
-    order = (~query_mask).to(torch.uint8).argsort(dim=-1, stable=True)
+    order = marked_first(query_mask)
     if not torch.compiler.is_compiling():
         order = order[:, : max(int(query_mask.sum(-1).max()), 1)]
     return order, query_mask.gather(1, order)

@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from .masking import counted_tokens
+from .masking import counted_tokens, marked_first
 
 MERGES = ("concat", "sum")
 
@@ -103,7 +103,7 @@ def reading_order(mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
     `mask` (B, L) is True at real tokens; the place of the others means nothing.
     """
-    return (~mask).to(torch.uint8).argsort(dim=-1, stable=True), (mask.cumsum(-1) - 1).clamp(min=0)
+    return marked_first(mask), (mask.cumsum(-1) - 1).clamp(min=0)
 
 
 def take(states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:

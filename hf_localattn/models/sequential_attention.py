@@ -49,7 +49,8 @@ class FeatureAttention(PooledAttention):
         reduction: the network is D / reduction wide inside, at least 1.
         threshold: delta, in [0, 1]; features that weigh less are left out.
         learn_threshold: make delta the sigmoid of a parameter, so that it stays in (0, 1). It begins at `threshold`,
-            or at 0.1 if that is 0.
+            or at 0.1 if that is 0. The parameter is a bias by name: trainers spare these the weight decay, which would
+            pull delta to 0.5.
 
     Raises:
         ValueError: the threshold is outside [0, 1], or 1 where it is learned.
@@ -59,29 +60,35 @@ class FeatureAttention(PooledAttention):
         super().__init__(size, max(size // reduction, 1))
         check_threshold(threshold, learn_threshold)
         self.threshold = threshold
-        self.raw_threshold = nn.Parameter(torch.empty(())) if learn_threshold else None
+        self.threshold_bias = nn.Parameter(torch.empty(1)) if learn_threshold else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Give the learned threshold its first value; its linear layers have methods of their own."""
-        if self.raw_threshold is not None:
+        if self.threshold_bias is not None:
             begin = self.threshold or INITIAL_THRESHOLD
-            init.constant_(self.raw_threshold, math.log(begin / (1 - begin)))
+            init.constant_(self.threshold_bias, math.log(begin / (1 - begin)))
 
     @property
     def delta(self) -> torch.Tensor | float:
         """The threshold, fixed or learned."""
-        return self.threshold if self.raw_threshold is None else self.raw_threshold.sigmoid()
+        return self.threshold if self.threshold_bias is None else self.threshold_bias.sigmoid().squeeze(0)
 
-    def forward(self, states: torch.Tensor, mask: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the weighted states (B, L, D), 0 at pads, and the weights (B, D), from states (B, L, D)."""
+    def forward(
+        self, states: torch.Tensor, mask: torch.Tensor | None = None, threshold: float | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the weighted states (B, L, D), 0 at pads, and the weights (B, D), from states (B, L, D).
+
+        A `threshold` takes the place of a fixed one.
+        """
         mask, lowered = counted_tokens(mask), states
         if mask is not None:
             pads = ~mask.unsqueeze(-1)
             lowered = states.masked_fill(pads, torch.finfo(states.dtype).min)
             states = states.masked_fill(pads, 0.0)
         scores = self.scores(lowered.amax(1), masked_mean(states, mask))
-        attention = (scores.sigmoid() - self.delta).clamp(min=0)
+        delta = self.delta if threshold is None or self.threshold_bias is not None else threshold
+        attention = (scores.sigmoid() - delta).clamp(min=0)
         return states * attention.unsqueeze(1), attention
 
 
@@ -172,15 +179,19 @@ class SequentialAttention(nn.Module):
         self.tam = TokenAttention(ffn, max_length, hidden_size) if use_tam else None
 
     def forward(
-        self, states: torch.Tensor, mask: torch.Tensor | None = None
+        self, states: torch.Tensor, mask: torch.Tensor | None = None, threshold: float | None = None
     ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
-        """Return the weighted states (B, L, D) and the weights of the features (B, D) and of the tokens (B, L)."""
-        weights: dict[str, torch.Tensor] = {}
+        """Return the weighted states (B, L, D) and the weights of the features (B, D) and of the tokens (B, L).
+
+        A `threshold` takes the place of a fixed one.
+        """
+        features = tokens = None
         for name in self.names:
-            attention = getattr(self, name)
-            if attention is not None:
-                states, weights[name] = attention(states, mask)
-        return states, weights.get("fam"), weights.get("tam")
+            if name == "fam" and self.fam is not None:
+                states, features = self.fam(states, mask, threshold)
+            elif name == "tam" and self.tam is not None:
+                states, tokens = self.tam(states, mask)
+        return states, features, tokens
 
 
 def check_threshold(threshold: float, is_learned: bool) -> None:

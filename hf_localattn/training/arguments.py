@@ -184,6 +184,15 @@ class TrainingArguments(StockTrainingArguments):
             self.metric_for_best_model: str | None = None
             self.greater_is_better: bool | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Trainer pickles its arguments beside every checkpoint, and uploads the file: no token may be in there.
+        return {**self.__dict__, "hub_token": None}
+
+    def __copy__(self) -> "TrainingArguments":
+        copied = object.__new__(type(self))
+        copied.__dict__.update(self.__dict__)
+        return copied
+
     def _prepare_early_stopping(self, patience: int) -> None:
         if patience < 1:
             raise ValueError(f"--early_stopping_patience must be at least 1; got {patience}.")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import gc
-import json
 import logging
+import math
 import shutil
 import statistics
 import time
@@ -14,11 +14,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from hf_localattn.files import write_whole
 from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
 from hf_localattn.training.folds import Fold
 from hf_localattn.training.output_folder import STATE, last_complete_checkpoint
-from hf_localattn.training.results import read_json, read_results, scores_of, settings_of
+from hf_localattn.training.results import read_json, read_results, scores_of, settings_of, write_results
 from hf_localattn.training.run import Prepare, Run
 
 logger = logging.getLogger(__name__)
@@ -111,14 +110,16 @@ class CrossValidation:
     def _read(self) -> list[dict[str, Any]]:
         """The metrics of the folds that are done."""
         known = read_results(self.folder / RESULTS, self.settings, "folds")
-        return known["folds"] if known is not None else []
+        folds = known["folds"] if known is not None else []
+        # A score that is no number is null there. Were it left out, the mean would be that of fewer folds.
+        return [{name: math.nan if own is None else own for name, own in metrics.items()} for metrics in folds]
 
     def _write(self) -> None:
         if not self.training_args.should_save:
             return
         means, deviations = summary_of(self.results)
         found = {"settings": self.settings, "mean": means, "std": deviations, "folds": self.results}
-        write_whole(self.folder / RESULTS, json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+        write_results(self.folder / RESULTS, found)
 
 
 def summary_of(results: Sequence[Mapping[str, Any]]) -> tuple[dict[str, float], dict[str, float]]:
@@ -128,7 +129,12 @@ def summary_of(results: Sequence[Mapping[str, Any]]) -> tuple[dict[str, float], 
     means = {name: statistics.fmean(own[name] for own in scores) for name in names}
     if len(scores) < 2:
         return means, {}
-    return means, {name: statistics.stdev(own[name] for own in scores) for name in names}
+    return means, {name: _deviation([own[name] for own in scores]) for name in names}
+
+
+def _deviation(values: list[float]) -> float:
+    # That of the standard library fails for other values.
+    return statistics.stdev(values) if all(map(math.isfinite, values)) else math.nan
 
 
 def table_of(means: Mapping[str, float], deviations: Mapping[str, float]) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import datasets
 import numpy as np
-from datasets import ClassLabel
+from datasets import ClassLabel, List
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
 logger = logging.getLogger(__name__)
@@ -88,30 +88,45 @@ def split_rows(
     return {name: rows.select(numbers) for name, numbers in {"train": rest, **held_out}.items()}
 
 
-def warn_of_lone_classes(data: Mapping[str, datasets.Dataset], column: str) -> None:
-    """Warn of classes that occur in one split alone: there they are not learnt, or not evaluated.
+def warn_of_lone_classes(data: Mapping[str, datasets.Dataset], column: str, fold: Fold | None = None) -> None:
+    """Warn of classes that are not learnt, as no training row has them, or not evaluated, as no other row has.
 
     Args:
         data: splits. Those without any class are left out, such as test rows without labels.
-        column: of classes. Nothing is said where it is no `ClassLabel`.
+        column: of classes, or of sets of them. Nothing is said where it is no `ClassLabel`, nor a list of them.
+        fold: which run of a cross-validation has these splits, for the warning.
     """
-    found: dict[str, set[str]] = {}
-    for split, rows in data.items():
-        kind = rows.features[column]
-        if isinstance(kind, ClassLabel):
-            found[split] = {kind.int2str(number) for number in rows.unique(column) if number is not None}
-    found = {split: names for split, names in found.items() if names}
+    found = {split: names for split, rows in data.items() if (names := _classes_in(rows, column))}
+    of = "Of" if fold is None else f"Fold {fold.number}: of"
+    lone: set[str] = set()
     for split, names in found.items():
         others = [own for other, own in found.items() if other != split]
-        if others and (lone := sorted(names.difference(*others))):
-            more = f" and {len(lone) - MOST_NAMES} more" if len(lone) > MOST_NAMES else ""
-            logger.warning(
-                "Of the %s rows alone are the classes %s%s: %s.",
-                split,
-                ", ".join(lone[:MOST_NAMES]),
-                more,
-                "nothing says how well they are learnt" if split == "train" else "the other splits have none of them",
-            )
+        if others and (own := names.difference(*others)):
+            lone |= own
+            why = "nothing says how well they are learnt" if split == "train" else "the other splits have none of them"
+            logger.warning("%s the %s rows alone are the classes %s: %s.", of, split, _listed(own), why)
+    if "train" in found and (missing := set().union(*found.values()) - found["train"] - lone):
+        logger.warning(
+            "%s the train rows none have the classes %s, which the other splits have: they are not learnt.",
+            *(of, _listed(missing)),
+        )
+
+
+def _classes_in(rows: datasets.Dataset, column: str) -> set[str]:
+    """The names of the classes that rows have."""
+    kind = rows.features[column]
+    if isinstance(kind, ClassLabel):
+        numbers = set(rows.unique(column))
+    elif isinstance(kind, List) and isinstance(kind.feature, ClassLabel):
+        kind, numbers = kind.feature, {number for numbers in rows[column][:] for number in numbers or ()}
+    else:
+        return set()
+    return {kind.int2str(number) for number in numbers if number is not None}
+
+
+def _listed(names: set[str]) -> str:
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(sorted(names)[:MOST_NAMES]) + more
 
 
 def _groups(rows: datasets.Dataset, column: str | None) -> np.ndarray:

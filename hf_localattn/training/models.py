@@ -13,6 +13,7 @@ from hf_localattn.families import AUTO_CLASSES, get_family, parse_config_fields
 from hf_localattn.inference import longest_input
 from hf_localattn.pretrained import load_tokenizer, missing_inputs, resolve_backbone
 from hf_localattn.training.arguments import PLAIN, DataArguments, ModelArguments, TrainingArguments
+from hf_localattn.training.optimizer_settings import check_same_optimizer
 from hf_localattn.training.output_folder import check_same_model
 from hf_localattn.training.parameter_groups import pretrained_parameters, split_parameter_groups
 from hf_localattn.training.splits import Data
@@ -83,6 +84,7 @@ def load_model_and_tokenizer(
     model = model.to(torch.float32)
     if training_args.do_train and training_args.resume_from_checkpoint:
         check_same_model(training_args.resume_from_checkpoint, model)
+        check_same_optimizer(training_args.resume_from_checkpoint, training_args)
     if training_args.local_learning_rate is not None:  # of what? better asked now than when training begins
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         split_parameter_groups(

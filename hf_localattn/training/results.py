@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from hf_localattn.files import write_whole
 from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
 from hf_localattn.training.output_folder import check_unused
 
@@ -45,7 +47,7 @@ def settings_of(
         for name, value in options.items()
         if name not in WITHOUT_EFFECT and not name.startswith(WITHOUT_EFFECT_PREFIXES)
     }
-    return json.loads(json.dumps(kept, default=str))  # as it will be read
+    return as_written(kept)
 
 
 def scores_of(metrics: Mapping[str, Any]) -> dict[str, float]:
@@ -79,6 +81,24 @@ def read_results(path: Path, settings: Mapping[str, Any], what: str) -> dict[str
                 f" one's is {settings[name]!r}. Give the command it was made with, or another --output_dir."
             )
     return known
+
+
+def write_results(path: Path, found: Mapping[str, Any]) -> None:
+    """Write what is to be read again; NaN and infinities, for which JSON has no word, are null."""
+    write_whole(path, json.dumps(_without_nan(found), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def as_written(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what will be read when it has been written."""
+    return json.loads(json.dumps(_without_nan(found), default=str))
+
+
+def _without_nan(found: Any) -> Any:
+    if isinstance(found, Mapping):
+        return {name: _without_nan(value) for name, value in found.items()}
+    if isinstance(found, list | tuple):
+        return [_without_nan(value) for value in found]
+    return None if isinstance(found, float) and not math.isfinite(found) else found
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -11,9 +11,12 @@ from typing import Any, ClassVar
 from transformers import TrainerState
 from transformers.trainer_utils import PredictionOutput
 
+from hf_localattn.errors import one_line_errors
+from hf_localattn.hub import Score
 from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
 from hf_localattn.training.lookahead import import_lookahead
 from hf_localattn.training.output_folder import STATE, is_trained, prepare_output_folder
+from hf_localattn.training.run_record import record_of, scores_of_split
 from hf_localattn.training.splits import Data
 from hf_localattn.training.trainer import LocalAttentionTrainer
 
@@ -99,6 +102,7 @@ class Run:
     ):
         self.trainer, self.data, self.features = trainer, data, features
         self.model_args, self.data_args, self.config_fields = model_args, data_args, config_fields
+        self.scores: list[Score] = []
 
     def complete(self) -> dict[str, float]:
         """Train, evaluate and predict as far as asked to, share the model, and return all metrics."""
@@ -119,11 +123,11 @@ class Run:
             best = trainer.state.best_model_checkpoint if trainer.args.load_best_model_at_end else None
             # The best one is beside the last one, also in a folder that has been moved since.
             trainer._load_from_checkpoint(str(Path(checkpoint).with_name(Path(best or checkpoint).name)))
-            trainer.save_model()
+            trainer.save_model(_internal_call=True)
             trainer.save_state()
             return {}
         result = trainer.train(resume_from_checkpoint=checkpoint)
-        trainer.save_model()
+        trainer.save_model(_internal_call=True)  # or it would be shared here, without scores
         metrics = {**result.metrics, "train_samples": len(self.data["train"])}
         self._report("train", metrics)
         trainer.save_state()  # last: its file says that the run is finished
@@ -136,6 +140,7 @@ class Run:
             prefix = split.replace("validation", "eval")
             own = {**self.evaluate_split(split, prefix), f"{prefix}_samples": len(self.data[split])}
             self._report(prefix, own)
+            self.scores += scores_of_split(own, prefix)
             metrics |= own
         return metrics
 
@@ -149,20 +154,25 @@ class Run:
                 self.write_predictions(split, prefix, output)
             own = {**output.metrics, f"{prefix}_samples": len(self.data[split])}
             self._report(prefix, own)
+            self.scores += scores_of_split(own, prefix)
             metrics |= own
         return metrics
 
     def share(self) -> None:
-        """Write the model card and, with `--push_to_hub`, upload model, tokenizer, code and card."""
-        card: dict[str, Any] = {"tasks": self.task}
-        if not Path(self.model_args.source).exists():  # a folder of this machine means nothing to others
-            card["finetuned_from"] = self.model_args.source
-        if self.data_args.dataset_name is not None:
-            card |= {"dataset_tags": self.data_args.dataset_name, "dataset": self.data_args.dataset_name}
-        if self.trainer.args.push_to_hub:
-            self.trainer.push_to_hub(**card)
-        elif self.trainer.args.do_train:
-            self.trainer.create_model_card(**card)
+        """Write the record of the training and the model's card and, with `--push_to_hub`, upload all of it.
+
+        Without training only the upload is done: what is in the folder came from another run.
+        """
+        args = self.trainer.args
+        if args.do_train and args.should_save:
+            rows = {split: len(rows) for split, rows in self.data.items()}
+            record = record_of(self.task, self.model_args, self.data_args, args, rows, self.scores)
+            record.save(args.output_dir)
+        if args.push_to_hub:
+            with one_line_errors():
+                self.trainer.push_to_hub()
+        elif args.do_train:
+            self.trainer.create_model_card()
 
     def evaluate_split(self, split: str, prefix: str) -> dict[str, float]:
         """Metrics of one split."""

@@ -4,36 +4,38 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import json
 import logging
 import math
 import shlex
 import shutil
 import time
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoConfig, PreTrainedModel, set_seed
+import torch
+from transformers import PreTrainedModel, set_seed
 from transformers.trainer_utils import SaveStrategy
 
-from hf_localattn.errors import loading
-from hf_localattn.families import get_family, parse_config_fields
-from hf_localattn.files import write_whole
-from hf_localattn.pretrained import resolve_backbone
 from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
 from hf_localattn.training.extras import import_extra
-from hf_localattn.training.lookahead import import_lookahead
 from hf_localattn.training.models import load_model_and_tokenizer
 from hf_localattn.training.output_folder import ASIDE
-from hf_localattn.training.results import read_results, scores_of, settings_of
+from hf_localattn.training.results import as_written, read_results, scores_of, settings_of, write_results
 from hf_localattn.training.run import Prepare
+from hf_localattn.training.search_settings import SettingCheck, distinct, spoken
 from hf_localattn.training.search_space import SEARCHABLE, read_space
 
 logger = logging.getLogger(__name__)
 
 RESULTS = "search.json"
 STUDY = "search"
+FAILED = "failed"
+"""An entry of the study: the errors of its trials by their numbers. To a trial that has ended Optuna adds nothing."""
+
+FAILURES = (ValueError, FloatingPointError, torch.OutOfMemoryError)
+"""What a setting may be the cause of; anything else ends the search, which then begins again with the same trial."""
 
 
 class Search:
@@ -41,7 +43,8 @@ class Search:
 
     `output_dir/search.json` has the settings of the command and all trials, `output_dir/search.db` Optuna's study.
     Given again, the same command goes on where it was killed, with the trial that it was at; with more
-    `search_trials` it adds to them. Which settings are tried depends on the scores and on `seed` alone.
+    `search_trials` it adds to them. Which settings are tried depends on the scores and on `seed` alone. One that fails
+    is noted with its error, and not tried again.
 
     Raises:
         ImportError: Optuna, or what a setting needs, is not installed.
@@ -61,20 +64,13 @@ class Search:
         assert training_args.search is not None
         _check_arguments(data_args, training_args)
         self.space = read_space(training_args.search, model_args)
-        self.combinations = self.space.combinations()
-        self.count = training_args.search_trials or len(self.combinations or ())
-        if self.count == 0:
-            raise ValueError("--search has a range without a step, and so no end of settings: give --search_trials.")
-        if self.combinations is not None and self.count >= len(self.combinations):
-            self.count = len(self.combinations)
-        else:
-            self.combinations = None  # too many for all of them
         self.base = copy.copy(training_args)
-        self._check_settings(model_args)
+        self.combinations: list[Mapping[str, Any]] | None = None  # where all of them are tried
+        self.count = self._plan(SettingCheck(self.space, model_args, self.base))
         self.folder = Path(training_args.output_dir)
         self.settings = settings_of(model_args, data_args, training_args)
         self.settings["search"] = {name: dataclasses.asdict(own) for name, own in self.space.dimensions.items()}
-        self.settings = json.loads(json.dumps(self.settings))  # as it will be read
+        self.settings = as_written(self.settings)
         read_results(self.folder / RESULTS, self.settings, "trials")
 
         training_args = copy.copy(training_args)
@@ -93,8 +89,12 @@ class Search:
         self.model_args = model_args
 
     def complete(self) -> dict[str, float]:
-        """Run the trials that are left, and return the metrics of the best one."""
-        self.optuna.logging.set_verbosity(self.optuna.logging.WARNING)  # each trial is reported below
+        """Run the trials that are left, and return the metrics of the best one.
+
+        Raises:
+            ValueError: all of them have failed.
+        """
+        self.optuna.logging.set_verbosity(self.optuna.logging.ERROR)  # each trial is reported below
         if not (self.folder / RESULTS).is_file():
             self._write([])
         storage = f"sqlite:///{(self.folder / 'search.db').resolve()}"
@@ -103,10 +103,32 @@ class Search:
         )
         for trial in study.get_trials(states=(self.optuna.trial.TrialState.RUNNING,)):
             study.tell(trial.number, state=self.optuna.trial.TrialState.FAIL)  # killed: it is tried again
-        trials = self._done(study)
+        trials = self._tried(study)
         begun, old = time.perf_counter(), len(trials)
         while len(trials) < self.count:
             self._queue(study, trials)
+            self._try_next(study, storage, number=len(trials))
+            shutil.rmtree(self.trainer.args.output_dir, ignore_errors=True)
+            trials = self._tried(study)
+            self._write(trials)
+            self._report(trials, (time.perf_counter() - begun) / (len(trials) - old))
+        ranked = self._ranked(trials)
+        if not ranked:
+            raise ValueError(
+                f"--search {self.base.search}: no trial has a score, as all {len(trials)} failed."
+                f" {self._failure(trials[0])}"
+            )
+        logger.info("%d trials, the best first:\n%s", len(trials), self._table(ranked))
+        for trial in trials:
+            if "error" in trial:
+                logger.info(self._failure(trial))
+        logger.info("The best setting: %s", self.as_options(ranked[0]["setting"]))
+        return ranked[0]["metrics"]
+
+    def _try_next(self, study: Any, storage: str, number: int) -> None:
+        """Run one trial, which may fail."""
+        self._trial: Any = None
+        try:
             self.trainer.hyperparameter_search(
                 hp_space=self._set_arguments,
                 compute_objective=self._score,
@@ -118,48 +140,42 @@ class Search:
                 storage=storage,
                 load_if_exists=True,
                 # A sampler of its own for every trial: one that goes on after a kill would repeat its first draws.
-                sampler=self.optuna.samplers.TPESampler(seed=self.base.seed + len(trials)),
+                sampler=self.optuna.samplers.TPESampler(seed=self.base.seed + number),
                 pruner=self.optuna.pruners.NopPruner(),
             )
-            shutil.rmtree(self.trainer.args.output_dir, ignore_errors=True)
-            trials = self._done(study)
-            self._write(trials)
-            self._report(trials, (time.perf_counter() - begun) / (len(trials) - old))
-        ranked = self._ranked(trials)
-        logger.info("%d trials, the best first:\n%s", len(trials), self._table(ranked))
-        logger.info("The best setting: %s", self.as_options(ranked[0]["setting"]))
-        return ranked[0]["metrics"]
+        except FAILURES as error:
+            if self._trial is None:  # before there was a trial
+                raise
+            errors = study.user_attrs.get(FAILED, {})
+            text = " ".join(str(error).split()) or type(error).__name__
+            study.set_user_attr(FAILED, {**errors, str(self._trial.number): text})
+            self.trainer.accelerator.free_memory()  # Trainer does it after a trial that has ended well
 
     def as_options(self, setting: dict[str, Any]) -> str:
         """Return a trial's setting as the options to give again, beside those of the command."""
         given = {name: setting[name] for name in self.space.arguments if setting[name] is not None}
-        words = [word for name, value in given.items() for word in (f"--{name}", _spoken(value))]
+        words = [word for name, value in given.items() for word in (f"--{name}", spoken(value))]
         if self.space.fields:
             words += ["--local_config", *self._local_config(setting)]
         return shlex.join(words)
 
-    def _check_settings(self, model_args: ModelArguments) -> None:
-        """Raise `ValueError` if arguments, configuration or an extra refuse a value, before anything is loaded."""
-        config = None
-        if self.space.fields:
-            source = resolve_backbone(model_args.source)
-            hub = {"cache_dir": model_args.cache_dir, "revision": model_args.model_revision, "token": model_args.token}
-            with loading("backbone", source):
-                config = AutoConfig.from_pretrained(source, **hub)
-        for arguments, fields in self.space.examples():
-            setting = ", ".join(f"{name}={_spoken(value)}" for name, value in {**arguments, **fields}.items())
-            try:
-                changed = dataclasses.replace(self.base, **arguments)
-                if changed.lookahead_steps is not None:
-                    import_lookahead()
-                if config is not None:
-                    family = get_family(str(model_args.family))
-                    own, _ = family.split_fields(
-                        parse_config_fields(family.config.model_type, model_args.local_config)
-                    )
-                    family.config(backbone_config=copy.deepcopy(config), **{**own, **fields})
-            except ValueError as error:
-                raise ValueError(f"--search {self.base.search}, with {setting}: {error}") from None
+    def _plan(self, check: SettingCheck) -> int:
+        """Check the settings, or what stands for them, and return how many are tried."""
+        combinations, asked = self.space.combinations(), self.base.search_trials
+        if combinations is None and asked is None:
+            raise ValueError("--search has a range without a step, and so no end of settings: give --search_trials.")
+        if combinations is None or (asked is not None and asked < len(combinations)):
+            for setting in self.space.examples():
+                check(setting)
+            assert asked is not None
+            return asked
+        self.combinations = distinct(combinations, check)
+        if same := len(combinations) - len(self.combinations):
+            logger.info(
+                "%d of %d combinations differ from another one in idle fields alone, and are left out.",
+                *(same, len(combinations)),
+            )
+        return len(self.combinations)
 
     def _model_of(self, trial: Any) -> PreTrainedModel:
         """A fresh model with a trial's fields. Without a trial Trainer wants one too: any."""
@@ -174,15 +190,15 @@ class Search:
     def _local_config(self, setting: dict[str, Any]) -> list[str]:
         """`--local_config` of the command, with a trial's fields in place of its own."""
         given = [own for own in self.model_args.local_config if own.partition("=")[0].strip() not in self.space.fields]
-        return [*given, *(f"{name}={_spoken(setting[name])}" for name in self.space.fields)]
+        return [*given, *(f"{name}={spoken(setting[name])}" for name in self.space.fields)]
 
     def _set_arguments(self, trial: Any) -> dict[str, Any]:
+        self._trial = trial
         # Trainer would turn a value into the type of the one before: 0.1 into a whole number after the default 0.
         arguments, _ = self.space.suggest(trial)
         changed = dataclasses.replace(self.base, **arguments)
         for name in SEARCHABLE:
             setattr(self.trainer.args, name, getattr(changed, name))
-        self._trial = trial
         return {}
 
     def _score(self, metrics: dict[str, float]) -> float:
@@ -196,21 +212,27 @@ class Search:
         if self.combinations is None or study.get_trials(states=(self.optuna.trial.TrialState.WAITING,)):
             return
         tried = [trial["stored"] for trial in trials]
-        study.enqueue_trial(next(setting for setting in self.combinations if setting not in tried))
+        combinations = map(self.space.stored, self.combinations)
+        study.enqueue_trial(next(setting for setting in combinations if setting not in tried))
 
-    def _done(self, study: Any) -> list[dict[str, Any]]:
-        """What is known of the finished trials, in their order."""
-        done = study.get_trials(states=(self.optuna.trial.TrialState.COMPLETE,))
+    def _tried(self, study: Any) -> list[dict[str, Any]]:
+        """What is known of the trials that have a score or an error, in their order; one that was killed has none."""
+        errors = study.user_attrs.get(FAILED, {})
+        complete = self.optuna.trial.TrialState.COMPLETE
+        tried = [trial for trial in study.get_trials() if trial.state == complete or str(trial.number) in errors]
         return [
             {
                 "trial": number,
-                "score": trial.value,
                 "setting": self._setting_of(trial),
-                "metrics": trial.user_attrs["metrics"],
+                **(
+                    {"score": trial.value, "metrics": trial.user_attrs["metrics"]}
+                    if trial.state == complete
+                    else {"error": errors[str(trial.number)]}
+                ),
                 "seconds": round(trial.duration.total_seconds(), 1),
                 "stored": trial.params,
             }
-            for number, trial in enumerate(done, start=1)
+            for number, trial in enumerate(tried, start=1)
         ]
 
     def _setting_of(self, trial: Any) -> dict[str, Any]:
@@ -218,35 +240,47 @@ class Search:
         return {**arguments, **fields}
 
     def _ranked(self, trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        return sorted(trials, key=lambda trial: trial["score"], reverse=self.direction == "maximize")
+        """Those that have a score, the best first."""
+        scored = [trial for trial in trials if "score" in trial]
+        return sorted(scored, key=lambda trial: trial["score"], reverse=self.direction == "maximize")
 
     def _report(self, trials: list[dict[str, Any]], each: float) -> None:
-        last, best = trials[-1], self._ranked(trials)[0]
+        last = trials[-1]
+        if "error" in last:
+            logger.warning("%s It is not tried again.", self._failure(last))
+            return
+        best = self._ranked(trials)[0]
         logger.info(
             "Trial %d of %d: %s %.4f with %s; the best is %.4f, of trial %d; about %s left.",
             *(last["trial"], self.count, self.metric, last["score"], self.as_options(last["setting"])),
             *(best["score"], best["trial"], timedelta(seconds=round(each * (self.count - len(trials))))),
         )
 
+    def _failure(self, trial: dict[str, Any]) -> str:
+        return f"Trial {trial['trial']} failed with {self.as_options(trial['setting'])}: {trial['error']}"
+
     def _table(self, ranked: list[dict[str, Any]]) -> str:
         """The trials in Markdown."""
         names = list(self.space.dimensions)
         rows = [
-            [str(trial["trial"]), f"{trial['score']:.4f}", *(_spoken(trial["setting"][name]) for name in names)]
+            [str(trial["trial"]), f"{trial['score']:.4f}", *(spoken(trial["setting"][name]) for name in names)]
             for trial in ranked
         ]
         header = ["trial", self.metric, *names]
         return "\n".join(f"| {' | '.join(row)} |" for row in [header, ["---"] * len(header), *rows])
 
     def _write(self, trials: list[dict[str, Any]]) -> None:
+        ranked = self._ranked(trials)
+        told = [{name: value for name, value in trial.items() if name != "stored"} for trial in trials]
         found = {
             "settings": self.settings,
             "metric": self.metric,
             "direction": self.direction,
-            "best": self.as_options(self._ranked(trials)[0]["setting"]) if trials else None,
-            "trials": [{name: value for name, value in trial.items() if name != "stored"} for trial in trials],
+            "best": self.as_options(ranked[0]["setting"]) if ranked else None,
+            "trials": [trial for trial in told if "score" in trial],
+            "failed": [trial for trial in told if "error" in trial],
         }
-        write_whole(self.folder / RESULTS, json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+        write_results(self.folder / RESULTS, found)
 
 
 def _check_arguments(data_args: DataArguments, training_args: TrainingArguments) -> None:
@@ -267,7 +301,3 @@ def _check_arguments(data_args: DataArguments, training_args: TrainingArguments)
             f"--resume_from_checkpoint {wanted} does not go with --search, which goes on by itself when the same"
             " command is given again: leave it out."
         )
-
-
-def _spoken(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)

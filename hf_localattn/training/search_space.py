@@ -8,6 +8,7 @@ import itertools
 import json
 import math
 import re
+import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,9 @@ SEARCHABLE = (
     *("adam_beta1", "adam_beta2", "adam_epsilon", "lookahead_steps", "lookahead_alpha"),
 )
 """Training arguments that a trainer reads each time that it begins to train."""
+
+# Not those of `dataclasses.fields`, which HfArgumentParser changes: there an optional number is one that has to be.
+ARGUMENT_TYPES = {name: str(kind) for name, kind in typing.get_type_hints(TrainingArguments).items()}
 
 
 @dataclass(frozen=True)
@@ -95,21 +99,22 @@ class SearchSpace:
         return {**self.arguments, **self.fields}
 
     def combinations(self) -> list[dict[str, Any]] | None:
-        """Return every setting there is, as Optuna has it; None if there is no end of them."""
-        values = {name: own.values for name, own in self.dimensions.items()}
-        if any(own is None for own in values.values()):
+        """Return every setting there is; None if there is no end of them."""
+        values = [own.values for own in self.dimensions.values()]
+        finite = [own for own in values if own is not None]
+        if len(finite) < len(values):
             return None
-        stored = [[(name, self.dimensions[name].stored(value)) for value in own or ()] for name, own in values.items()]
-        return [dict(combination) for combination in itertools.product(*stored)]
+        return [dict(zip(self.dimensions, setting, strict=True)) for setting in itertools.product(*finite)]
 
-    def examples(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        """Return settings (of arguments, of fields) in which every choice and both ends of every range occur."""
-        count = max(len(own.examples) for own in self.dimensions.values())
+    def examples(self) -> list[dict[str, Any]]:
+        """Return settings in which every choice and both ends of every range occur."""
+        examples = {name: own.examples for name, own in self.dimensions.items()}
+        count = max(map(len, examples.values()))
+        return [{name: own[number % len(own)] for name, own in examples.items()} for number in range(count)]
 
-        def nth(part: Mapping[str, Range | Choices], number: int) -> dict[str, Any]:
-            return {name: own.examples[number % len(own.examples)] for name, own in part.items()}
-
-        return [(nth(self.arguments, number), nth(self.fields, number)) for number in range(count)]
+    def stored(self, setting: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a setting as Optuna has it."""
+        return {name: self.dimensions[name].stored(value) for name, value in setting.items()}
 
     def suggest(self, trial: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return an Optuna trial's setting, of arguments and of fields; the same one however often it is asked for."""
@@ -133,7 +138,6 @@ def read_space(path: str, model_args: ModelArguments) -> SearchSpace:
     content = _read(Path(path))
     if not isinstance(content, dict) or not content:
         raise ValueError(f"--search {path}: expected names with values to try, such as learning_rate: [1e-5, 2e-5].")
-    arguments = {field.name: str(field.type) for field in dataclasses.fields(TrainingArguments)}
     fields, settings = {}, ()
     if model_args.family not in (None, PLAIN):
         family = get_family(str(model_args.family))
@@ -143,9 +147,9 @@ def read_space(path: str, model_args: ModelArguments) -> SearchSpace:
     for name, values in content.items():
         try:
             if name in SEARCHABLE:
-                space.arguments[name] = _dimension(values, arguments[name])
+                space.arguments[name] = _dimension(values, ARGUMENT_TYPES[name])
                 continue
-            if name in settings or name in arguments:
+            if name in settings or name in ARGUMENT_TYPES:
                 what = "is read once, before the trials" if name in settings else "is the same for all trials"
                 raise ValueError(f"this {what}; there can be {', '.join(SEARCHABLE)}, and fields of --family.")
             _check_field(str(name), model_args.family, fields)

@@ -141,7 +141,7 @@ def prepare(
     )
     labels = choose_labels(data, model_args, fixed=layout.names is not None)
     check_same_texts(data)
-    warn_of_lone_classes(data, "label")
+    warn_of_lone_classes(data, "label", data_args.fold)
     logger.info("Predicting %s of %s.", labels, "pairs of texts" if is_pairs(data) else "texts")
     metrics = metric_names(labels, data_args)
     combined = COMBINED_METRICS.get(data_args.task_name or "", ())

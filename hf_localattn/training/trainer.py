@@ -1,20 +1,28 @@
 """Trainers: two learning rates, Lookahead, whole saves or none, and evaluation by what features are made from."""
 
 import inspect
+import logging
+import shutil
+from pathlib import Path
 from typing import Any, ClassVar
 
 import datasets
 import numpy as np
 import torch
+from huggingface_hub import CommitInfo
 from transformers import EarlyStoppingCallback, PreTrainedModel, Trainer
 from transformers.trainer_utils import EvalLoopOutput, PredictionOutput, TrainOutput
 
 from hf_localattn.data.qa_answers import AnswerSettings, QuestionAnswers, extract_answers, write_answers
 from hf_localattn.data.qa_windows import unpad_left
 from hf_localattn.files import replaced_whole
+from hf_localattn.hub import push_checkpoint, renew_card
 from hf_localattn.metrics import load_metric
 from hf_localattn.training.lookahead import with_lookahead
+from hf_localattn.training.optimizer_settings import OptimizerSettings
 from hf_localattn.training.parameter_groups import pretrained_parameters, split_parameter_groups
+
+logger = logging.getLogger(__name__)
 
 
 class LocalAttentionTrainer(Trainer):
@@ -31,6 +39,7 @@ class LocalAttentionTrainer(Trainer):
         # With gradient accumulation Trainer leaves the scaling of the loss to every model that takes any keyword, also
         # to those that do not know of it. Only those that name the number of items do.
         self.model_accepts_loss_kwargs = "num_items_in_batch" in inspect.signature(self.model.forward).parameters
+        self.add_callback(OptimizerSettings())
         patience = getattr(self.args, "early_stopping_patience", None)
         if patience is not None:
             self.add_callback(EarlyStoppingCallback(patience))
@@ -60,6 +69,59 @@ class LocalAttentionTrainer(Trainer):
         if steps is not None:
             optimizer = self.optimizer = with_lookahead(optimizer, steps, self.args.lookahead_alpha)
         return optimizer
+
+    def create_model_card(
+        self, language: str | None = None, license: str | None = None, *args: Any, **kwargs: Any
+    ) -> None:
+        """Writes the model's card into the output folder; of what Trainer could be told only these two are taken."""
+        if self.is_world_process_zero():
+            renew_card(self.args.output_dir, language=language, license=license)
+
+    def push_to_hub(
+        self,
+        commit_message: str | None = "End of training",
+        blocking: bool = True,
+        token: str | None = None,
+        revision: str | None = None,
+        private: bool | None = None,
+        **kwargs: Any,
+    ) -> CommitInfo | None:
+        """Saves and uploads the model with its card, as `push_checkpoint` does; None where another process does it.
+
+        `blocking` is always, as the card has to name the commit.
+
+        Raises:
+            OSError: the Hub is out of reach, or refuses; the output folder is complete.
+        """
+        self.callback_handler.on_push_begin(self.args, self.state, self.control)
+        token = token or self.args.hub_token
+        if self.hub_model_id is None:
+            self.init_hf_repo(token=token, private=private)
+        self.save_model(_internal_call=True)
+        if not self.is_world_process_zero():
+            return None
+        self._finish_current_push()
+        metadata = {name: kwargs.get(name) for name in ("language", "license")}
+        return push_checkpoint(
+            self.args.output_dir,
+            str(self.hub_model_id),
+            branch=revision or self.args.hub_revision,
+            message=commit_message,
+            token=token,
+            **metadata,
+        )
+
+    def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
+        # Trainer takes configuration and weights along, but not the code that they need.
+        for code in Path(checkpoint_folder).glob("*.py"):
+            shutil.copy(code, self.args.output_dir)
+        super()._push_from_checkpoint(checkpoint_folder)
+
+    def _finish_current_push(self) -> None:
+        super()._finish_current_push()
+        for job in getattr(getattr(self, "push_in_progress", None), "jobs", ()):
+            if job.done() and (error := job.exception()) is not None:
+                logger.warning("A checkpoint was not uploaded during training: %s", error)
 
     def _get_eval_sampler(self, eval_dataset: datasets.Dataset) -> torch.utils.data.Sampler | None:
         # Predictions belong to rows by their order, which Trainer would change where training sorts by length.

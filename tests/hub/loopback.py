@@ -1,84 +1,337 @@
-"""A server on this machine that speaks as much of the Hub's protocol as reading a model takes."""
+"""A Hub on this machine: as much of its HTTP protocol as creating, pushing, pinning and loading models takes.
 
+Large files go the way of Git LFS, so the client needs `HF_HUB_DISABLE_XET=1`.
+"""
+
+from __future__ import annotations
+
+import base64
 import contextlib
 import hashlib
 import json
 import re
 import threading
+import time
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import parse_qs, unquote, urlsplit
 
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
+import yaml
+
+LARGE = (".safetensors", ".bin", ".onnx", ".model")
 
 
-@contextlib.contextmanager
-def serve(root: Path, token: str | None = None):
-    """Serve the folders `root/owner/name` as model repositories; yields the endpoint's URL.
+@dataclass
+class Repository:
+    """Commits, each a mapping of paths to contents, and the branches and tags that name them."""
 
-    With a token every request must carry it, as for a private repository.
+    private: bool = False
+    commits: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    messages: list[str] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self):
+        self.commit("main", {}, "initial commit")
+
+    def commit(self, branch: str, files: dict[str, bytes], message: str) -> str:
+        content = json.dumps([len(self.commits), message, {path: etag(data) for path, data in files.items()}])
+        sha = hashlib.sha1(content.encode()).hexdigest()
+        self.commits[sha] = files
+        self.messages.append(message)
+        self.names[branch] = sha
+        return sha
+
+    def sha(self, revision: str) -> str | None:
+        return revision if revision in self.commits else self.names.get(revision)
+
+
+@dataclass
+class Fault:
+    """What goes wrong with requests whose "METHOD /path" the pattern matches: so many times, then no more.
+
+    `status` is answered; "break" reads part of what is sent and hangs up; "stall" does not answer in time.
     """
 
-    class Hub(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    pattern: str
+    status: int | str
+    times: int = 1_000_000
 
-        def do_HEAD(self):
-            self.answer(body=False)
 
-        def do_GET(self):
-            self.answer(body=True)
+class Hub:
+    """Repositories and users; what was asked of them is in `requests`, as "METHOD /path"."""
 
-        def answer(self, body):
-            path = self.path.partition("?")[0]
-            if token and self.headers.get("Authorization") != f"Bearer {token}":
-                return self.reply(401, b"", body, {"X-Error-Code": "RepoNotFound"})
-            if match := re.fullmatch(r"/api/models/([^/]+/[^/]+)(/revision/[^/]+)?", path):
-                folder = root / match[1]
-                if not folder.is_dir():
-                    return self.reply(404, b"", body, {"X-Error-Code": "RepoNotFound"})
-                files = [{"rfilename": file.name} for file in sorted(folder.iterdir())]
-                return self.reply_json({"id": match[1], "sha": COMMIT, "siblings": files}, body)
-            if match := re.fullmatch(r"/api/models/([^/]+/[^/]+)/tree/[^/]+(/.*)?", path):
-                folder = root / match[1] / (match[2] or "").strip("/")
-                if not folder.is_dir():
-                    return self.reply(404, b"", body, {"X-Error-Code": "EntryNotFound"})
-                files = [
-                    {"type": "file", "path": file.name, "size": file.stat().st_size, "oid": etag(file)}
-                    for file in sorted(folder.iterdir())
-                ]
-                return self.reply_json(files, body)
-            if match := re.fullmatch(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path):
-                file = root / match[1] / match[3]
-                if not file.is_file():
-                    code = "EntryNotFound" if (root / match[1]).is_dir() else "RepoNotFound"
-                    return self.reply(404, b"", body, {"X-Error-Code": code, "X-Repo-Commit": COMMIT})
-                return self.reply(200, file.read_bytes(), body, {"ETag": f'"{etag(file)}"', "X-Repo-Commit": COMMIT})
-            return self.reply(404, b"", body)
+    def __init__(self):
+        self.repositories: dict[str, Repository] = {}
+        self.users = {"hf_writer": "somebody", "hf_reader": "reader"}
+        self.objects: dict[str, bytes] = {}
+        self.requests: list[str] = []
+        self.faults: list[Fault] = []
+        self.endpoint = ""
+        self.lock = threading.RLock()
 
-        def reply_json(self, content, body):
-            self.reply(200, json.dumps(content).encode(), body, {"Content-Type": "application/json"})
+    def add(self, name: str, folder: Path, private: bool = False) -> Repository:
+        repository = self.repositories[name] = Repository(private)
+        files = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+        repository.commit("main", files, "as it is on disk")
+        return repository
 
-        def reply(self, status, content, body, headers=None):
-            self.send_response(status)
-            for name, value in (headers or {}).items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(content)))
+    def files(self, name: str, revision: str = "main") -> dict[str, bytes]:
+        repository = self.repositories[name]
+        return repository.commits[repository.sha(revision)]
+
+    def fault(self, request: str) -> int | str | None:
+        with self.lock:
+            for fault in self.faults:
+                if fault.times > 0 and re.search(fault.pattern, request):
+                    fault.times -= 1
+                    return fault.status
+        return None
+
+    @contextlib.contextmanager
+    def serve(self):
+        """Listen on this machine; `endpoint` is the URL."""
+        server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": self}))
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        thread.start()
+        self.endpoint = f"http://127.0.0.1:{server.server_port}"
+        try:
+            yield self
+        finally:
+            server.shutdown()
+            server.server_close()
+            thread.join()
+
+
+class _Answer(Exception):
+    def __init__(self, status: int, content: bytes = b"", **headers: str):
+        self.status, self.content, self.headers = status, content, headers
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    hub: Hub
+
+    def do_GET(self):
+        self.handle_request()
+
+    do_HEAD = do_POST = do_PUT = do_GET
+
+    def handle_request(self):
+        request = f"{self.command} {self.path}"
+        with self.hub.lock:
+            self.hub.requests.append(request)
+        status = self.hub.fault(request)
+        if status == "break":
+            if self.command in ("POST", "PUT"):
+                self.rfile.read(1)
+            self.close_connection = True
+            self.connection.close()
+            return
+        self.body = self.read_body()
+        if status == "stall":
+            time.sleep(2)
+            self.close_connection = True
+            return
+        try:
+            if status is not None:
+                raise _Answer(int(status), b'{"error": "as the test wants it"}')
+            with self.hub.lock:
+                self.route(unquote(urlsplit(self.path).path))
+            raise _Answer(404)
+        except _Answer as answer:
+            self.send_response(answer.status)
+            for name, value in answer.headers.items():
+                self.send_header(name.replace("_", "-"), value)
+            self.send_header("Content-Length", str(len(answer.content)))
             self.end_headers()
-            if body:
-                self.wfile.write(content)
+            if self.command != "HEAD":
+                self.wfile.write(answer.content)
 
-        def log_message(self, *arguments):
-            pass
+    def read_body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding") != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        chunks = []
+        while size := int(self.rfile.readline(), 16):
+            chunks.append(self.rfile.read(size))
+            self.rfile.readline()
+        self.rfile.readline()
+        return b"".join(chunks)
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    def route(self, path: str) -> None:
+        routes = {
+            r"GET /api/whoami-v2": self.whoami,
+            r"POST /api/validate-yaml": self.validate,
+            r"POST /api/repos/create": self.create,
+            r"GET /api/models/([^/]+/[^/]+)/refs": self.refs,
+            r"GET /api/models/([^/]+/[^/]+)(?:/revision/(.+))?": self.information,
+            r"GET /api/models/([^/]+/[^/]+)/tree/([^/]+)(?:/(.*))?": self.tree,
+            r"POST /api/models/([^/]+/[^/]+)/preupload/([^/]+)": self.announce,
+            r"POST /api/models/([^/]+/[^/]+)/commit/([^/]+)": self.commit,
+            r"POST /api/models/([^/]+/[^/]+)/(?:branch|tag)/([^/]+)": self.name,
+            r"POST /([^/]+/[^/]+)\.git/info/lfs/objects/batch": self.batch,
+            r"PUT /lfs/([0-9a-f]{64})": self.store,
+            r"(?:GET|HEAD) /([^/]+/[^/]+)/resolve/([^/]+)/(.+)": self.resolve,
+        }
+        for pattern, handle in routes.items():
+            if match := re.fullmatch(pattern, f"{self.command} {path}"):
+                handle(*match.groups())
+
+    @property
+    def user(self) -> str | None:
+        return self.hub.users.get(self.headers.get("Authorization", "").removeprefix("Bearer "))
+
+    def repository(self, name: str, writes: bool = False) -> Repository:
+        repository = self.hub.repositories.get(name)
+        if writes and self.user is None:
+            raise _Answer(401, b'{"error": "Invalid username or password."}')
+        if repository is None or (repository.private and self.user != name.split("/")[0]):
+            raise _Answer(404 if self.user else 401, X_Error_Code="RepoNotFound")
+        if writes and self.user != name.split("/")[0]:
+            raise _Answer(403, b'{"error": "You do not have the rights."}')
+        return repository
+
+    def files_of(self, name: str, revision: str | None) -> tuple[str, dict[str, bytes]]:
+        repository = self.repository(name)
+        sha = repository.sha(revision or "main")
+        if sha is None:
+            raise _Answer(404, X_Error_Code="RevisionNotFound")
+        return sha, repository.commits[sha]
+
+    def whoami(self):
+        if self.user is None:
+            raise _Answer(401, b'{"error": "Invalid username or password."}')
+        raise _json({"type": "user", "name": self.user, "orgs": []})
+
+    def validate(self):
+        """Refuses a card whose metadata is not what the Hub takes; it warns of none, and of no licence."""
+        content = json.loads(self.body)["content"]
+        match = re.match(r"---\n(.*?)\n---\n", content, re.DOTALL)
+        try:
+            found = yaml.safe_load(match[1]) if match else {}
+        except yaml.YAMLError as error:
+            raise _json({"errors": [{"message": str(error)}], "warnings": []}, 400) from None
+        warnings = [{"message": "empty or missing yaml metadata in repo card"}] if not found else []
+        errors = [
+            {"message": f"{name} must not be empty"}
+            for name in ("license", "library_name", "base_model")
+            if name in found and not found[name]
+        ]
+        raise _json({"errors": errors, "warnings": warnings}, 400 if errors else 200)
+
+    def create(self):
+        wanted = json.loads(self.body)
+        if self.user is None:
+            raise _Answer(401, b'{"error": "Invalid username or password."}')
+        owner = wanted["organization"] or self.user
+        name = f"{owner}/{wanted['name']}"
+        if owner != self.user:
+            raise _Answer(403, b'{"error": "You do not have the rights."}')
+        if name in self.hub.repositories:
+            raise _json({"error": "You already created this model repo", "url": f"{self.hub.endpoint}/{name}"}, 409)
+        self.hub.repositories[name] = Repository(private=wanted.get("visibility") == "private")
+        raise _json({"url": f"{self.hub.endpoint}/{name}", "name": name})
+
+    def refs(self, name):
+        named = self.repository(name).names.items()
+        branches = [{"name": n, "ref": f"refs/heads/{n}", "targetCommit": sha} for n, sha in named]
+        raise _json({"branches": branches, "tags": [], "converts": []})
+
+    def information(self, name, revision):
+        sha, files = self.files_of(name, revision)
+        siblings = [{"rfilename": path} for path in sorted(files)]
+        raise _json({"id": name, "sha": sha, "private": self.repository(name).private, "siblings": siblings})
+
+    def tree(self, name, revision, folder):
+        _, files = self.files_of(name, revision)
+        start = f"{folder}/" if folder else ""
+        recursive = parse_qs(urlsplit(self.path).query).get("recursive", [""])[0].lower() in ("1", "true")
+        found = {}
+        for path, data in files.items():
+            if not path.startswith(start):
+                continue
+            top, slash, _ = path[len(start) :].partition("/")
+            if slash and not recursive:
+                found[start + top] = {"type": "directory", "path": start + top, "oid": etag(b""), "size": 0}
+            else:
+                found[path] = {"type": "file", "path": path, "oid": etag(data), "size": len(data)}
+        if folder and not found:
+            raise _Answer(404, X_Error_Code="EntryNotFound")
+        raise _json([found[path] for path in sorted(found)])
+
+    def announce(self, name, revision):
+        repository = self.repository(name, writes=True)
+        if revision not in repository.names:
+            raise _Answer(404, X_Error_Code="RevisionNotFound")
+        there, modes = repository.commits[repository.names[revision]], []
+        for file in json.loads(self.body)["files"]:
+            path, is_large = file["path"], file["path"].endswith(LARGE)
+            mode = {"path": path, "uploadMode": "lfs" if is_large else "regular", "shouldIgnore": False}
+            if path in there:  # so that the client leaves out what has not changed
+                data = there[path]
+                mode["oid"] = hashlib.sha256(data).hexdigest() if is_large else git_oid(data)
+            modes.append(mode)
+        raise _json({"files": modes})
+
+    def batch(self, name):
+        self.repository(name, writes=True)
+        objects = []
+        for wanted in json.loads(self.body)["objects"]:
+            known = wanted["oid"] in self.hub.objects
+            actions = {} if known else {"actions": {"upload": {"href": f"{self.hub.endpoint}/lfs/{wanted['oid']}"}}}
+            objects.append({**wanted, **actions})
+        raise _json({"transfer": "basic", "objects": objects})
+
+    def store(self, oid):
+        if hashlib.sha256(self.body).hexdigest() != oid:
+            raise _Answer(400, b'{"error": "not what was announced"}')
+        self.hub.objects[oid] = self.body
+        raise _Answer(200)
+
+    def commit(self, name, revision):
+        repository = self.repository(name, writes=True)
+        if revision not in repository.names:
+            raise _Answer(404, X_Error_Code="RevisionNotFound")
+        files, message = dict(repository.commits[repository.names[revision]]), ""
+        for line in self.body.splitlines():
+            operation = json.loads(line)
+            value = operation["value"]
+            match operation["key"]:
+                case "header":
+                    message = value["summary"]
+                case "file":
+                    files[value["path"]] = base64.b64decode(value["content"])
+                case "lfsFile":
+                    files[value["path"]] = self.hub.objects[value["oid"]]
+                case "deletedFile":
+                    del files[value["path"]]
+        sha = repository.commit(revision, files, message)
+        raise _json({"commitUrl": f"{self.hub.endpoint}/{name}/commit/{sha}", "commitOid": sha, "success": True})
+
+    def name(self, name, new):
+        repository = self.repository(name, writes=True)
+        start = json.loads(self.body or b"{}").get("startingPoint", "main")
+        repository.names[new] = repository.sha(start)
+        raise _Answer(200)
+
+    def resolve(self, name, revision, path):
+        sha, files = self.files_of(name, revision)
+        if path not in files:
+            raise _Answer(404, X_Error_Code="EntryNotFound", X_Repo_Commit=sha)
+        raise _Answer(200, files[path], ETag=f'"{etag(files[path])}"', X_Repo_Commit=sha)
+
+    def log_message(self, *arguments):
+        pass
 
 
-def etag(file: Path) -> str:
-    return hashlib.sha1(file.read_bytes()).hexdigest()
+def _json(content: object, status: int = 200) -> _Answer:
+    return _Answer(status, json.dumps(content).encode(), Content_Type="application/json")
+
+
+def etag(data: bytes) -> str:
+    return hashlib.sha1(data).hexdigest()
+
+
+def git_oid(data: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()

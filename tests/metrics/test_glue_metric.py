@@ -1,11 +1,13 @@
 """Expected numbers are worked out by hand."""
 
+import logging
 import math
 
+import numpy as np
 import pytest
 
 from hf_localattn.metrics import load_metric
-from hf_localattn.metrics.classification_scores import GLUE_METRICS, SCORES
+from hf_localattn.metrics.classification_scores import GLUE_METRICS, SCORES, logger
 
 
 @pytest.mark.parametrize("task", ["mnli", "qnli", "rte", "sst2", "wnli"])
@@ -49,3 +51,14 @@ def test_the_task_must_be_named(config_name):
 def test_every_metric_of_a_task_is_known():
     assert {name for names in GLUE_METRICS.values() for name in names} <= set(SCORES)
     assert len(GLUE_METRICS) == 9
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_scores_of_what_is_no_number_are_none_with_one_warning(bad, caplog):
+    type(logger).warning_once.cache_clear()
+    predictions, references = np.array([0.5, bad, 1.0]), np.array([0.0, 1.0, 2.0])
+    with caplog.at_level(logging.WARNING, logger.name):
+        scores = [SCORES[name](predictions, references) for name in ("mse", "rmse", "pearson", "spearmanr")]
+    assert all(map(math.isnan, scores))
+    assert len(caplog.records) == 1
+    assert "the training has diverged. Try a smaller learning rate." in caplog.text

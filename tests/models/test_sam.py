@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 from torch import nn
+from transformers import Trainer, TrainingArguments
 
 from hf_localattn.models.configuration_sam_roberta import HEADS, SamRobertaConfig
 from hf_localattn.models.modeling_sam_roberta import (
@@ -268,7 +269,7 @@ def test_a_learned_threshold_stays_between_zero_and_one(begin, expected, tmp_pat
     model = SamRobertaModel(config(learn_fam_threshold=True, fam_threshold=begin))
     module = model.sequential_attention.fam
     torch.testing.assert_close(module.delta, torch.tensor(expected))
-    optimizer = torch.optim.SGD([module.raw_threshold], lr=10.0)
+    optimizer = torch.optim.SGD([module.threshold_bias], lr=10.0)
     for sign in (-1, 1):
         before = module.delta.item()
         optimizer.zero_grad()
@@ -279,6 +280,35 @@ def test_a_learned_threshold_stays_between_zero_and_one(begin, expected, tmp_pat
     model.save_pretrained(tmp_path)
     again = SamRobertaModel.from_pretrained(tmp_path)
     assert torch.equal(again.sequential_attention.fam.delta, module.delta)
+
+
+def test_a_threshold_set_later_is_that_of_the_model_and_of_its_checkpoint(tmp_path):
+    model = model_of(fam_threshold=0.1)
+    before = model(**INPUTS, output_attentions=True)
+    model.config.fam_threshold = 0.3
+    after = model(**INPUTS, output_attentions=True)
+    assert_close([after.feature_attention], [(before.feature_attention - 0.2).clamp(min=0)])
+    model.save_pretrained(tmp_path)
+    again = SamRobertaModel.from_pretrained(tmp_path).eval()
+    assert_close([again(**INPUTS).pooler_output], [after.pooler_output])
+    model.config.fam_threshold = 2.0
+    with pytest.raises(ValueError, match=r"`fam_threshold` is 2.0; it must be a number in \[0, 1\]"):
+        model.save_pretrained(tmp_path / "never")
+
+
+def test_weight_decay_spares_a_learned_threshold(tmp_path):
+    model = SamRobertaForSequenceClassification(config(learn_fam_threshold=True))
+    trainer = Trainer(model, TrainingArguments(str(tmp_path), use_cpu=True, report_to="none"))
+    decayed = trainer.get_decay_parameter_names(model)
+    assert "sam.sequential_attention.fam.inner.weight" in decayed
+    assert "sam.sequential_attention.fam.threshold_bias" not in decayed
+
+
+def test_a_threshold_that_may_leave_out_all_features_is_warned_of(caplog):
+    config(fam_threshold=0.5)
+    assert "may leave all of them out" not in caplog.text
+    config(fam_threshold=0.61)
+    assert "`fam_threshold` is 0.61, but the weights of features begin about 0.5" in caplog.text
 
 
 def test_long_texts_are_refused_before_the_backbone_runs():
@@ -363,6 +393,27 @@ def test_a_frozen_backbone_stays_bit_equal_through_training(backbone, tmp_path):
     changed = {name for name, value in model.state_dict().items() if not torch.equal(value, before[name])}
     assert not any(".backbone." in name for name in changed)
     assert changed == {name for name in before if ".backbone." not in name}
+
+
+def test_a_backbone_can_be_frozen_and_freed_later():
+    for start in (True, False):
+        model = SamRobertaForSequenceClassification(config(freeze_backbone=start)).train()
+        first = next(model.backbone_model.parameters())
+        for frozen in (not start, start):
+            first.requires_grad_(frozen)  # as somebody may have done, and as nothing is to undo without reason
+            model.train()
+            assert first.requires_grad == frozen
+            model.config.freeze_backbone = frozen
+            model.train()
+            assert all(parameter.requires_grad != frozen for parameter in model.backbone_model.parameters())
+            assert model.backbone_model.training != frozen
+            assert model.sequence_classifier.training
+
+
+def test_embeddings_that_are_exchanged_are_as_frozen_as_the_others():
+    model = SamRobertaModel(config(freeze_backbone=True))
+    model.set_input_embeddings(torch.nn.Embedding(61, 32))
+    assert not model.get_input_embeddings().weight.requires_grad
 
 
 def test_a_backbone_is_frozen_from_the_start_and_keeps_so():

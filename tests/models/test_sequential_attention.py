@@ -271,14 +271,14 @@ def test_learned_threshold_starts_where_told(threshold, start):
     learned = FeatureAttention(SIZE, **FEATURE, threshold=threshold, learn_threshold=True).double()
     assert learned.delta.item() == pytest.approx(start)
     fixed = FeatureAttention(SIZE, **FEATURE, threshold=learned.delta.item()).double()
-    fixed.load_state_dict({name: one for name, one in learned.state_dict().items() if name != "raw_threshold"})
+    fixed.load_state_dict({name: one for name, one in learned.state_dict().items() if name != "threshold_bias"})
     inputs = states(*MASK.shape)
     assert_same(learned(inputs, MASK), fixed(inputs, MASK))
 
 
 def test_learned_threshold_learns_within_its_bounds():
     module, inputs = make("fam, learned"), states(*MASK.shape).detach()
-    optimizer = torch.optim.SGD([module.raw_threshold], lr=1.0, maximize=True)
+    optimizer = torch.optim.SGD([module.threshold_bias], lr=1.0, maximize=True)
     thresholds = [module.delta.item()]
     for _ in range(20):
         optimizer.zero_grad()

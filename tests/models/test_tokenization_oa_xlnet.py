@@ -23,7 +23,7 @@ from transformers import (
 from hf_localattn.models.cue_marker import MARKERS, TYPED_MARKERS, is_marker, mark_cues, read_cues
 from hf_localattn.models.tokenization_oa_xlnet import OaXLNetTokenizer
 from hf_localattn.resources import tiny_backbone
-from tests.models.test_suitcase import run_fresh
+from tests.fresh_process import run_fresh
 
 KNOW, NOR = "I do [CUE] not know.", "[CUE] Neither a saint [CUE] nor a sinner, it is [CUE:affix] infrequent"
 PLAIN = {KNOW: "I do not know.", NOR: "Neither a saint nor a sinner, it is infrequent"}

@@ -12,7 +12,7 @@ from transformers import AutoTokenizer, BertConfig, DataCollatorWithPadding
 from hf_localattn.models import tokenization_sla_bert
 from hf_localattn.models.tokenization_sla_bert import SlaBertTokenizer
 from hf_localattn.resources import tiny_backbone
-from tests.models.test_suitcase import run_fresh
+from tests.fresh_process import run_fresh
 from tests.parsers import tiny_parser
 
 CAT, DOG, TOWN = "The cat sleeps.", "A small dog saw the red house.", "Birds fly over the old town."

@@ -3,6 +3,7 @@
 import gc
 import json
 import logging
+import math
 import re
 import weakref
 
@@ -199,3 +200,23 @@ def test_only_scores_that_all_folds_have_are_averaged():
 def test_options_of_folds(options, message):
     with pytest.raises(ValueError, match=message):
         DataArguments(**options)
+
+
+def test_a_score_that_is_no_number_is_null_and_counts(tmp_path, train_file, monkeypatch):
+    """Also where it is read again: a mean without it would be that of the other folds."""
+
+    def diverged(training_args, metrics, write=write_all_results):
+        write(training_args, {**metrics, "eval_mse": math.nan if "fold-1" in training_args.output_dir else 1.0})
+
+    monkeypatch.setattr("tests.training.test_cross_validation.write_all_results", diverged)
+    with pytest.raises(RuntimeError, match="killed"):
+        prepare_run(Runs(failing=2).prepare, *arguments(tmp_path, train_file)).complete()
+    result = prepare_run(Runs().prepare, *arguments(tmp_path, train_file)).complete()
+    assert math.isnan(result["eval_mse_mean"])
+    assert math.isnan(result["eval_mse_std"])
+
+    def fail(constant):
+        raise AssertionError(f"{constant} is not JSON")
+
+    written = json.loads((tmp_path / "out" / "folds.json").read_text(), parse_constant=fail)
+    assert (written["folds"][0]["eval_mse"], written["mean"]["eval_mse"]) == (None, None)

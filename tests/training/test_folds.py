@@ -2,7 +2,7 @@ import logging
 from collections import Counter
 
 import pytest
-from datasets import ClassLabel, Dataset
+from datasets import ClassLabel, Dataset, List
 
 from hf_localattn.training.folds import Fold, split_rows, warn_of_lone_classes
 
@@ -121,3 +121,28 @@ def test_classes_of_one_split_alone(caplog):
     warn_of_lone_classes({"train": classified(*"ab")}, "label")
     warn_of_lone_classes({"train": classified(*"ab"), "test": classified(*"ba")}, "label")
     assert not caplog.records
+
+
+def test_classes_that_are_not_learnt(caplog):
+    data = {"train": classified(*"ab"), "validation": classified(*"abcd"), "test": classified(*"bcd")}
+    warn_of_lone_classes(data, "label", Fold(2, 5, 0))
+    said = "Fold 2: of the train rows none have the classes c, d, which the other splits have: they are not learnt."
+    assert [record.getMessage() for record in caplog.records] == [said]
+    caplog.clear()
+    warn_of_lone_classes({"train": classified("a"), "test": classified("b")}, "label", Fold(1, 2, 0))
+    assert [record.getMessage().split(":")[:2] for record in caplog.records] == [
+        ["Fold 1", f" of the {split} rows alone are the classes {name}"]
+        for split, name in [("train", "a"), ("test", "b")]
+    ]
+
+
+def test_sets_of_classes(caplog):
+    kind = List(ClassLabel(names=["a", "b", "c"]))
+    train, test = (
+        numbered(len(sets), label=sets).cast_column("label", kind) for sets in ([[0, 1], [], [0]], [[0, 2], None])
+    )
+    warn_of_lone_classes({"train": train, "test": test}, "label")
+    assert [record.getMessage() for record in caplog.records] == [
+        "Of the train rows alone are the classes b: nothing says how well they are learnt.",
+        "Of the test rows alone are the classes c: the other splits have none of them.",
+    ]

@@ -1,0 +1,223 @@
+"""Model cards: one template, filled from a checkpoint's configuration and the record of the run that made it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import os
+import re
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+from huggingface_hub import EvalResult, ModelCard, ModelCardData
+from jinja2 import Environment, StrictUndefined
+
+from hf_localattn.families import AUTO_CLASSES, FAMILIES
+from hf_localattn.files import write_whole
+from hf_localattn.hub.record import TrainingRecord
+from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
+
+logger = logging.getLogger(__name__)
+
+CARD = "README.md"
+BOUNDARY = "<!-- hf-localattn writes what is above. What is below is yours, and stays. -->"
+TAG = "hf_localattn"
+HEADS = {
+    "ForQuestionAnswering": "question-answering",
+    "ForSequenceClassification": "text-classification",
+    "ForTokenClassification": "token-classification",
+    "ForMultipleChoice": "multiple-choice",
+    "ForConditionalGeneration": "text2text-generation",
+}
+"""The task of a class, by how its name ends."""
+
+
+def render_card(
+    config: Mapping[str, Any],
+    record: TrainingRecord | None = None,
+    *,
+    repo_id: str | None = None,
+    revision: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> str:
+    """Return the card of a checkpoint: metadata for the Hub, and text.
+
+    Args:
+        config: the content of its `config.json`.
+        record: of the run that made it, if there was one.
+        repo_id: its name on the Hub; a placeholder when absent.
+        revision: the commit to load; the text asks for one when absent.
+        metadata: entries that only people can know, such as `license` and `language`. They win.
+    """
+    architecture = next(iter(config.get("architectures") or ()), "")
+    task = next((task for ending, task in HEADS.items() if architecture.endswith(ending)), None)
+    name = (repo_id or config.get("model_type", "model")).rpartition("/")[2]
+    notes = yaml.safe_load(_template("families.yaml"))
+    data = _metadata(name, config["model_type"], task, record)
+    for key, value in (metadata or {}).items():
+        setattr(data, key, value)
+    environment = Environment(
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+    )
+    body = environment.from_string(_template("card.md")).render(
+        name=name,
+        family=notes.get(config["model_type"]),
+        model_type=config["model_type"],
+        backbone_type=(config.get("backbone_config") or {}).get("model_type"),
+        architecture=architecture,
+        task=task,
+        auto_class=AUTO_CLASSES[task].__name__ if task else "AutoModel",
+        fields=_set_fields(config),
+        labels=_labels(config) if task in ("text-classification", "token-classification") else [],
+        record=record,
+        repo_id=repo_id,
+        revision=revision,
+        boundary=BOUNDARY,
+    )
+    return f"---\n{data.to_yaml()}\n---\n\n{body}"
+
+
+def write_card(
+    checkpoint: str | os.PathLike[str],
+    *,
+    repo_id: str | None = None,
+    revision: str | None = None,
+    overwrite: bool = False,
+    **metadata: Any,
+) -> Path:
+    """Write the card of a checkpoint folder, or renew it: what people have added to it stays.
+
+    That is what stands below its last line, and metadata that are not from the checkpoint.
+
+    Args:
+        checkpoint: a folder with a `config.json`.
+        repo_id, revision: where it is on the Hub, to tell how to load it.
+        overwrite: replace a card that was not written here.
+        **metadata: entries such as `license` and `language`.
+
+    Raises:
+        FileNotFoundError: the folder holds no checkpoint.
+        ValueError: it has a card that was not written here, or a file that cannot be read.
+    """
+    folder = Path(checkpoint)
+    config, record = read_config(folder), TrainingRecord.load(folder)
+    path, own_part, own_metadata = folder / CARD, "", {}
+    if path.is_file() and not overwrite:
+        if not is_ours(path):
+            raise ValueError(
+                f"{path} was not written by hf-localattn, and would be lost: move it away, or give --overwrite. To"
+                f" keep its text put it below this line: {BOUNDARY}"
+            )
+        old = ModelCard.load(path, ignore_metadata_errors=True)
+        own_part = old.content.partition(BOUNDARY)[2]
+        own_metadata = _added(old.data.to_dict(), config, record)
+    given = {name: value for name, value in metadata.items() if value is not None}
+    text = render_card(config, record, repo_id=repo_id, revision=revision, metadata={**own_metadata, **given})
+    write_whole(path, text.rstrip("\n") + (own_part or "\n"))
+    return path
+
+
+def renew_card(checkpoint: str | os.PathLike[str], **settings: Any) -> None:
+    """As `write_card`, but a card that was not written here stays as it is, with a warning."""
+    path = Path(checkpoint, CARD)
+    if path.is_file() and not is_ours(path):
+        logger.warning("%s is not from hf-localattn and stays as it is; `hf-localattn card` writes one.", path)
+    else:
+        write_card(checkpoint, **settings)
+
+
+def pinned_revision(checkpoint: str | os.PathLike[str]) -> str | None:
+    """The commit that the card of a checkpoint folder tells to load, if it has a card and that tells one."""
+    path = Path(checkpoint, CARD)
+    match = re.search(r'revision="([0-9a-f]{40})"', path.read_text(encoding="utf-8")) if path.is_file() else None
+    return match[1] if match else None
+
+
+def is_ours(card: Path) -> bool:
+    """Whether a card was written here."""
+    return BOUNDARY in card.read_text(encoding="utf-8")
+
+
+def read_config(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read the `config.json` of a checkpoint folder.
+
+    Raises:
+        FileNotFoundError: there is none.
+        ValueError: it is no configuration of a model.
+    """
+    path = Path(checkpoint, "config.json")
+    if not path.is_file():
+        raise FileNotFoundError(f"{str(checkpoint)!r} is no checkpoint folder: it has no config.json.")
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} cannot be read: {error}.") from None
+    if not isinstance(config, dict) or "model_type" not in config:
+        raise ValueError(f"{path} is no configuration of a model: it has no `model_type`.")
+    return config
+
+
+def _template(name: str) -> str:
+    return files("hf_localattn.hub").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _metadata(name: str, model_type: str, task: str | None, record: TrainingRecord | None) -> ModelCardData:
+    results = _results(task, record) if record else []
+    return ModelCardData(
+        base_model=record.base_model if record else None,
+        datasets=[record.dataset] if record and record.dataset else None,
+        eval_results=results or None,
+        library_name="transformers",
+        metrics=sorted({result.metric_type for result in results}) or None,
+        model_name=name if results else None,
+        pipeline_tag=task,
+        tags=[TAG, *([model_type] if model_type in FAMILIES else [])],
+    )
+
+
+def _results(task: str | None, record: TrainingRecord) -> list[EvalResult]:
+    """Scores as the Hub shows them. The loss is none, and neither is what is not a number."""
+    of_files = ", ".join(sorted(set(record.files.values()))) or "local files"
+    return [
+        EvalResult(
+            task_type=task or record.task,
+            dataset_type=record.dataset or "local",
+            dataset_name=record.dataset or of_files,
+            dataset_config=record.dataset_config,
+            dataset_split=score.split,
+            metric_type=score.metric,
+            metric_value=score.value,
+        )
+        for score in record.scores
+        if score.metric != "loss" and score.value == score.value
+    ]
+
+
+def _added(found: dict[str, Any], config: Mapping[str, Any], record: TrainingRecord | None) -> dict[str, Any]:
+    """Those of a card's metadata that are people's own: entries that a checkpoint says nothing of, and tags."""
+    ours = _metadata("", config["model_type"], None, record).to_dict().keys() | {"pipeline_tag", "model-index", "tags"}
+    added = {name: value for name, value in found.items() if name not in ours and value is not None}
+    tags = [TAG, *([config["model_type"]] if config["model_type"] in FAMILIES else [])]
+    own_tags = [tag for tag in found.get("tags") or [] if tag not in tags]
+    return {**added, "tags": [*tags, *own_tags]} if own_tags else added
+
+
+def _set_fields(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The family's fields that are not at their defaults."""
+    family = FAMILIES.get(config["model_type"])
+    if family is None:
+        return {}
+    shared = {field.name for field in dataclasses.fields(LocalAttentionConfig)}
+    defaults = json.loads(family.config().to_json_string(use_diff=False))  # as they are in a file
+    own = {field.name for field in dataclasses.fields(family.config)} - shared
+    return {name: value for name, value in config.items() if name in own and value != defaults[name]}
+
+
+def _labels(config: Mapping[str, Any]) -> list[str]:
+    """The names of the labels, unless they are only numbered."""
+    names = [str(name) for name in (config.get("id2label") or {}).values()]
+    return [] if all(re.fullmatch(r"LABEL_\d+", name) for name in names) else names

@@ -1,0 +1,84 @@
+"""The record of a training run, kept beside the model that it made: what the model's card is filled from."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from hf_localattn.files import write_whole
+
+RECORD = "training_record.json"
+
+LIBRARIES = ("hf_localattn", "transformers", "torch", "datasets", "tokenizers")
+
+
+@dataclass(frozen=True)
+class Score:
+    """One metric of one split, such as the accuracy of the validation data."""
+
+    split: str
+    metric: str
+    value: float
+
+
+@dataclass(frozen=True)
+class TrainingRecord:
+    """What is worth telling of a run. It goes to the Hub, so it knows no folder and no token of the machine.
+
+    Args:
+        task: a key of `hf_localattn.families.AUTO_CLASSES`.
+        base_model: the Hub id of the model that training began with; None for a folder.
+        dataset: the Hub id of the data; None for local files.
+        dataset_config: its configuration.
+        files: names of the local files, by split.
+        rows: how many rows each split had.
+        scores: of the evaluated splits.
+        hyperparameters: training arguments that decide what comes out.
+        seed: of the run.
+        versions: of the libraries, by name.
+    """
+
+    task: str
+    base_model: str | None = None
+    dataset: str | None = None
+    dataset_config: str | None = None
+    files: dict[str, str] = field(default_factory=dict)
+    rows: dict[str, int] = field(default_factory=dict)
+    scores: tuple[Score, ...] = ()
+    hyperparameters: dict[str, Any] = field(default_factory=dict)
+    seed: int | None = None
+    versions: dict[str, str] = field(default_factory=lambda: {name: version(name) for name in LIBRARIES})
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the record into a checkpoint folder, whole or not at all."""
+        write_whole(Path(folder, RECORD), json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False) + "\n")
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> TrainingRecord | None:
+        """Read the record of a checkpoint folder; None if it has none.
+
+        Raises:
+            ValueError: the file is not such a record.
+        """
+        path = Path(folder, RECORD)
+        if not path.is_file():
+            return None
+        try:
+            return cls.from_dict(dict(json.loads(path.read_text(encoding="utf-8"))))
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"{path} is not a record of a training run ({error}): remove it, or put the original back."
+            ) from None
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> TrainingRecord:
+        """Build a record from what `save` has written; entries of later versions are left out."""
+        known = {name.name for name in dataclasses.fields(cls)} & content.keys()
+        scores = tuple(Score(score["split"], score["metric"], score["value"]) for score in content.get("scores", ()))
+        return cls(**{**{name: content[name] for name in known}, "scores": scores})

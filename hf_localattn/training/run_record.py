@@ -1,0 +1,70 @@
+"""What is recorded of a training run, for the card of its model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from hf_localattn.hub import Score, TrainingRecord
+from hf_localattn.pretrained import resolve_backbone
+from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
+from hf_localattn.training.results import scores_of
+
+HYPERPARAMETERS = (
+    *("learning_rate", "local_learning_rate", "per_device_train_batch_size", "gradient_accumulation_steps"),
+    *("num_train_epochs", "max_steps", "optim", "adam_beta1", "adam_beta2", "adam_epsilon", "weight_decay"),
+    *("lr_scheduler_type", "warmup_steps", "max_grad_norm", "label_smoothing_factor", "lookahead_steps"),
+    *("lookahead_alpha", "early_stopping_patience", "fp16", "bf16"),
+)
+"""Training arguments that decide what comes out; those without a value, or switched off, are not worth telling."""
+
+
+def record_of(
+    task: str,
+    model_args: ModelArguments,
+    data_args: DataArguments,
+    training_args: TrainingArguments,
+    rows: Mapping[str, int],
+    scores: Sequence[Score],
+) -> TrainingRecord:
+    """Return the record of a run: names and numbers, no path of this machine."""
+    dataset = data_args.dataset_name
+    is_local = dataset is not None and Path(dataset).exists()
+    files = {
+        split: Path(name).name
+        for split in ("train", "validation", "test")
+        if (name := dataset if is_local else getattr(data_args, f"{split}_file")) is not None and split in rows
+    }
+    return TrainingRecord(
+        task=task,
+        base_model=None if Path(resolve_backbone(model_args.source)).exists() else model_args.source,
+        dataset=None if is_local else dataset,
+        dataset_config=None if is_local else data_args.dataset_config_name,
+        files=files,
+        rows=dict(rows),
+        scores=tuple(score for score in scores if math.isfinite(score.value)),
+        hyperparameters=hyperparameters_of(training_args) | {"max_seq_length": data_args.max_seq_length},
+        seed=training_args.seed,
+    )
+
+
+def hyperparameters_of(training_args: TrainingArguments) -> dict[str, Any]:
+    """Return the training arguments that decide what comes out, as far as they are set."""
+    values = {name: getattr(training_args, name) for name in HYPERPARAMETERS}
+    del values["num_train_epochs" if training_args.max_steps > 0 else "max_steps"]
+    if training_args.world_size > 1:
+        values["processes"] = training_args.world_size
+    return {
+        name: value.value if isinstance(value, Enum) else value
+        for name, value in values.items()
+        if value is not None and value is not False
+    }
+
+
+def scores_of_split(metrics: Mapping[str, Any], prefix: str) -> list[Score]:
+    """Return the scores among the metrics of one split; their names begin with `prefix`, such as "eval_mismatched"."""
+    split = prefix.replace("eval", "validation").replace("predict", "test")
+    return [Score(split, name.removeprefix(f"{prefix}_"), value) for name, value in scores_of(metrics).items()]

@@ -1,0 +1,85 @@
+"""Which settings of a search there can be, and which are the same model: told before anything is trained."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from transformers import AutoConfig
+
+from hf_localattn.errors import loading
+from hf_localattn.families import get_family, parse_config_fields
+from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
+from hf_localattn.pretrained import resolve_backbone
+from hf_localattn.training.arguments import PLAIN, ModelArguments, TrainingArguments
+from hf_localattn.training.lookahead import import_lookahead
+from hf_localattn.training.search_space import SearchSpace
+
+
+class SettingCheck:
+    """Asks arguments and configuration whether there can be a setting, without a model.
+
+    Args:
+        space: what is searched.
+        model_args, training_args: the rest of the command.
+
+    Raises:
+        ValueError, OSError: the backbone's configuration cannot be loaded.
+    """
+
+    def __init__(self, space: SearchSpace, model_args: ModelArguments, training_args: TrainingArguments):
+        self.space, self.model_args, self.training_args = space, model_args, training_args
+        self.backbone_config = None
+        of_model = space.fields or "local_learning_rate" in space.arguments
+        if of_model and model_args.family not in (None, PLAIN):
+            source = resolve_backbone(model_args.source)
+            hub = {"cache_dir": model_args.cache_dir, "revision": model_args.model_revision, "token": model_args.token}
+            with loading("backbone", source):
+                self.backbone_config = AutoConfig.from_pretrained(source, **hub)
+
+    def __call__(self, setting: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a setting with its idle fields at their defaults, so that settings of the same model are equal.
+
+        Raises:
+            ValueError: arguments or configuration refuse it; names the setting.
+            ImportError: it needs an extra that is not installed.
+        """
+        arguments = {name: value for name, value in setting.items() if name in self.space.arguments}
+        fields = {name: value for name, value in setting.items() if name in self.space.fields}
+        try:
+            changed = dataclasses.replace(self.training_args, **arguments)
+            if changed.lookahead_steps is not None:
+                import_lookahead()
+            if self.backbone_config is None:
+                return dict(setting)
+            config = self._config(fields)
+            if changed.local_learning_rate is not None and getattr(config, "freeze_backbone", False):
+                raise ValueError(
+                    "with `freeze_backbone` all that is trained is local: search learning_rate, without"
+                    " local_learning_rate."
+                )
+        except ValueError as error:
+            what = ", ".join(f"{name}={spoken(value)}" for name, value in setting.items())
+            raise ValueError(f"--search {self.training_args.search}, with {what}: {error}") from None
+        idle = {name: getattr(type(config), name) for name in config.idle_fields() if name in fields}
+        return {**setting, **idle}
+
+    def _config(self, fields: Mapping[str, Any]) -> LocalAttentionConfig:
+        family = get_family(str(self.model_args.family))
+        own, _ = family.split_fields(parse_config_fields(family.config.model_type, self.model_args.local_config))
+        return family.config(backbone_config=self.backbone_config, **{**own, **fields})
+
+
+def distinct(settings: Iterable[Mapping[str, Any]], check: SettingCheck) -> list[Mapping[str, Any]]:
+    """Return the first of all settings that are the same model, once each of them is checked."""
+    first: dict[str, Mapping[str, Any]] = {}
+    for setting in settings:
+        first.setdefault(json.dumps(check(setting)), setting)
+    return list(first.values())
+
+
+def spoken(value: Any) -> str:
+    """Return a value as it is given in a file or on the command line."""
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,189 @@
+"""Model cards, tested whole: what the Hub reads, what people read, what they run, and what of theirs stays."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from huggingface_hub import ModelCard
+from transformers import AutoTokenizer
+
+from hf_localattn.cli import main
+from hf_localattn.families import FAMILIES
+from hf_localattn.hub import Score, TrainingRecord, render_card, write_card
+from hf_localattn.hub.model_card import BOUNDARY
+from hf_localattn.resources import tiny_backbone
+from tests.models.tiny import CASES, tiny_model
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+RECORD = TrainingRecord(
+    task="text-classification",
+    base_model="somebody/encoder",
+    dataset="nyu-mll/glue",
+    dataset_config="cola",
+    rows={"train": 8551, "validation": 1043},
+    scores=(
+        Score("validation", "matthews_correlation", 0.51234567),
+        Score("validation", "loss", 0.4),
+        Score("test", "accuracy", 0.25),
+    ),
+    hyperparameters={"learning_rate": 2e-5, "optim": "adamw_torch"},
+    seed=7,
+    versions={"hf_localattn": "0.1.0", "torch": "2.13.0"},
+)
+WHOLE = Path(__file__).with_name("whole_card.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    """A folder with all that a card is made from; no weights, which it does not read."""
+    model = tiny_model("cool", "text-classification", id2label={0: "no", 1: "yes"})
+    model.config.architectures = [type(model).__name__]
+    model.config.save_pretrained(tmp_path / "model")
+    RECORD.save(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def test_a_whole_card():
+    config = {
+        "architectures": ["CoolForSequenceClassification"],
+        "model_type": "cool",
+        "backbone_config": {"model_type": "bert"},
+        "use_conv": False,
+        "num_local_layers": None,
+        "id2label": {"0": "unacceptable", "1": "acceptable"},
+    }
+    own = {"license": "apache-2.0", "language": "en"}
+    assert render_card(config, RECORD, repo_id="somebody/judge", revision=COMMIT, metadata=own) == WHOLE
+
+
+@pytest.mark.parametrize(("name", "task"), [*CASES, ("cool", "text2text-generation")])
+def test_every_card_is_complete_and_its_program_runs(name, task, tmp_path, capsys):
+    """The program is run as it stands, but for the folder in place of the name on the Hub."""
+    tokenizer = AutoTokenizer.from_pretrained(tiny_backbone(generates=task == "text2text-generation"))
+    if task == "text2text-generation":
+        model = FAMILIES[name].heads[task].from_backbone(tiny_backbone(generates=True), conv_filters=4)
+        model.generation_config.max_length = 20
+    else:
+        head = FAMILIES[name].model if task == "headless" else FAMILIES[name].heads[task]
+        model = head.from_backbone(tiny_backbone())
+    settings = {"parser": None} if name == "sla-bert" else {}
+    model_config = model.config
+    tokenizer = FAMILIES[name].adapt_tokenizer(tokenizer, model, **settings)
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    card = write_card(tmp_path / "model").read_text()
+    assert FAMILIES[name].model.__name__.removesuffix("Model") in card
+    assert "There is no record of a training run beside this model" in card
+    assert 'Add `revision="COMMIT"` to both calls' in card
+    metadata = ModelCard(card).data
+    assert metadata.tags == ["hf_localattn", name]
+    assert metadata.get("pipeline_tag") == (None if task == "headless" else task)
+    assert metadata.eval_results is None
+    (program,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
+    for empty in ("None", "[]", "()", "nan"):
+        assert empty not in card.replace(program, "")
+    if name == "sla-bert" and model_config.needed_inputs:
+        return  # its tokenizer needs a pipeline that only trained ones name
+    exec(program.replace("OWNER/NAME", str(tmp_path / "model")), {})
+    assert capsys.readouterr().out  # of an untrained model maybe no more than a line's end
+
+
+def test_results_are_what_the_hub_shows(checkpoint):
+    results = ModelCard.load(write_card(checkpoint, repo_id="somebody/judge")).data.eval_results
+    shown = [
+        (one.dataset_type, one.dataset_config, one.dataset_split, one.metric_type, one.metric_value) for one in results
+    ]
+    assert shown == [
+        ("nyu-mll/glue", "cola", "validation", "matthews_correlation", 0.51234567),
+        ("nyu-mll/glue", "cola", "test", "accuracy", 0.25),
+    ]
+
+
+def test_local_files_are_named_and_not_linked():
+    record = TrainingRecord(
+        task="text-classification",
+        files={"train": "train.csv", "validation": "dev.csv"},
+        scores=(Score("validation", "accuracy", 0.5),),
+        seed=0,
+    )
+    config = {"architectures": ["SamRobertaForSequenceClassification"], "model_type": "sam-roberta"}
+    card = render_card({**config, "backbone_config": {"model_type": "roberta"}}, record)
+    (result,) = ModelCard(card).data.eval_results
+    assert (result.dataset_type, result.dataset_name) == ("local", "dev.csv, train.csv")
+    assert "Data: local files (train: train.csv, validation: dev.csv)." in card
+    assert "huggingface.co/datasets" not in card
+    assert "It began with" not in card
+
+
+def test_a_stock_model_gets_a_card_without_a_family():
+    card = render_card({"architectures": ["BertForTokenClassification"], "model_type": "bert"}, RECORD)
+    assert "`BertForTokenClassification`, trained by the scripts of hf_localattn." in card
+    assert "trust_remote_code" not in card
+    assert ModelCard(card).data.tags == ["hf_localattn"]
+
+
+def test_what_people_add_stays_when_a_card_is_renewed(checkpoint, capsys):
+    path = write_card(checkpoint, license="mit")
+    mine = (
+        path.read_text().replace("tags:\n", "tags:\n- grammar\n").replace("---\n\n#", "thumbnail: a.png\n---\n\n#", 1)
+    )
+    path.write_text(mine.rstrip("\n") + "\n\n## Mine\n\nAsk me.\n")
+    TrainingRecord.from_dict({**json.loads((checkpoint / "training_record.json").read_text()), "seed": 8}).save(
+        checkpoint
+    )
+    assert main(["card", str(checkpoint), "--language", "de", "--repo", "somebody/judge"]) == 0
+    assert capsys.readouterr().out == f"Wrote {path}.\n"
+    renewed = ModelCard.load(path)
+    assert renewed.data.license == "mit"
+    assert renewed.data.language == "de"
+    assert renewed.data.to_dict()["thumbnail"] == "a.png"
+    assert renewed.data.tags == ["hf_localattn", "cool", "grammar"]
+    assert "| seed | 8 |" in renewed.content
+    assert renewed.content.endswith(f"{BOUNDARY}\n\n## Mine\n\nAsk me.\n")
+    again = path.read_text()
+    write_card(checkpoint, repo_id="somebody/judge")
+    assert path.read_text() == again
+
+
+def test_a_card_of_others_is_not_overwritten_unless_told_to(checkpoint, capsys):
+    (checkpoint / "README.md").write_text("# Mine\n")
+    with pytest.raises(SystemExit) as stop:
+        main(["card", str(checkpoint)])
+    assert stop.value.code == 2
+    assert (
+        "was not written by hf-localattn, and would be lost: move it away, or give --overwrite"
+        in capsys.readouterr().err
+    )
+    assert (checkpoint / "README.md").read_text() == "# Mine\n"
+    assert main(["card", str(checkpoint), "--overwrite"]) == 0
+    assert BOUNDARY in (checkpoint / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("config.json", None, "is no checkpoint folder: it has no config.json"),
+        ("config.json", "{", "config.json cannot be read"),
+        ("config.json", "{}", "is no configuration of a model: it has no `model_type`"),
+        ("training_record.json", "[1]", "training_record.json is not a record of a training run"),
+        ("training_record.json", '{"scores": [{}], "task": "x"}', "training_record.json is not a record"),
+        ("training_record.json", "{}", "training_record.json is not a record"),
+    ],
+)
+def test_what_no_card_can_be_made_from(checkpoint, name, text, message):
+    if text is None:
+        (checkpoint / name).unlink()
+    else:
+        (checkpoint / name).write_text(text)
+    with pytest.raises((OSError, ValueError), match=message):
+        write_card(checkpoint)
+    assert not (checkpoint / "README.md").exists()
+
+
+def test_a_record_comes_back_as_it_was(tmp_path):
+    RECORD.save(tmp_path)
+    assert TrainingRecord.load(tmp_path) == RECORD
+    content = json.loads((tmp_path / "training_record.json").read_text()) | {"of_a_later_version": 1}
+    assert TrainingRecord.from_dict(content) == RECORD
+    assert TrainingRecord.load(tmp_path / "nowhere") is None

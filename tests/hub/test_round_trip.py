@@ -1,0 +1,155 @@
+"""To the Hub and back, for every class of every family: pushed here, loaded where the package is not installed."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from huggingface_hub import HfApi
+from transformers import AutoModel, AutoTokenizer
+
+import hf_localattn.models
+from hf_localattn.families import AUTO_CLASSES, FAMILIES
+from hf_localattn.resources import tiny_backbone
+from tests.fresh_process import run_fresh
+from tests.models.tiny import CASES, adapted, tiny_model, token_ids
+
+MASK = torch.tensor([[1] * 9, [1] * 4 + [0] * 5])
+MODELS = Path(hf_localattn.models.__file__).parent
+TEXT = "Mira is the baker."
+
+PRELUDE = """
+import sys
+sys.modules["hf_localattn"] = None  # importing it is an error from here on
+import torch
+import transformers
+from transformers import AutoConfig, AutoModel, AutoTokenizer
+
+def load(repository, revision, auto_class="AutoModel"):
+    model = getattr(transformers, auto_class).from_pretrained(repository, revision=revision, trust_remote_code=True)
+    assert type(model).__module__.startswith("transformers_modules"), type(model).__module__
+    return model
+
+def check(model, inputs, expected, weights):
+    loaded = model.state_dict()
+    assert loaded.keys() == weights.keys() and all(torch.equal(loaded[name], weights[name]) for name in weights)
+    with torch.no_grad():
+        output = model(**inputs)
+    for name, value in expected.items():  # a processor adds in an order that depends on where the memory lies
+        torch.testing.assert_close(output[name], value, rtol=1e-6, atol=1e-6)
+
+case = torch.load("case.pt")
+tokenizer = AutoTokenizer.from_pretrained(case["tokenizer"], trust_remote_code=True)
+assert dict(tokenizer(**case["text"])) == case["encoded"]
+for repository, revision, auto_class, inputs, expected, weights in case["models"]:
+    model = load(repository, revision, auto_class)
+    check(model, inputs, expected, weights)
+"""
+
+ONLINE = (
+    PRELUDE
+    + """
+    if repository == case["models"][-1][0]:
+        continue
+    model.save_pretrained(f"again/{repository}")  # the second generation
+    second = getattr(transformers, auto_class).from_pretrained(f"again/{repository}", trust_remote_code=True)
+    check(second, inputs, expected, weights)
+    first, second = (dict(one.config.to_dict(), _name_or_path="") for one in (model, second))
+    assert first == second, (first, second)
+    config = AutoConfig.from_pretrained(f"again/{repository}", trust_remote_code=True)
+    assert type(getattr(transformers, auto_class).from_config(config, trust_remote_code=True))
+
+# What was loaded is trained, pushed again, and loaded beside what it was, whose code and weights are as before.
+optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+model.train()(**inputs).logits.square().sum().backward()
+optimizer.step()
+model.eval()
+with torch.no_grad():
+    trained = model(**inputs)
+commit = model.push_to_hub(repository)
+assert commit.oid != revision
+back = load(repository, commit.oid, auto_class)
+check(back, inputs, {"logits": trained.logits}, model.state_dict())
+check(load(repository, revision, auto_class), inputs, expected, weights)
+assert not torch.equal(trained.logits, expected["logits"])
+
+# Two versions of the code.
+old, new = (load(*version).eval() for version in case["versions"])
+inputs = case["models"][0][3]
+with torch.no_grad():
+    old, new = (version(**inputs).last_hidden_state for version in (old, new))
+assert torch.equal(new, old + 1)
+"""
+)
+
+OFFLINE = (
+    PRELUDE
+    + """
+    print(repository)
+"""
+)
+
+
+def owner_of(hub):
+    """What a process needs of its surroundings to use the running Hub as the owner of the repositories."""
+    return {"HF_ENDPOINT": hub.endpoint, "HF_TOKEN": "hf_writer", "HF_HUB_OFFLINE": "0"}
+
+
+def push_everything(name, folder):
+    """Push a family's classes and its tokenizer, and write to `case.pt` what they are to give."""
+    models = []
+    for task in (task for family, task in CASES if family == name):
+        model = tiny_model(name, task)
+        inputs = adapted(model, input_ids=token_ids(2, 9), attention_mask=MASK)
+        with torch.no_grad():
+            output = model(**inputs)
+        expected = {key: value for key, value in output.items() if torch.is_tensor(value)}
+        commit = model.push_to_hub(f"somebody/{task}", private=True)
+        auto_class = "AutoModel" if task == "headless" else AUTO_CLASSES[task].__name__
+        models.append((f"somebody/{task}", commit.oid, auto_class, inputs, expected, model.state_dict()))
+    tokenizer, text = AutoTokenizer.from_pretrained(tiny_backbone()), {"text": TEXT}
+    if name == "sla-bert":
+        tokenizer = FAMILIES[name].tokenizer.from_backbone(tokenizer, parser=None)
+        text = {"text": TEXT.split(), "is_split_into_words": True, "heads": [3, 3, 3, 3]}
+    elif FAMILIES[name].tokenizer is not None:
+        tokenizer = FAMILIES[name].tokenizer.from_backbone(tokenizer)
+    tokenizer.push_to_hub("somebody/tokenizer", private=True)
+    case = {"models": models, "tokenizer": "somebody/tokenizer", "text": text, "encoded": dict(tokenizer(**text))}
+    case["versions"] = [models[0][:2], ("somebody/headless", push_changed_code(name, models[0]))]
+    torch.save(case, folder / "case.pt")
+
+
+def push_changed_code(name, pushed):
+    """Push another version of the headless model's code; return the commit."""
+    module = FAMILIES[name].model.__module__.rpartition(".")[2] + ".py"
+    with open(HfApi().hf_hub_download(pushed[0], module, revision=pushed[1]), encoding="utf-8") as file:
+        code = file.read()
+    changed = code.replace("last_hidden_state=states,", "last_hidden_state=states + 1,")
+    assert changed != code
+    commit = HfApi().upload_file(path_or_fileobj=changed.encode(), path_in_repo=module, repo_id=pushed[0])
+    return commit.oid
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_class_goes_to_the_hub_and_comes_back(name, hub, tmp_path):
+    push_everything(name, tmp_path)
+    assert all(repository.private for repository in hub.repositories.values())
+    online = run_fresh(ONLINE, tmp_path, **owner_of(hub))
+    assert online.returncode == 0, online.stderr
+    offline = run_fresh(OFFLINE, tmp_path)
+    assert offline.returncode == 0, offline.stderr
+    assert len(offline.stdout.splitlines()) == len([family for family, _ in CASES if family == name])
+    code = {file.stem for file in (tmp_path / "again" / "somebody" / "headless").glob("*.py")}
+    assert {f"hf_localattn.models.{file}" for file in code} > {
+        FAMILIES[name].model.__module__,
+        FAMILIES[name].config.__module__,
+    }
+    files = hub.files("somebody/question-answering")
+    assert all(files[f"{file}.py"] == (MODELS / f"{file}.py").read_bytes() for file in code)
+
+
+def test_a_private_model_is_for_its_owner_alone(hub, monkeypatch):
+    tiny_model("cool").push_to_hub("somebody/own", private=True)
+    for token in ("hf_reader", "hf_unknown"):
+        monkeypatch.setenv("HF_TOKEN", token)
+        with pytest.raises(OSError, match="somebody/own"):
+            AutoModel.from_pretrained("somebody/own", trust_remote_code=True)
