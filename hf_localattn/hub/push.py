@@ -10,6 +10,7 @@ from huggingface_hub import CommitInfo, HfApi
 
 from hf_localattn.errors import sharing
 from hf_localattn.hub.model_card import CARD, pinned_revision, read_config, renew_card
+from hf_localattn.models.modeling_local_attention import CONVERSION
 
 KEPT_HERE = (
     *("checkpoint-*/**", "fold-*/**", "_*", "_*/**", ".*", ".*/**", "runs/**", "*.log"),
@@ -88,9 +89,5 @@ def check_weights(folder: Path) -> None:
     if any(folder.glob("*.safetensors")):
         return
     if pickled := sorted(path.name for path in folder.glob("*.bin")):
-        raise ValueError(
-            f"{folder} has its weights in {pickled[0]}, a pickle, which may run any code when it is read. If you trust"
-            " it, convert it with its own class in transformers:"
-            " `AutoModel.from_pretrained(folder, use_safetensors=False).save_pretrained(new_folder)`."
-        )
+        raise ValueError(f"{folder} has its weights in {pickled[0]}. {CONVERSION}")
     raise ValueError(f"{folder} has no weights: there is no .safetensors file.")

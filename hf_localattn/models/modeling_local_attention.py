@@ -17,6 +17,14 @@ from transformers.modeling_outputs import BaseModelOutput, BaseModelOutputWithPo
 
 from .configuration_local_attention import BackboneField, LocalAttentionConfig
 
+CONVERSION = (
+    "A .bin file is a pickle, which may run any code when it is read. If you trust it, convert it where it lies: "
+    'python -c "import torch; from safetensors.torch import save_file; '
+    "weights = torch.load('pytorch_model.bin', weights_only=True); "
+    "save_file({name: one.clone() for name, one in weights.items()}, 'model.safetensors', {'format': 'pt'})\""
+)
+"""What is said to whoever brings weights that would have to be unpickled."""
+
 
 @dataclass
 class LocalOutputs:
@@ -159,13 +167,20 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: Any, *model_args: Any, **kwargs: Any) -> Any:
-        """As transformers' own, from safetensors only: nothing is ever unpickled."""
+        """As transformers' own, from safetensors only: nothing is ever unpickled.
+
+        Raises:
+            ValueError: something else is asked for.
+            OSError: the checkpoint cannot be fetched, or has no safetensors weights.
+        """
         if not kwargs.setdefault("use_safetensors", True):
-            raise ValueError(
-                f"`use_safetensors={kwargs['use_safetensors']}` would unpickle weights; convert the checkpoint to "
-                "safetensors."
-            )
-        loaded = super().from_pretrained(pretrained_model_name_or_path, *model_args, **kwargs)
+            raise ValueError(f"`use_safetensors={kwargs['use_safetensors']}` would unpickle weights. {CONVERSION}")
+        try:
+            loaded = super().from_pretrained(pretrained_model_name_or_path, *model_args, **kwargs)
+        except OSError as error:
+            if "safetensors" not in str(error):
+                raise
+            raise OSError(f"{str(error).rstrip('.')}, and nothing else is read. {CONVERSION}") from error
         (loaded[0] if isinstance(loaded, tuple) else loaded)._settle()
         return loaded
 

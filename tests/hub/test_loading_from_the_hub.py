@@ -2,66 +2,98 @@
 
 import json
 import shutil
-import subprocess
-import sys
 
 import pytest
+from huggingface_hub import constants
 
-from hf_localattn.pretrained import resolve_backbone
-from tests.hub.loopback import serve
+from hf_localattn.cli import main
+from hf_localattn.resources import tiny_backbone
+from tests.hub.loopback import Fault
+
+NAME = "somebody/tiny-bert"
 
 
 @pytest.fixture
-def hub_root(tmp_path):
-    shutil.copytree(resolve_backbone("tiny"), tmp_path / "hub" / "somebody" / "tiny-bert")
-    return tmp_path / "hub"
+def init(hub, tmp_path, capsys):
+    """Runs `hf-localattn init cool BACKBONE OUT`; returns the exit code and the last line of an error."""
+
+    def run(backbone=NAME, *options):
+        shutil.rmtree(tmp_path / "out", ignore_errors=True)
+        try:
+            code = main(["init", "cool", backbone, str(tmp_path / "out"), *options])
+        except SystemExit as ended:
+            code = ended.code
+        return code, capsys.readouterr().err.rstrip("\n").rsplit("\n", 1)[-1]
+
+    return run
 
 
-def init(backbone, tmp_path, endpoint, **environment):
-    """Run `hf-localattn init` with a cache of its own; the endpoint is read when huggingface_hub is imported."""
-    return subprocess.run(
-        [sys.executable, "-m", "hf_localattn.cli", "init", "cool", backbone, str(tmp_path / "out")],
-        env={
-            "HF_ENDPOINT": endpoint,
-            "HF_HOME": str(tmp_path / "home"),
-            "HF_HUB_DISABLE_XET": "1",
-            "HF_HUB_DISABLE_TELEMETRY": "1",
-            "OMP_NUM_THREADS": "1",
-            "PATH": "",
-            **environment,
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def config(tmp_path):
+    return json.loads((tmp_path / "out" / "config.json").read_text())
 
 
-def test_a_backbone_from_the_hub_and_then_from_the_cache(hub_root, tmp_path):
-    with serve(hub_root) as endpoint:
-        first = init("somebody/tiny-bert", tmp_path, endpoint)
-    assert first.returncode == 0, first.stderr
-    config = json.loads((tmp_path / "out" / "config.json").read_text())
-    assert config["backbone_config"]["hidden_size"] == 64
-    assert "somebody" not in json.dumps(config)
-    shutil.rmtree(tmp_path / "out")
-    offline = init("somebody/tiny-bert", tmp_path, endpoint, HF_HUB_OFFLINE="1")
-    assert offline.returncode == 0, offline.stderr
+def test_a_backbone_from_the_hub_and_then_from_the_cache(hub, init, tmp_path, monkeypatch):
+    hub.add(NAME, tiny_backbone())
+    assert init()[0] == 0
+    assert config(tmp_path)["backbone_config"]["hidden_size"] == 64
+    assert "somebody" not in json.dumps(config(tmp_path))
+    asked = len(hub.requests)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    assert init()[0] == 0
+    assert len(hub.requests) == asked
 
 
-def test_a_private_backbone_needs_the_token(hub_root, tmp_path):
-    with serve(hub_root, token="hf_secret") as endpoint:
-        refused = init("somebody/tiny-bert", tmp_path, endpoint)
-        assert refused.returncode == 2
-        assert refused.stderr.splitlines()[-1].startswith("error: Cannot load the tokenizer 'somebody/tiny-bert'")
-        allowed = init("somebody/tiny-bert", tmp_path, endpoint, HF_TOKEN="hf_secret")
-    assert allowed.returncode == 0, allowed.stderr
+def test_a_revision_is_the_one_that_is_asked_for(hub, init, tmp_path):
+    repository = hub.add(NAME, tiny_backbone())
+    pinned, files = repository.names["main"], dict(repository.commits[repository.names["main"]])
+    later = json.loads(files["config.json"]) | {"hidden_dropout_prob": 0.25}
+    repository.commit("main", files | {"config.json": json.dumps(later).encode()}, "more dropout")
+    assert init(NAME, "--revision", pinned)[0] == 0
+    assert config(tmp_path)["backbone_config"]["hidden_dropout_prob"] == 0.0
+    assert init()[0] == 0
+    assert config(tmp_path)["backbone_config"]["hidden_dropout_prob"] == 0.25
+
+
+def test_a_private_backbone_needs_the_token(hub, init, tmp_path, monkeypatch, caplog):
+    hub.add(NAME, tiny_backbone(), private=True)
+    for stranger in ("", "hf_unknown", "hf_reader"):
+        monkeypatch.setenv("HF_TOKEN", stranger)
+        code, error = init()
+        assert code == 2
+        assert error.startswith(f"error: Cannot load the tokenizer '{NAME}'")
+        assert "run `hf auth login`" in error
+    monkeypatch.setenv("HF_TOKEN", "hf_writer")
+    assert init()[0] == 0
     written = "".join(path.read_text() for path in (tmp_path / "out").glob("*.json"))
-    assert "hf_secret" not in written + allowed.stdout + allowed.stderr
+    assert "hf_writer" not in written + caplog.text
 
 
-def test_what_is_not_on_the_hub_is_named(hub_root, tmp_path):
-    with serve(hub_root) as endpoint:
-        result = init("somebody/nothing", tmp_path, endpoint)
-    assert result.returncode == 2
-    assert "'somebody/nothing'" in result.stderr.splitlines()[-1]
+@pytest.mark.parametrize("trouble", [401, 403, 404, 500, "break"])
+def test_a_hub_in_trouble_is_told_and_works_again_afterwards(hub, init, tmp_path, trouble):
+    hub.add(NAME, tiny_backbone())
+    hub.faults = [Fault("GET|HEAD", trouble)]
+    code, error = init()
+    assert code == 2
+    assert error.startswith("error: ")
+    assert f"'{NAME}'" in error
+    assert not (tmp_path / "out").exists()
+    hub.faults = []
+    assert init()[0] == 0
+
+
+def test_a_download_that_breaks_off_leaves_nothing_and_a_repeat_succeeds(hub, init, tmp_path):
+    hub.add(NAME, tiny_backbone())
+    hub.faults = [Fault("GET .*model.safetensors", "break")]
+    code, error = init()
+    assert code == 2
+    assert f"'{NAME}'" in error
+    assert not (tmp_path / "out").exists()
+    hub.faults = []
+    assert init()[0] == 0
+
+
+def test_what_is_not_on_the_hub_is_named(hub, init, tmp_path):
+    code, error = init("somebody/nothing")
+    assert code == 2
+    assert "'somebody/nothing'" in error
     assert not (tmp_path / "out").exists()

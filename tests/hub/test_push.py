@@ -140,7 +140,7 @@ def test_the_token_is_nowhere(hub, folder, monkeypatch, caplog, capfd):
 
 def test_pickled_weights_are_refused(hub, folder):
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-    with pytest.raises(ValueError, match=r"weights in pytorch_model.bin, a pickle, .*convert it"):
+    with pytest.raises(ValueError, match=r"weights in pytorch_model.bin. A .bin file is a pickle.*convert it"):
         push_checkpoint(folder, NAME)
     assert not hub.requests
 

@@ -1,0 +1,36 @@
+"""Code is run, and files are read, only as far as whoever loads a checkpoint has said so."""
+
+import json
+import re
+
+import pytest
+import torch
+from transformers import AutoConfig, AutoModel
+
+from tests.models.tiny import tiny_model
+
+
+def test_the_command_that_is_named_makes_a_checkpoint(tmp_path, monkeypatch):
+    model = tiny_model("cool")
+    model.config.save_pretrained(tmp_path)
+    torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
+    with pytest.raises(OSError, match="nothing else is read. A .bin file is a pickle") as refused:
+        AutoModel.from_pretrained(tmp_path)
+    (program,) = re.findall(r'python -c "(.*)"$', str(refused.value))
+    monkeypatch.chdir(tmp_path)
+    exec(program, {})
+    converted = AutoModel.from_pretrained(tmp_path)
+    assert all(torch.equal(one, model.state_dict()[name]) for name, one in converted.state_dict().items())
+
+
+def test_a_configuration_cannot_ask_for_its_code_to_be_run(tmp_path, monkeypatch):
+    model = tiny_model("cool")
+    model.save_pretrained(tmp_path)
+    path = tmp_path / "config.json"
+    asking = json.loads(path.read_text()) | {"trust_remote_code": True, "model_type": "not-registered"}
+    path.write_text(json.dumps(asking))
+    (tmp_path / "configuration_cool.py").write_text("raise SystemExit('this code was run')\n")
+    monkeypatch.setattr("builtins.input", lambda question: "n")
+    for auto_class in (AutoConfig, AutoModel):
+        with pytest.raises(ValueError, match="`trust_remote_code=True`"):
+            auto_class.from_pretrained(tmp_path)
