@@ -256,14 +256,32 @@ CORPORA = {
     ("corpus", "more", "found", "samples", "metrics"),
     [
         ("sst5.tsv", [], "one of 5 classes (0, 1, 2, 3, 4)", 5, "accuracy macro_f1"),
-        ("trec.jsonl", ["--label_column_name", "coarse_name"], "one of 2 classes (HUM, LOC)", 2, "accuracy f1"),
-        ("trec.jsonl", ["--label_column_name", "coarse_label"], "one of 2 classes (3, 4)", 2, "accuracy f1"),
-        ("hahackathon.csv", ["--label_column_name", "is_humor"], "one of 2 classes (0, 1)", 4, "accuracy f1"),
+        (
+            "trec.jsonl",
+            ["--label_column_name", "coarse_name"],
+            "one of 2 classes (HUM, LOC; F1 is of 'LOC')",
+            2,
+            "accuracy f1",
+        ),
+        (
+            "trec.jsonl",
+            ["--label_column_name", "coarse_label"],
+            "one of 2 classes (3, 4; F1 is of '4')",
+            2,
+            "accuracy f1",
+        ),
+        (
+            "hahackathon.csv",
+            ["--label_column_name", "is_humor"],
+            "one of 2 classes (0, 1; F1 is of '1')",
+            4,
+            "accuracy f1",
+        ),
         ("hahackathon.csv", ["--label_column_name", "offense_rating"], "a score", 4, "rmse"),
         (
             "hahackathon.csv",
             ["--label_column_name", "humor_controversy", "--skip_unlabelled"],
-            "one of 2 classes (0, 1)",
+            "one of 2 classes (0, 1; F1 is of '1')",
             2,
             "f1",
         ),
@@ -291,7 +309,7 @@ def test_corpora_by_columns(main, files, tmp_path, caplog, corpus, more, found, 
 def test_a_class_of_one_split_alone_is_named(main, files, tmp_path, caplog):
     data = ["--validation_file", "{files}/classes.jsonl", "--train_file", "{files}/four.jsonl"]
     main(options(files, tmp_path / "out", "--do_train", "--do_eval", *data))
-    assert "Of the train rows alone are the classes dog: nothing says how well they are learnt" in caplog.text
+    assert "Only the train rows have the classes dog: no score will tell how well they are learnt" in caplog.text
 
 
 def test_padding_changes_no_prediction(main, files, tmp_path):
@@ -375,7 +393,7 @@ def test_what_the_user_can_mend_is_one_line(main, files, tmp_path, capsys, chang
 def test_what_was_found_is_said_and_what_is_cut(main, files, tmp_path, caplog):
     with caplog.at_level("INFO", logger="hf_localattn"):
         main(options(files, tmp_path / "out", "--do_eval", "--max_seq_length", "4", data="two"))
-    assert "Predicting one of 2 classes (no, yes) of texts." in caplog.text
+    assert "Predicting one of 2 classes (no, yes; F1 is of 'yes') of texts." in caplog.text
     assert "4 of 4 validation rows fill the 4 tokens of --max_seq_length" in caplog.text
 
 

@@ -20,6 +20,9 @@ def set_up_logging(training_args: TrainingArguments) -> None:
     # Ours says in a few lines what it found in data and model: to be seen unless another level is asked for.
     own = logging.INFO if training_args.log_level == "passive" and training_args.should_log else level
     logging.getLogger("hf_localattn").setLevel(own)
+    if training_args.disable_tqdm:
+        datasets.disable_progress_bars()
+        transformers.utils.logging.disable_progress_bar()
     datasets.utils.logging.set_verbosity(level)
     transformers.utils.logging.set_verbosity(level)
     transformers.utils.logging.enable_default_handler()

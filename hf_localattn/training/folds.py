@@ -97,18 +97,18 @@ def warn_of_lone_classes(data: Mapping[str, datasets.Dataset], column: str, fold
         fold: which run of a cross-validation has these splits, for the warning.
     """
     found = {split: names for split, rows in data.items() if (names := _classes_in(rows, column))}
-    of = "Of" if fold is None else f"Fold {fold.number}: of"
+    where = "" if fold is None else f"Fold {fold.number}: "
     lone: set[str] = set()
     for split, names in found.items():
         others = [own for other, own in found.items() if other != split]
         if others and (own := names.difference(*others)):
             lone |= own
-            why = "nothing says how well they are learnt" if split == "train" else "the other splits have none of them"
-            logger.warning("%s the %s rows alone are the classes %s: %s.", of, split, _listed(own), why)
+            why = "no score will tell how well they are learnt" if split == "train" else "they are not learnt"
+            logger.warning("%sOnly the %s rows have the classes %s: %s.", where, split, _listed(own), why)
     if "train" in found and (missing := set().union(*found.values()) - found["train"] - lone):
         logger.warning(
-            "%s the train rows none have the classes %s, which the other splits have: they are not learnt.",
-            *(of, _listed(missing)),
+            "%sNo train row has the classes %s, which the other splits have: they are not learnt.",
+            *(where, _listed(missing)),
         )
 
 

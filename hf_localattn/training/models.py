@@ -155,5 +155,8 @@ def input_length(
     wanted, limit = getattr(data_args, name), longest_input(model, tokenizer)
     if limit is None or wanted <= limit:
         return wanted
-    logger.warning("%s %d is more than the model takes: using %d.", name, wanted, limit)
+    own = ""
+    if limit == getattr(model.config, "max_tokens", None):
+        own = " (its tam_max_length; a larger one, or tam_ffn=token, takes longer texts)"
+    logger.warning("%s %d is more than the model takes%s: using %d.", name, wanted, own, limit)
     return limit

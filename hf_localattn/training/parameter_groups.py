@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from torch import nn
+from torch.optim import Optimizer
 
 
 def pretrained_parameters(model: Any) -> list[nn.Parameter]:
@@ -47,3 +48,12 @@ def split_parameter_groups(
             )
         split.extend(own)
     return split
+
+
+def describe_optimizer(optimizer: Optimizer, lookahead_steps: int | None) -> str:
+    """Returns what is trained at which rate, such as "Training 4,096 parameters at 0.001, Lookahead every 5 steps"."""
+    trained: dict[float, int] = {}
+    for group in optimizer.param_groups:
+        trained[group["lr"]] = trained.get(group["lr"], 0) + sum(one.numel() for one in group["params"])
+    rates = " and ".join(f"{count:,} parameters at {rate:g}" for rate, count in trained.items() if count)
+    return f"Training {rates}" + (f", Lookahead every {lookahead_steps} steps" if lookahead_steps else "")

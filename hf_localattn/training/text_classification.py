@@ -142,8 +142,11 @@ def prepare(
     labels = choose_labels(data, model_args, fixed=layout.names is not None)
     check_same_texts(data)
     warn_of_lone_classes(data, "label", data_args.fold)
-    logger.info("Predicting %s of %s.", labels, "pairs of texts" if is_pairs(data) else "texts")
     metrics = metric_names(labels, data_args)
+    what = str(labels)
+    if "f1" in metrics:
+        what = f"{what.removesuffix(')')}; F1 is of {labels.names[1]!r})"
+    logger.info("Predicting %s of %s.", what, "pairs of texts" if is_pairs(data) else "texts")
     combined = COMBINED_METRICS.get(data_args.task_name or "", ())
     check_best_metric(training_args, ("loss", *([COMBINED] if combined else []), *metrics))
     data = {split: number_labels(rows, labels) for split, rows in data.items()}

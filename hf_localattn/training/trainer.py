@@ -20,7 +20,7 @@ from hf_localattn.hub import push_checkpoint, renew_card
 from hf_localattn.metrics import load_metric
 from hf_localattn.training.lookahead import with_lookahead
 from hf_localattn.training.optimizer_settings import OptimizerSettings
-from hf_localattn.training.parameter_groups import pretrained_parameters, split_parameter_groups
+from hf_localattn.training.parameter_groups import describe_optimizer, pretrained_parameters, split_parameter_groups
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +66,7 @@ class LocalAttentionTrainer(Trainer):
             groups = optimizer.param_groups
             groups[:] = split_parameter_groups(groups, pretrained_parameters(model or self.model), rate)
         steps = getattr(self.args, "lookahead_steps", None)
+        logger.info("%s.", describe_optimizer(optimizer, steps))
         if steps is not None:
             optimizer = self.optimizer = with_lookahead(optimizer, steps, self.args.lookahead_alpha)
         return optimizer

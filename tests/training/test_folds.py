@@ -114,8 +114,8 @@ def test_classes_of_one_split_alone(caplog):
     with caplog.at_level(logging.WARNING):
         warn_of_lone_classes(data, "label")
     assert [record.getMessage() for record in caplog.records] == [
-        "Of the train rows alone are the classes b: nothing says how well they are learnt.",
-        "Of the validation rows alone are the classes c, d: the other splits have none of them.",
+        "Only the train rows have the classes b: no score will tell how well they are learnt.",
+        "Only the validation rows have the classes c, d: they are not learnt.",
     ]
     caplog.clear()
     warn_of_lone_classes({"train": classified(*"ab")}, "label")
@@ -126,12 +126,12 @@ def test_classes_of_one_split_alone(caplog):
 def test_classes_that_are_not_learnt(caplog):
     data = {"train": classified(*"ab"), "validation": classified(*"abcd"), "test": classified(*"bcd")}
     warn_of_lone_classes(data, "label", Fold(2, 5, 0))
-    said = "Fold 2: of the train rows none have the classes c, d, which the other splits have: they are not learnt."
+    said = "Fold 2: No train row has the classes c, d, which the other splits have: they are not learnt."
     assert [record.getMessage() for record in caplog.records] == [said]
     caplog.clear()
     warn_of_lone_classes({"train": classified("a"), "test": classified("b")}, "label", Fold(1, 2, 0))
     assert [record.getMessage().split(":")[:2] for record in caplog.records] == [
-        ["Fold 1", f" of the {split} rows alone are the classes {name}"]
+        ["Fold 1", f" Only the {split} rows have the classes {name}"]
         for split, name in [("train", "a"), ("test", "b")]
     ]
 
@@ -143,6 +143,6 @@ def test_sets_of_classes(caplog):
     )
     warn_of_lone_classes({"train": train, "test": test}, "label")
     assert [record.getMessage() for record in caplog.records] == [
-        "Of the train rows alone are the classes b: nothing says how well they are learnt.",
-        "Of the test rows alone are the classes c: the other splits have none of them.",
+        "Only the train rows have the classes b: no score will tell how well they are learnt.",
+        "Only the test rows have the classes c: they are not learnt.",
     ]
