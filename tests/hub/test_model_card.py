@@ -31,7 +31,7 @@ RECORD = TrainingRecord(
     seed=7,
     versions={"hf_localattn": "0.1.0", "torch": "2.13.0"},
 )
-WHOLE = Path(__file__).with_name("whole_card.md").read_text(encoding="utf-8")
+WHOLE = Path(__file__).with_name("whole_card.txt").read_text(encoding="utf-8")
 
 
 @pytest.fixture
