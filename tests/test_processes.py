@@ -21,6 +21,8 @@ from tests.parsers import tiny_parser
 from tests.qa_helpers import write_jsonl
 from tests.script_helpers import ROOT, load_main
 
+pytestmark = pytest.mark.slow(reason="processes of their own, which import everything, take half a minute")
+
 TASK = "text-classification"
 SENTENCE = "The cat sleeps and a small dog saw the red house over the old town ."
 LENGTHS = (11, 7, 4, 11)
@@ -101,7 +103,6 @@ def test_a_sharded_model_is_saved_with_its_own_code(two_processes, name):
     assert (sharded / "config.json").read_text() == (replica / "config.json").read_text()
 
 
-@pytest.mark.slow(reason="three processes import everything")
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_launched_script_trains_as_one_process(name, tmp_path):
     words = SENTENCE.split()

@@ -44,7 +44,17 @@ def options(script, folder, *more):
     ]
 
 
-@pytest.mark.parametrize("script", ["run_glue", "run_qa", "run_ner", "run_swag", "run_qg"])
+@pytest.mark.parametrize(
+    "script",
+    [
+        "run_glue",
+        "run_qg",
+        *(
+            pytest.param(script, marks=pytest.mark.slow(reason="as the others, which all share one way to end a run"))
+            for script in ("run_qa", "run_ner", "run_swag")
+        ),
+    ],
+)
 def test_a_run_is_on_the_hub_when_it_ends_and_before(script, hub, tmp_path, monkeypatch, caplog):
     monkeypatch.delenv("HF_TOKEN")  # the option alone says who we are
     metrics = load_main(script)(options(script, tmp_path))
