@@ -175,8 +175,12 @@ def _metadata(name: str, model_type: str, task: str | None, record: TrainingReco
         metrics=sorted({result.metric_type for result in results}) or None,
         model_name=name if results else None,
         pipeline_tag=task,
-        tags=[TAG, *([model_type] if model_type in FAMILIES else [])],
+        tags=_tags(model_type),
     )
+
+
+def _tags(model_type: str) -> list[str]:
+    return [TAG, model_type] if model_type in FAMILIES else [TAG]
 
 
 def _results(task: str | None, record: TrainingRecord) -> list[EvalResult]:
@@ -201,7 +205,7 @@ def _added(found: dict[str, Any], config: Mapping[str, Any], record: TrainingRec
     """Those of a card's metadata that are people's own: entries that a checkpoint says nothing of, and tags."""
     ours = _metadata("", config["model_type"], None, record).to_dict().keys() | {"pipeline_tag", "model-index", "tags"}
     added = {name: value for name, value in found.items() if name not in ours and value is not None}
-    tags = [TAG, *([config["model_type"]] if config["model_type"] in FAMILIES else [])]
+    tags = _tags(config["model_type"])
     own_tags = [tag for tag in found.get("tags") or [] if tag not in tags]
     return {**added, "tags": [*tags, *own_tags]} if own_tags else added
 
