@@ -17,6 +17,8 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 import hf_localattn
+from tests.fresh_process import run_fresh
+from tests.hub.loopback import Hub
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "hf_localattn"
@@ -80,6 +82,29 @@ def test_wheel_brings_licence_command_and_types(wheel: zipfile.ZipFile) -> None:
 def test_wheel_has_nothing_else_on_top(wheel: zipfile.ZipFile) -> None:
     top = {name.split("/")[0] for name in wheel.namelist()}
     assert top == {"hf_localattn", f"hf_localattn-{hf_localattn.__version__}.dist-info"}
+
+
+COMMANDS = """
+import sys
+sys.path.insert(0, "installed")
+import hf_localattn
+from hf_localattn.cli import main
+
+assert "installed" in hf_localattn.__file__
+main(["init", "cool", "tiny", "model", "--set", "use_conv=false"])
+main(["card", "model", "--license", "mit"])
+main(["push", "model", "somebody/model"])
+"""
+
+
+def test_the_commands_work_from_the_wheel_alone(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+    wheel.extractall(tmp_path / "installed")
+    with Hub().serve() as hub:
+        done = run_fresh(COMMANDS, tmp_path, HF_HUB_OFFLINE="0", HF_ENDPOINT=hub.endpoint, HF_TOKEN="hf_writer")
+        assert done.returncode == 0, done.stderr
+        pushed = hub.files("somebody/model")
+    assert {"model.safetensors", "modeling_cool.py", "tokenizer.json"} <= pushed.keys()
+    assert b"license: mit" in pushed["README.md"]
 
 
 def test_version_is_written_once() -> None:

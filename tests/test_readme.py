@@ -20,6 +20,7 @@ from hf_localattn.training.token_classification import TokenClassificationDataAr
 from tests.parsers import tiny_parser
 
 ROOT = Path(__file__).parent.parent
+SAMPLES = "hf_localattn/resources/samples"
 README = (ROOT / "README.md").read_text()
 SCRIPTS = (ROOT / "docs" / "scripts.md").read_text()
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README + SCRIPTS, flags=re.DOTALL)
@@ -46,7 +47,7 @@ def offline(text):
 def test_programs_print_what_the_readme_says(demo_output, monkeypatch):
     """In order and in one namespace, as a reader would type them."""
     monkeypatch.chdir(demo_output.parent)
-    shutil.copytree(ROOT / "examples" / "data", "examples/data")
+    shutil.copytree(ROOT / SAMPLES, SAMPLES)
     namespace = {}
     assert len(PROGRAMS) >= 4
     for program, expected in PROGRAMS:
@@ -57,7 +58,7 @@ def test_programs_print_what_the_readme_says(demo_output, monkeypatch):
 
 
 def test_the_scripts_from_python(tmp_path, monkeypatch, capsys):
-    shutil.copytree(ROOT / "examples" / "data", tmp_path / "examples" / "data")
+    shutil.copytree(ROOT / SAMPLES, tmp_path / SAMPLES)
     monkeypatch.chdir(tmp_path)
     ((program, expected),) = FROM_PYTHON
     exec(compile(program, "scripts.md", "exec"), {})

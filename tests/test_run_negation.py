@@ -11,7 +11,7 @@ from hf_localattn.resources import tiny_backbone
 from tests.qa_helpers import tiny_bert, word_pieces, write_jsonl
 from tests.script_helpers import ROOT, assert_one_line_error, load_main
 
-SAMPLES = ROOT / "examples" / "data" / "negation"
+SAMPLES = ROOT / "hf_localattn" / "resources" / "samples" / "negation"
 WORDS = ["he", "saw", "the", "old", "house", "and", "she", "never", "left", "it"]
 
 

@@ -17,7 +17,7 @@ from tests.parsers import tiny_parser
 from tests.qa_helpers import write_jsonl
 from tests.script_helpers import ROOT, assert_one_line_error, load_main
 
-SAMPLES = ROOT / "examples" / "data"
+SAMPLES = ROOT / "hf_localattn" / "resources" / "samples"
 READING = reading_comprehension()
 TASKS = {
     "run_glue": (SAMPLES / "reviews.csv", "eval_accuracy"),

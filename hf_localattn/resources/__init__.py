@@ -1,4 +1,7 @@
-"""What `init tiny` and the quickstart need, shipped with the package (written by `scripts/make_resources.py`)."""
+"""Tiny backbones, a reading set and samples of the corpora's formats, shipped with the package.
+
+But for the samples they are written by `scripts/make_resources.py`.
+"""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from hf_localattn.data import load_negation
 from hf_localattn.data.negation import NEGATION_FEATURES, check_negation, describe_cues
 from tests.qa_helpers import write_jsonl
 
-SAMPLES = Path(__file__).parents[2] / "examples" / "data" / "negation"
+SAMPLES = Path(__file__).parents[2] / "hf_localattn" / "resources" / "samples" / "negation"
 ROW = {"tokens": ["I", "never", "did"], "cue": [0, 1, 0], "scope": [1, 1, 1]}
 
 
