@@ -1,4 +1,4 @@
-"""Write `hf_localattn/resources/`: the tiny backbones and the reading-comprehension set. The same every time.
+"""Write `hf_localattn/resources/`: tiny backbones, a tiny parser, and the reading-comprehension set. Always the same.
 
 Usage: python scripts/make_resources.py [--output FOLDER]
 """
@@ -13,6 +13,7 @@ from typing import Any
 
 from reading_texts import reading_comprehension
 from tiny_backbone import write_tiny_backbones
+from tiny_parser import write_tiny_parser
 
 RESOURCES = Path(__file__).resolve().parent.parent / "hf_localattn" / "resources"
 
@@ -29,6 +30,7 @@ def main() -> None:
     for name, half in halves.items():
         (folder / f"{name}.json").write_text(dump(half), encoding="utf-8")
     write_tiny_backbones(output, (text for half in halves.values() for text in texts(half)))
+    write_tiny_parser(output / "tiny-parser")
 
 
 def dump(half: dict[str, Any]) -> str:

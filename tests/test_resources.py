@@ -9,12 +9,14 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import spacy
 import torch
 from safetensors.torch import load_file
 from transformers import AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer
 
 from hf_localattn.data import load_squad
-from hf_localattn.resources import reading_comprehension, tiny_backbone
+from hf_localattn.resources import reading_comprehension, tiny_backbone, tiny_parser
+from scripts.tiny_parser import SENTENCES
 
 BACKBONES = (tiny_backbone(), tiny_backbone(generates=True))
 SCRIPT = Path(__file__).resolve().parent.parent / "scripts" / "make_resources.py"
@@ -45,6 +47,11 @@ def test_script_makes_exactly_these_files(tmp_path):
         assert (tmp_path / "reading" / f"{name}.json").read_bytes() == path.read_bytes()
     for shipped in BACKBONES:
         check_same_backbone(tmp_path / shipped.name, shipped)
+    parses = [
+        [[token.head.i for token in parse(words)] for words, _ in SENTENCES["en"]]
+        for parse in (spacy.load(tmp_path / "tiny-parser"), spacy.load(tiny_parser()))
+    ]
+    assert parses[0] == parses[1] == [heads for _, heads in SENTENCES["en"]]
 
 
 def check_same_backbone(made, shipped):

@@ -1,4 +1,4 @@
-"""Tiny backbones, a reading set and samples of the corpora's formats, shipped with the package.
+"""Tiny backbones, a tiny parser, a reading set and samples of the corpora's formats, shipped with the package.
 
 But for the samples they are written by `scripts/make_resources.py`.
 """
@@ -10,6 +10,9 @@ from pathlib import Path
 
 _FOLDER = Path(str(files(__name__)))
 
+SAMPLES = _FOLDER / "samples"
+"""A few rows in each format that the scripts read."""
+
 
 def tiny_backbone(*, generates: bool = False) -> Path:
     """Folder of a small random BERT (2 layers, width 64, 0.2 M parameters) with its fast tokenizer.
@@ -17,6 +20,11 @@ def tiny_backbone(*, generates: bool = False) -> Path:
     With `generates` of a BART of this size, which reads and writes the same vocabulary.
     """
     return _FOLDER / ("tiny-bart" if generates else "tiny-bert")
+
+
+def tiny_parser() -> Path:
+    """Folder of a spaCy pipeline that parses a few sentences rightly, and others somehow: for trying things out."""
+    return _FOLDER / "tiny-parser"
 
 
 def reading_comprehension() -> dict[str, Path]:

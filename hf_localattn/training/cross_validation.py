@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import gc
 import logging
 import math
-import shutil
 import statistics
 import time
 from collections.abc import Mapping, Sequence
@@ -16,7 +14,7 @@ from typing import Any
 
 from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
 from hf_localattn.training.folds import Fold
-from hf_localattn.training.output_folder import STATE, last_complete_checkpoint
+from hf_localattn.training.part import prepare_part
 from hf_localattn.training.results import read_json, read_results, scores_of, settings_of, write_results
 from hf_localattn.training.run import Prepare, Run
 
@@ -78,31 +76,16 @@ class CrossValidation:
         }
 
     def _prepare(self, number: int) -> Run:
-        # A task's `prepare` writes into them.
-        model_args, data_args, training_args = (
-            copy.copy(self.model_args),
-            copy.copy(self.data_args),
-            copy.copy(self.training_args),
+        args = self.training_args
+        return prepare_part(
+            self.prepare,
+            self.model_args,
+            self.data_args,
+            args,
+            folder=self._folder_of(number),
+            seed=args.seed + number - 1,
+            fold=Fold(number, self.count, args.seed if args.data_seed is None else args.data_seed),
         )
-        seed = training_args.seed if training_args.data_seed is None else training_args.data_seed
-        data_args.fold = Fold(number, self.count, seed)
-        folder = self._folder_of(number)
-        training_args.output_dir = str(folder)
-        training_args.seed += number - 1
-        training_args.resume_from_checkpoint = None
-        training_args.do_train = training_args.do_eval = training_args.do_predict = True
-        if (folder / STATE).exists():
-            logger.warning("Fold %d is trained, but not scored.", number)
-            training_args.do_train = False
-            model_args = ModelArguments(
-                str(folder),
-                cache_dir=model_args.cache_dir,
-                token=model_args.token,
-                trust_remote_code=model_args.trust_remote_code,
-            )
-        elif folder.is_dir() and training_args.should_save and last_complete_checkpoint(folder) is None:
-            shutil.rmtree(folder)  # it was killed before its first checkpoint
-        return self.prepare(model_args, data_args, training_args)
 
     def _folder_of(self, number: int) -> Path:
         return self.folder / f"fold-{number}"

@@ -8,7 +8,8 @@ import spacy
 from hf_localattn.models import dependency_parser
 from hf_localattn.models.dependency_parser import ParseCache, load_pipeline, parse
 from hf_localattn.models.word_alignment import Words
-from tests.parsers import SENTENCES, tiny_parser
+from scripts.tiny_parser import SENTENCES
+from tests.parsers import tiny_parser
 
 CAT, DOG = "The cat sleeps.", "A small dog saw the red house."
 

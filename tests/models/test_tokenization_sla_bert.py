@@ -18,7 +18,8 @@ from hf_localattn.models import dependency_parser
 from hf_localattn.models.dependency_parser import load_pipeline
 from hf_localattn.models.tokenization_sla_bert import SlaBertTokenizer
 from hf_localattn.resources import tiny_backbone
-from tests.parsers import SENTENCES, tiny_parser
+from scripts.tiny_parser import SENTENCES
+from tests.parsers import tiny_parser
 
 CAT, DOG, TOWN = "The cat sleeps.", "A small dog saw the red house.", "Birds fly over the old town."
 KEYS = ("word_index", "dep_heads")
@@ -185,6 +186,23 @@ def test_a_blank_before_the_first_word_counts_as_the_backbone_does(backbones):
     assert words(made(CAT), CAT) == words(
         SlaBertTokenizer.from_backbone(backbones["bytes"], parser=tiny_parser())(CAT), CAT
     )
+
+
+def test_a_blank_before_the_first_word_can_be_asked_for_when_loading(backbones, tmp_path):
+    backbone, first, second = backbones["bytes"], tmp_path / "first", tmp_path / "second"
+    SlaBertTokenizer.from_backbone(backbone, parser=None).save_pretrained(first)
+    split = CAT.split()
+
+    def ids(folder, **settings):
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=True, **settings)
+        tokenizer.save_pretrained(second)
+        return tokenizer(split, is_split_into_words=True)["input_ids"]
+
+    with_blanks = RobertaTokenizer(backbone._vocab, backbone._merges, add_prefix_space=True)
+    expected = with_blanks(split, is_split_into_words=True)["input_ids"]
+    assert ids(first) == backbone(split, is_split_into_words=True)["input_ids"] != expected
+    assert ids(first, add_prefix_space=True) == expected
+    assert ids(second) == expected  # saved with it
 
 
 def test_slow_tokenizers_are_refused():

@@ -1,0 +1,104 @@
+"""Trains tiny spaCy pipelines, in a second, on a few sentences: they know these, and something for everything else."""
+
+import itertools
+import random
+import tempfile
+from pathlib import Path
+
+import numpy
+import spacy
+from spacy.tokens import Doc
+from spacy.training import Example
+from spacy.util import fix_random_seed
+
+# The words of each sentence with the number of each word's head, counted from 0; the root has its own.
+SENTENCES = {
+    "en": [
+        ("The cat sleeps .", [1, 2, 2, 2]),
+        ("A small dog saw the red house .", [2, 2, 3, 3, 6, 6, 3, 3]),
+        ("She is n't here .", [1, 1, 1, 1, 1]),
+        ("I can not find my keys .", [3, 3, 3, 3, 5, 3, 3]),
+        ("We are gon na eat fish .", [4, 4, 3, 4, 4, 4, 4]),
+        ("The man bought a boat .", [1, 2, 2, 4, 2, 2]),
+        ("Birds fly over the old town .", [1, 1, 1, 5, 5, 1, 1]),
+        ("It rains .", [1, 1, 1]),
+    ],
+    "zh": [
+        ("我 看 书 。", [1, 1, 1, 1]),
+        ("他 不 吃 鱼 。", [2, 2, 2, 2, 2]),
+        ("红 花 开 了 。", [1, 2, 2, 2, 2]),
+        ("你 爱 白 猫 。", [1, 1, 3, 1, 1]),
+    ],
+}
+
+
+def train_tiny_parser(folder: str | Path, language: str = "en") -> Path:
+    """Train a parser on `SENTENCES` and save it in a folder, with components around it that nothing needs.
+
+    It knows these sentences by heart. Chinese is split into its characters. The process's random numbers stay as
+    they were.
+    """
+    states = random.getstate(), numpy.random.get_state()
+    try:
+        fix_random_seed(0)
+        pipeline = _pipeline(language)
+        examples = [_example(pipeline, sentence) for sentence in SENTENCES[language]]
+        examples += [_example(pipeline, *two) for two in itertools.permutations(SENTENCES[language][:3], 2)]
+        optimizer = pipeline.initialize(lambda: examples)
+        optimizer.learn_rate = 0.005
+        with pipeline.select_pipes(enable=["tok2vec", "parser"]):  # the others are there to be left out
+            for _ in range(60):
+                pipeline.update(examples, sgd=optimizer, drop=0.0)
+    finally:
+        random.setstate(states[0])
+        numpy.random.set_state(states[1])
+    pipeline.to_disk(folder)
+    return Path(folder)
+
+
+def write_tiny_parser(folder: Path) -> None:
+    """Train the English parser that ships, and save it without the components that no parse needs."""
+    with tempfile.TemporaryDirectory() as whole:
+        pipeline = spacy.load(train_tiny_parser(Path(whole, "en")), exclude=["tagger", "ner", "doc_cleaner"])
+    pipeline.to_disk(folder)
+
+
+def _pipeline(language):
+    pipeline = spacy.blank(language)
+    embedding = {
+        "@architectures": "spacy.HashEmbedCNN.v2",
+        "pretrained_vectors": None,
+        "width": 32,
+        "depth": 1,
+        "embed_size": 64,
+        "window_size": 1,
+        "maxout_pieces": 2,
+        "subword_features": True,
+    }
+    listener = {"@architectures": "spacy.Tok2VecListener.v1", "width": 32, "upstream": "tok2vec"}
+    transitions = {
+        "@architectures": "spacy.TransitionBasedParser.v2",
+        "extra_state_tokens": False,
+        "hidden_width": 32,
+        "maxout_pieces": 1,
+        "use_upper": True,
+        "tok2vec": listener,
+    }
+    pipeline.add_pipe("tok2vec", config={"model": embedding})
+    pipeline.add_pipe("tagger", config={"model": {"@architectures": "spacy.Tagger.v2", "tok2vec": listener}})
+    pipeline.add_pipe("ner", config={"model": {**transitions, "state_type": "ner"}})
+    # The last listener: it is the one that hands the gradients back to `tok2vec`.
+    pipeline.add_pipe("parser", config={"model": {**transitions, "state_type": "parser"}, "min_action_freq": 1})
+    pipeline.add_pipe("doc_cleaner")
+    return pipeline
+
+
+def _example(pipeline, *sentences):
+    """A text of one or more sentences."""
+    words, heads, labels = [], [], []
+    for text, own_heads in sentences:
+        heads += [len(words) + head for head in own_heads]
+        labels += ["ROOT" if head == word else "dep" for word, head in enumerate(own_heads)]
+        words += text.split()
+    gold = Doc(pipeline.vocab, words=words, heads=heads, deps=labels, tags=["X"] * len(words), ents=["O"] * len(words))
+    return Example(Doc(pipeline.vocab, words=words), gold)
