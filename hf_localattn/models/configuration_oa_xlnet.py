@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .configuration_local_attention import LocalAttentionConfig
-from .orthogonal_attention import check_heads
+from .orthogonal_attention import check_heads, possible_heads
 from .orthogonal_interaction import BIDIRECTIONAL, CONVOLUTIONAL, DOT_ATTENTIONS, KV_SHARING, VARIANTS
+
+PAPERS_HEADS = 12
+"""Of XLNet-base, which the paper has."""
 
 if TYPE_CHECKING:
     # Never run: see configuration_cool.py.
@@ -22,8 +25,8 @@ class OaXLNetConfig(LocalAttentionConfig):
             element; "emb", element by element and both ways; "c", by convolution; "ca", by convolution and both ways;
             "none": the backbone alone, the paper's baseline.
         num_oa_layers: blocks.
-        oa_num_heads: attention heads of a block; when absent 12, or as many as the backbone has where 12 do not divide
-            its width. For "c" and "ca" the width of a head has to be a square.
+        oa_num_heads: attention heads of a block. They divide the width, and for "c" and "ca" a head is a square wide.
+            When absent 12, or as many as the backbone has, or the nearest number to 12, whichever is first possible.
         oa_intermediate_size: width between the two linear layers of a block; the backbone's width when absent.
         oa_dropout: of attention weights, before the blocks and after them.
         kv_sharing: what keys and values have in common: "trunk", all but their last layer; "none"; "all".
@@ -82,7 +85,11 @@ class OaXLNetConfig(LocalAttentionConfig):
         """How many heads a block has, said or not."""
         if self.oa_num_heads is not None:
             return self.oa_num_heads
-        return 12 if self.hidden_size % 12 == 0 else self.num_attention_heads
+        possible = possible_heads(self.hidden_size, self.variant)
+        for usual in (PAPERS_HEADS, self.num_attention_heads):
+            if usual in possible:
+                return usual
+        return min(possible, key=lambda heads: abs(heads - PAPERS_HEADS))
 
     @property
     def qa_dropout(self) -> float:

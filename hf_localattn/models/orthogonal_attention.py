@@ -241,16 +241,21 @@ def some_token(mask: torch.Tensor | None) -> torch.Tensor | None:
     return None if mask is None else mask | ~mask.any(-1, keepdim=True)
 
 
+def possible_heads(size: int, variant: str) -> list[int]:
+    """Return which numbers of heads divide the width; in a convolutional variant those that are a square wide."""
+    divisors = [heads for heads in range(1, size + 1) if size % heads == 0]
+    if variant not in CONVOLUTIONAL:
+        return divisors
+    return [heads for heads in divisors if math.isqrt(size // heads) ** 2 == size // heads]
+
+
 def check_heads(size: int, num_heads: int, variant: str) -> None:
     """Raise `ValueError` if heads do not divide the width, or are no square wide in a convolutional variant."""
-    possible = [heads for heads in range(1, size + 1) if size % heads == 0]
-    divides = num_heads in possible
-    if variant in CONVOLUTIONAL:
-        possible = [heads for heads in possible if math.isqrt(size // heads) ** 2 == size // heads]
+    possible = possible_heads(size, variant)
     if num_heads in possible:
         return
     problem = f"does not divide the width {size}"
-    if divides:
+    if size % num_heads == 0:
         problem = (
             f"makes heads {size // num_heads} wide, which is not a square: variant {variant!r} convolves them with as "
             "many filters as these are wide"

@@ -214,6 +214,9 @@ def test_impossible_fields_are_named(fields, message):
 def test_heads_of_a_block_are_twelve_where_they_fit():
     assert OaXLNetConfig(backbone_config={"model_type": "bert", "hidden_size": 768}).oa_num_heads == 12
     assert tiny_config("oa-xlnet", "bert").oa_num_heads == 2  # the backbone's: 12 do not divide 32
+    wide = {"model_type": "bert", "hidden_size": 384, "num_attention_heads": 12}
+    assert OaXLNetConfig(backbone_config=wide).oa_num_heads == 12
+    assert OaXLNetConfig(backbone_config=wide, variant="ca").oa_num_heads == 6  # 64 wide; of 12 they were 32
 
 
 def test_fields_without_effect_are_told(caplog):
