@@ -46,6 +46,10 @@ class BackboneTokenizer(PreTrainedTokenizerFast):
         names = kwargs.pop("model_input_names", self.model_input_names)
         kwargs["model_input_names"] = [name for name in names if name not in self.OWN_INPUTS] + list(own_inputs)
         super().__init__(*args, **kwargs)
+        splitter = self._tokenizer.pre_tokenizer
+        if "add_prefix_space" in kwargs and hasattr(splitter, "add_prefix_space"):
+            # The base class only remembers it; those of byte-level backbones (RoBERTa) heed it.
+            splitter.add_prefix_space = self.add_prefix_space
         self._forget_call()
 
     @classmethod
@@ -78,6 +82,8 @@ class BackboneTokenizer(PreTrainedTokenizerFast):
             (fields["model_specific_special_tokens"] if own else fields)[name] = token
         fields = {name: value for name, value in fields.items() if value not in (None, [], {})}
         backend = deepcopy(tokenizer.backend_tokenizer)
+        if hasattr(backend.pre_tokenizer, "add_prefix_space"):  # what it does, whatever it was made from
+            fields["add_prefix_space"] = backend.pre_tokenizer.add_prefix_space
         backend.no_truncation()  # the traces of calls, which would become settings
         backend.no_padding()
         return cls(tokenizer_object=backend, **(fields | settings))

@@ -205,6 +205,15 @@ def test_a_blank_before_the_first_word_can_be_asked_for_when_loading(backbones, 
     assert ids(second) == expected  # saved with it
 
 
+def test_a_blank_before_the_first_word_that_was_switched_on_later_counts_too(backbones):
+    backbone = copy.deepcopy(backbones["bytes"])
+    backbone.backend_tokenizer.pre_tokenizer.add_prefix_space = True
+    made = SlaBertTokenizer.from_backbone(backbone, parser=None)
+    given = {"is_split_into_words": True}
+    assert made.add_prefix_space
+    assert made(CAT.split(), **given)["input_ids"] == backbone(CAT.split(), **given)["input_ids"]
+
+
 def test_slow_tokenizers_are_refused():
     class Slow:
         is_fast = False

@@ -1,0 +1,62 @@
+"""What people do with a checkpoint: transformers' pipelines and `answer_question`, for every family from its folder."""
+
+import pytest
+from transformers import AutoModelForQuestionAnswering, AutoTokenizer, pipeline
+
+from hf_localattn import answer_question
+from hf_localattn.families import FAMILIES
+from hf_localattn.resources import tiny_backbone, tiny_parser
+
+TEXTS = ["Mira is [CUE] not the baker.", "The smith Greta keeps two goats, and the teacher keeps none of them."]
+NAMES = {0: "no", 1: "yes"}
+
+
+@pytest.fixture(params=FAMILIES)
+def save(request, tmp_path):
+    """Saves a model of the family for a task, with its tokenizer, and returns the folder."""
+    family = FAMILIES[request.param]
+
+    def save(task, **fields):
+        model = family.heads[task].from_backbone(tiny_backbone(), **fields)
+        settings = {"parser": str(tiny_parser())} if request.param == "sla-bert" else {}
+        tokenizer = family.adapt_tokenizer(AutoTokenizer.from_pretrained(tiny_backbone()), model, **settings)
+        for part in (model, tokenizer):
+            part.save_pretrained(tmp_path / task)
+        return str(tmp_path / task)
+
+    return save
+
+
+def squeezed(text):
+    """Decoded tokens have blanks of their own, and small letters."""
+    return text.replace(" ", "").lower()
+
+
+@pytest.mark.filterwarnings("ignore:.*pipelines sequentially")
+def test_texts_and_words_are_labelled(save):
+    classify = pipeline("text-classification", model=save("text-classification", id2label=NAMES), device="cpu")
+    alone = [classify(text)[0] for text in TEXTS]
+    assert {answer["label"] for answer in alone} <= set(NAMES.values())
+    together = classify(TEXTS, batch_size=2)
+    assert [answer["score"] for answer in together] == pytest.approx([answer["score"] for answer in alone], abs=1e-6)
+
+    tag = pipeline(
+        "token-classification",
+        model=save("token-classification", id2label={0: "B-no", 1: "B-yes"}),
+        aggregation_strategy="first",
+        device="cpu",
+    )
+    for text, words in zip(TEXTS, tag(TEXTS, batch_size=2), strict=True):
+        assert words
+        found = [(text[word["start"] : word["end"]], word["word"]) for word in words]
+        assert [squeezed(place) for place, _ in found] == [squeezed(word) for _, word in found]
+
+
+def test_questions_are_answered(save):
+    folder = save("question-answering")
+    model = AutoModelForQuestionAnswering.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    passage = "The smith Greta keeps two goats. Anton is the shepherd. " * 20
+    answers = answer_question(model, tokenizer, ["Who is the smith?"], passage, max_length=64, doc_stride=16)
+    assert [passage[answer.start : answer.end] for answer in answers] == [answer.text for answer in answers]
+    assert answers[0].text
