@@ -61,16 +61,16 @@ $(VENV)/.installed: setup.cfg constraints.txt
 
 $(FLOORS)/.installed: setup.cfg scripts/floors.py
 	$(call create,$(FLOORS))
-	$(FLOORS)/bin/python scripts/floors.py test search lookahead > $(FLOORS)/floors.txt
+	$(FLOORS)/bin/python scripts/floors.py test search lookahead plot > $(FLOORS)/floors.txt
 	$(FLOORS)/bin/python -m pip install --quiet --requirement $(FLOORS)/floors.txt
-	$(FLOORS)/bin/python -m pip install --quiet --constraint $(FLOORS)/floors.txt --editable '.[test,search,lookahead]'
+	$(FLOORS)/bin/python -m pip install --quiet --constraint $(FLOORS)/floors.txt --editable '.[test,search,lookahead,plot]'
 	touch $@
 
 # torch stays as it is: it is renewed by hand, in constraints.txt, because of its size.
 constraints:
 	rm -rf $(NEWEST)
 	$(call create,$(NEWEST))
-	$(NEWEST)/bin/python -m pip install --quiet "$$(grep '^torch==' constraints.txt)" '.[dev,plot]'
+	$(NEWEST)/bin/python -m pip install --quiet "$$(grep '^torch==' constraints.txt)" '.[dev]'
 	{ sed -n '/^#/p' constraints.txt; $(NEWEST)/bin/python -m pip freeze --all \
 	  | grep -v -E '^(hf_localattn|pip|nvidia-|cuda-|triton)' | sed -E 's/\+cpu$$//'; } > constraints.new
 	mv constraints.new constraints.txt

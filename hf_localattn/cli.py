@@ -5,18 +5,36 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from hf_localattn import __version__
 from hf_localattn.errors import one_line_errors
+from hf_localattn.experiments import command as experiments
 from hf_localattn.families import FAMILIES, parse_config_fields
 from hf_localattn.hub import init_checkpoint, push_checkpoint, write_card
+from hf_localattn.inspection import command as inspection
+
+
+class IntermixedParser(argparse.ArgumentParser):
+    """One that takes `inspect MODEL --compare OTHER TEXT`: argparse by itself gives up on TEXT before the option."""
+
+    is_intermixing = False
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        if self.is_intermixing:  # which calls this again, for the options and for the rest
+            return super().parse_known_args(args, namespace)
+        self.is_intermixing = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self.is_intermixing = False
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's arguments."""
     parser = argparse.ArgumentParser(prog="hf-localattn", description="Local attention for pretrained encoders.")
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=IntermixedParser)
 
     init = commands.add_parser(
         "init",
@@ -70,6 +88,24 @@ def build_parser() -> argparse.ArgumentParser:
     push.add_argument("--message", help="of the commit")
     _add_metadata(push)
     push.set_defaults(run=run_push)
+
+    inspect = commands.add_parser(
+        "inspect",
+        help="show what a checkpoint looked at, or where two answer differently",
+        description="Maps of attention, gates and weights of tokens of a checkpoint, alone or beside another one; and"
+        " the rows of a data set that two checkpoints answer differently.",
+    )
+    inspection.add_arguments(inspect)
+    inspect.set_defaults(run=inspection.run)
+
+    reproduce = commands.add_parser(
+        "reproduce",
+        help="run a table or figure of the papers",
+        description="Train what a table of the papers compares, and set what is measured beside what was published."
+        " Given again it goes on where it was; the same runs serve all tables.",
+    )
+    experiments.add_arguments(reproduce)
+    reproduce.set_defaults(run=experiments.run)
     return parser
 
 

@@ -37,10 +37,13 @@ def replaced_whole(folder: str | os.PathLike[str]) -> Iterator[str]:
             folder.rmdir()
 
 
-def write_whole(path: str | os.PathLike[str], text: str) -> None:
-    """Writes a text file, in a folder that is made where absent, so that it is there whole or not at all."""
+def write_whole(path: str | os.PathLike[str], content: str | bytes) -> None:
+    """Writes a file, in a folder that is made where absent, so that it is there whole or not at all."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"_{path.name}.{os.getpid()}")
-    temporary.write_text(text, encoding="utf-8")
+    if isinstance(content, bytes):
+        temporary.write_bytes(content)
+    else:
+        temporary.write_text(content, encoding="utf-8")
     os.replace(temporary, path)

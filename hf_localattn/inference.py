@@ -158,6 +158,13 @@ def longest_input(model: nn.Module, tokenizer: PreTrainedTokenizerBase) -> int |
     return min(known, default=None)
 
 
+def accepted_inputs(model: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns those of a tokenizer's or collator's outputs that a model's `forward` names."""
+    accepted = inspect.signature(model.forward).parameters
+    # a wrapper that takes (*args, **kwargs) knows by itself what to do with the rest
+    return {name: value for name, value in inputs.items() if name in accepted or "input_ids" not in accepted}
+
+
 def _pairs(question: str | Sequence[str], context: str | Sequence[str]) -> tuple[list[str], list[str]]:
     questions = [question] if isinstance(question, str) else list(question)
     contexts = [context] * len(questions) if isinstance(context, str) else list(context)
@@ -179,16 +186,13 @@ def _logits(
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Start and end logits (tokens,) of every window."""
     collate = QuestionAnsweringCollator(tokenizer)
-    accepted = inspect.signature(model.forward).parameters
     rows: list[tuple[np.ndarray, np.ndarray]] = [(np.empty(0), np.empty(0))] * len(features)
     by_length = sorted(range(len(features)), key=lambda i: -len(features[i]["input_ids"]))  # little padding
     with evaluating(model), torch.inference_mode():
         for at in range(0, len(by_length), batch_size):
             chosen = by_length[at : at + batch_size]
             batch = {name: tensor.to(model.device) for name, tensor in collate([features[i] for i in chosen]).items()}
-            # a wrapper that takes (*args, **kwargs) knows by itself what to do with the rest
-            known = {name: tensor for name, tensor in batch.items() if name in accepted or "input_ids" not in accepted}
-            output = model(**known, return_dict=True)
+            output = model(**accepted_inputs(model, batch), return_dict=True)
             if not isinstance(output, Mapping) or not {"start_logits", "end_logits"} <= set(output):
                 raise ValueError(
                     f"{type(model).__name__} gives no start_logits and end_logits; load the checkpoint with a"

@@ -9,7 +9,7 @@ import hf_localattn
 
 PACKAGE = Path(hf_localattn.__file__).parent
 LAYERS = [
-    {"models", "resources", "errors", "files"},
+    {"models", "resources", "errors", "extras", "files"},
     {"families", "pretrained"},
     {"data", "metrics"},
     {"inference", "hub"},

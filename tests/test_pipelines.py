@@ -1,4 +1,4 @@
-"""What people do with a checkpoint: transformers' pipelines and `answer_question`, for every family from its folder."""
+"""What people do with a checkpoint of any family: transformers' pipelines and `answer_question`."""
 
 import pytest
 from transformers import AutoModelForQuestionAnswering, AutoTokenizer, pipeline

@@ -8,10 +8,8 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
-_FOLDER = Path(str(files(__name__)))
-
-SAMPLES = _FOLDER / "samples"
-"""A few rows in each format that the scripts read."""
+FOLDER = Path(str(files(__name__)))
+"""Where the files are."""
 
 
 def tiny_backbone(*, generates: bool = False) -> Path:
@@ -19,12 +17,12 @@ def tiny_backbone(*, generates: bool = False) -> Path:
 
     With `generates` of a BART of this size, which reads and writes the same vocabulary.
     """
-    return _FOLDER / ("tiny-bart" if generates else "tiny-bert")
+    return FOLDER / ("tiny-bart" if generates else "tiny-bert")
 
 
 def tiny_parser() -> Path:
     """Folder of a spaCy pipeline that parses a few sentences rightly, and others somehow: for trying things out."""
-    return _FOLDER / "tiny-parser"
+    return FOLDER / "tiny-parser"
 
 
 def reading_comprehension() -> dict[str, Path]:
@@ -32,4 +30,4 @@ def reading_comprehension() -> dict[str, Path]:
 
     All names fill all roles equally often and no sentence is in both, so that only neighbouring words tell the answer.
     """
-    return {half: _FOLDER / "reading" / f"{half}.json" for half in ("train", "validation")}
+    return {half: FOLDER / "reading" / f"{half}.json" for half in ("train", "validation")}

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from hf_localattn.training.extras import import_extra
+from hf_localattn.extras import import_extra
 
 DEFAULT_ALPHA = 0.5
 """The paper's choice."""

@@ -18,8 +18,8 @@ import torch
 from transformers import PreTrainedModel, set_seed
 from transformers.trainer_utils import SaveStrategy
 
+from hf_localattn.extras import import_extra
 from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
-from hf_localattn.training.extras import import_extra
 from hf_localattn.training.models import load_model_and_tokenizer
 from hf_localattn.training.output_folder import ASIDE
 from hf_localattn.training.results import as_written, read_results, scores_of, settings_of, write_results

@@ -5,7 +5,7 @@ from typing import Any
 
 
 def import_extra(module: str, extra: str, option: str) -> Any:
-    """Return a library's module.
+    """Return a library's module, such as "optuna" or "matplotlib.figure".
 
     Raises:
         ImportError: it is not installed; names the option that needs it and the command that installs it.
@@ -13,4 +13,6 @@ def import_extra(module: str, extra: str, option: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise ImportError(f"{option} needs {module}: run `pip install 'hf_localattn[{extra}]'`.") from error
+        raise ImportError(
+            f"{option} needs {module.partition('.')[0]}: run `pip install 'hf_localattn[{extra}]'`."
+        ) from error

@@ -1,0 +1,85 @@
+"""What would keep a trial from running here, found out before any of them starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import psutil
+import torch
+from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM
+
+from hf_localattn.errors import loading
+from hf_localattn.experiments.measures import MEASURES
+from hf_localattn.experiments.runner import Runner
+from hf_localattn.experiments.trials import Trial
+from hf_localattn.extras import import_extra
+from hf_localattn.families import get_family, parse_config_fields
+from hf_localattn.models.dependency_parser import load_pipeline
+from hf_localattn.pretrained import resolve_backbone
+from hf_localattn.training.arguments import PLAIN
+from hf_localattn.training.lookahead import import_lookahead
+
+TRAINING_BYTES = 16
+"""Of each parameter: weight, gradient and Adam's two averages, in fp32. What a batch takes comes on top."""
+
+
+def check_trials(runner: Runner, trials: Sequence[Trial], *, searches: bool = False) -> None:
+    """Check everything about trials that can be checked without data and weights.
+
+    Raises:
+        ValueError, OSError, ImportError: arguments, fields, a parser, an extra or memory are missing or wrong; names
+            the row and the task.
+    """
+    first = {(trial.row.name, trial.task.name): trial for trial in reversed(trials)}
+    for (row, task), trial in first.items():
+        if searches and trial.task.search:
+            import_extra("optuna", "search", "--search")
+        if trial.task.script in MEASURES:
+            continue
+        try:
+            _check(runner, trial)
+        except (ValueError, OSError, ImportError) as error:
+            raise type(error)(f"{row}, {task}: {error}") from error
+
+
+def _check(runner: Runner, trial: Trial) -> None:
+    model_args, _, training_args = runner.arguments_of(trial)
+    if training_args.lookahead_steps is not None:
+        import_lookahead()
+    generates = trial.task.script == "run_qg"
+    source = resolve_backbone(model_args.source, generates=generates)
+    config = _config(source)
+    if model_args.family not in (None, PLAIN):
+        family = get_family(str(model_args.family))
+        given = parse_config_fields(family.config.model_type, model_args.local_config)
+        fields, settings = family.split_fields(given)
+        family.config(backbone_config=config, **fields)
+        if settings.get("parser") is not None:
+            load_pipeline(settings["parser"])
+    needed, there = _parameters(source, generates=generates) * TRAINING_BYTES, _memory()
+    if needed > there:
+        raise ValueError(
+            f"training {source} takes at least {needed / 2**30:.1f} GiB of memory, and {there / 2**30:.1f} are free:"
+            " choose a smaller --backbone, or another machine."
+        )
+
+
+@cache
+def _config(source: str) -> Any:
+    with loading("backbone", source):
+        return AutoConfig.from_pretrained(source)
+
+
+@cache
+def _parameters(source: str, *, generates: bool) -> int:
+    """How many parameters a backbone has, without its weights."""
+    with torch.device("meta"):
+        model = (AutoModelForSeq2SeqLM if generates else AutoModel).from_config(_config(source))
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def _memory() -> int:
+    """Bytes that are free where models are trained."""
+    return torch.cuda.mem_get_info()[0] if torch.cuda.is_available() else psutil.virtual_memory().available

@@ -1,0 +1,75 @@
+"""The figures whose points are runs: curves over a field, and bars of differences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hf_localattn.experiments.recipes import Score, Table, Task
+from hf_localattn.experiments.report import Runs, values_of
+from hf_localattn.inspection.draw import draw_bars, draw_curves, picture
+
+
+def figure_of(table: Table, runs: Runs) -> Any:
+    """Draw what a figure has of its runs.
+
+    Args:
+        table: with a `figure`.
+        runs: those that are done.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+        ValueError: there is nothing to draw yet.
+    """
+    assert table.figure is not None
+    return _DRAW[table.figure["kind"]](table, table.figure, runs)
+
+
+def draw_figure(table: Table, runs: Runs, output: Path) -> Path:
+    """Draw a figure into `TABLE.png` of a folder, and return its path."""
+    path = output / f"{table.name}.png"
+    path.write_bytes(picture(figure_of(table, runs), "png"))
+    return path
+
+
+def _curves(table: Table, figure: Mapping[str, Any], runs: Runs) -> Any:
+    task = table.tasks[figure["task"]]
+    score = _score(task, figure["score"])
+    field = figure["x"]
+    curves = {
+        title: {
+            table.rows[row].local_config[field]: values for row in rows if (values := _values(runs, row, task, score))
+        }
+        for title, rows in figure["series"].items()
+    }
+    places = sorted({place for curve in curves.values() for place in curve})
+    for title, row in figure.get("levels", {}).items():
+        if places and (level := _values(runs, row, task, score)):
+            curves[title] = dict.fromkeys((places[0], places[-1]), level)
+    curves = {title: curve for title, curve in curves.items() if curve}
+    return draw_curves(curves, x_label=field, y_label=f"{score.name} ({task.title})", title=table.title)
+
+
+def _bars(table: Table, figure: Mapping[str, Any], runs: Runs) -> Any:
+    bars: dict[str, dict[str, list[float]]] = {}
+    name = ""
+    for title, (row, other) in figure["series"].items():
+        for task in table.tasks.values():
+            score = _score(task, figure["score"])
+            name = score.name
+            more, less = (values_of(runs, own, task.name, score) for own in (row, other))
+            if common := sorted(more.keys() & less.keys()):
+                bars.setdefault(title, {})[task.title] = [more[number] - less[number] for number in common]
+    return draw_bars(bars, y_label=f"difference in {name}", title=table.title)
+
+
+_DRAW = {"curve": _curves, "bars": _bars}
+
+
+def _score(task: Task, name: str) -> Score:
+    return next(score for score in task.scores if score.name == name)
+
+
+def _values(runs: Runs, row: str, task: Task, score: Score) -> list[float]:
+    return list(values_of(runs, row, task.name, score).values())

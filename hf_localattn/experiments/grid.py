@@ -1,0 +1,70 @@
+"""The papers' grids: the best setting of each row and task, searched with the first seed before any run counts."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hf_localattn.experiments.runner import Runner, quiet
+from hf_localattn.experiments.scripts import QUIET, SCRIPTS
+from hf_localattn.experiments.trials import Trial
+from hf_localattn.families import FAMILIES
+from hf_localattn.files import write_whole
+from hf_localattn.training.results import read_json
+from hf_localattn.training.search import RESULTS, Search
+from hf_localattn.training.search_space import SEARCHABLE
+
+
+class Grids:
+    """Searches the grid of each row and task once; a search that was killed goes on.
+
+    Args:
+        runner: its folder has the searches, beside the runs.
+    """
+
+    def __init__(self, runner: Runner):
+        self.runner = runner
+        self._best: dict[tuple[str, str], list[str]] = {}
+
+    def best(self, trial: Trial) -> Trial:
+        """Return the trial with the best setting of its row and task; itself, if there is nothing to search.
+
+        Raises:
+            ValueError, OSError, ImportError: it cannot be searched here.
+        """
+        space = searched(trial)
+        if not space:
+            return trial
+        key = (trial.row.name, trial.task.name)
+        if key not in self._best:
+            self._best[key] = self._search(dataclasses.replace(trial, number=1), space)
+        words = self._best[key]
+        return dataclasses.replace(trial, words=(*trial.words, *words), command=f"{trial.command} {shlex.join(words)}")
+
+    def _search(self, trial: Trial, space: dict[str, Any]) -> list[str]:
+        content = json.dumps([trial.task.script, trial.words, space], sort_keys=True)
+        folder = self.runner.folder / f"search-{hashlib.sha256(content.encode()).hexdigest()[:16]}"
+        grid = folder / "grid.yaml"
+        write_whole(grid, yaml.safe_dump(space))
+        output = folder / "trials"
+        words = [*trial.words, *QUIET, "--search", str(grid), "--output_dir", str(output), "--seed", str(trial.seed)]
+        script = SCRIPTS[trial.task.script]
+        model_args, data_args, training_args = script.parse(words)
+        data_args.fold = trial.fold
+        with quiet():
+            Search(script.prepare(data_args), model_args, data_args, training_args).complete()
+        return shlex.split(read_json(Path(output, RESULTS))["best"])
+
+
+def searched(trial: Trial) -> dict[str, Any]:
+    """Return the paper's grid as far as the row has what is varied: a plain encoder has no fields of a family."""
+    fields: set[str] = set()
+    if trial.row.family in FAMILIES:
+        fields = {field.name for field in dataclasses.fields(FAMILIES[trial.row.family].config)}
+    return {name: values for name, values in trial.task.search.items() if name in {*SEARCHABLE, *fields}}

@@ -1,0 +1,84 @@
+"""What a table measures without training: sizes and inference times of models, and lengths of texts."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+
+from hf_localattn.experiments.scripts import QUIET, SCRIPTS, Arguments
+from hf_localattn.training.models import load_model_and_tokenizer
+
+BATCH_SIZES = (1, 8, 32)
+REPEATS = 5
+CUE = 1
+"""Tokens of a text that are its query."""
+
+
+def profile(words: Sequence[str]) -> dict[str, float]:
+    """Return the parameters of a model that labels words, and the seconds of its inference, by size of the batch.
+
+    Texts are of random tokens, all as long as `max_seq_length`, with one token for a query; of several times the
+    shortest counts.
+
+    Args:
+        words: arguments of `run_ner.py`.
+    """
+    with TemporaryDirectory() as folder:
+        model_args, data_args, training_args = _parse("run_ner", words, folder)
+        fields = {"num_labels": 2, "id2label": {0: "O", 1: "SCOPE"}, "label2id": {"O": 0, "SCOPE": 1}}
+        model, _ = load_model_and_tokenizer("token-classification", model_args, training_args, **fields)
+        device = training_args.device
+    model.eval().to(device)
+    metrics = {"parameters": float(sum(parameter.numel() for parameter in model.parameters()))}
+    positions = getattr(model.config, "max_position_embeddings", None) or data_args.max_seq_length
+    length = min(data_args.max_seq_length, positions)
+    for size in BATCH_SIZES:
+        inputs = {"input_ids": torch.randint(5, model.config.vocab_size, (size, length), device=device)}
+        if "query_mask" in model.config.needed_inputs:
+            inputs["query_mask"] = torch.zeros_like(inputs["input_ids"])
+            inputs["query_mask"][:, length // 2 : length // 2 + CUE] = 1
+        metrics[f"inference_seconds_batch_{size}"] = min(_seconds(model, inputs) for _ in range(REPEATS))
+    return metrics
+
+
+def text_statistics(words: Sequence[str]) -> dict[str, float]:
+    """Return for each split how many texts it has, and the longest, mean and shortest of them, in sub-words.
+
+    Special tokens do not count; texts are cut at `max_seq_length`.
+
+    Args:
+        words: arguments of `run_glue.py`.
+    """
+    with TemporaryDirectory() as folder:
+        model_args, data_args, training_args = _parse("run_glue", words, folder)
+        run = SCRIPTS["run_glue"].prepare(data_args)(model_args, data_args, training_args)
+    special = run.trainer.processing_class.num_special_tokens_to_add()
+    metrics: dict[str, float] = {}
+    for split, features in run.features.items():
+        lengths = [len(ids) - special for ids in features["input_ids"]]
+        own = {"rows": len(lengths), "max": max(lengths), "mean": statistics.fmean(lengths), "min": min(lengths)}
+        metrics |= {f"{split}_{name}": float(value) for name, value in own.items()}
+    return metrics
+
+
+MEASURES: dict[str, Callable[[Sequence[str]], dict[str, float]]] = {"profile": profile, "statistics": text_statistics}
+"""What measures, by its name in a recipe."""
+
+
+def _parse(script: str, words: Sequence[str], folder: str) -> Arguments:
+    return SCRIPTS[script].parse([*words, *QUIET, "--output_dir", str(Path(folder, "unused"))])
+
+
+@torch.no_grad()
+def _seconds(model: torch.nn.Module, inputs: dict[str, Any]) -> float:
+    begun = time.perf_counter()
+    model(**inputs)
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.perf_counter() - begun

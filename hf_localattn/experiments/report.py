@@ -1,0 +1,166 @@
+"""A table of measured beside published numbers: means, deviations, differences, and what they mean."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scipy import stats
+
+from hf_localattn.experiments.recipes import Row, Score, Table, Task
+
+Runs = Mapping[tuple[str, str], Mapping[int, Mapping[str, Any]]]
+"""Of each row and task the metrics of its runs, by their number."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One score of a row, published and measured, in the paper's unit (or as a ratio to the baseline's).
+
+    Attributes:
+        row, task, score: titles.
+        published: None where it is not printed.
+        measured: mean of the runs; None without any.
+        deviation: sample standard deviation; None of one run.
+        runs: how many were measured.
+        against_baseline: the mean difference from the baseline's same runs; None for a baseline.
+        p_value: of a paired t-test of that difference; None of less than two pairs.
+        pairs: how many runs both have.
+    """
+
+    row: str
+    task: str
+    score: str
+    published: float | None
+    measured: float | None
+    deviation: float | None
+    runs: int
+    against_baseline: float | None
+    p_value: float | None
+    pairs: int
+
+    @property
+    def difference(self) -> float | None:
+        """Measured less published."""
+        return None if self.measured is None or self.published is None else self.measured - self.published
+
+
+def summarise(table: Table, rows: Sequence[Row], tasks: Sequence[Task], runs: Runs) -> list[Cell]:
+    """Return a cell for every score that was published or measured, in the table's order."""
+    cells = []
+    for row in rows:
+        for task in tasks:
+            if row.tasks is not None and task.name not in row.tasks:
+                continue
+            for score in scores_of_task(task):
+                cell = _cell(table, row, task, score, runs)
+                if cell.published is not None or cell.runs:
+                    cells.append(cell)
+    return cells
+
+
+def scores_of_task(task: Task) -> list[Score]:
+    """Return a task's scores, and those of the other corpora that its models are tested on."""
+    others = [
+        dataclasses.replace(score, name=f"{score.name} on {title}", metric=f"{score.metric}@{title}")
+        for title in task.also
+        for score in task.scores
+    ]
+    return [*task.scores, *others]
+
+
+def _cell(table: Table, row: Row, task: Task, score: Score, runs: Runs) -> Cell:
+    own = values_of(runs, row.name, task.name, score)
+    published = row.published.get(task.name, {}).get(score.name)
+    baseline = table.rows[row.baseline] if row.baseline is not None else None
+    other = values_of(runs, baseline.name, task.name, score) if baseline is not None else {}
+    if score.ratio:
+        reference = baseline or row  # a baseline is its own measure
+        whole = list((other if baseline is not None else own).values())
+        unit = statistics.fmean(whole) if whole else 0.0
+        own = {number: value / unit for number, value in own.items()} if unit else {}
+        other = {number: value / unit for number, value in other.items()} if unit else {}
+        known = reference.published.get(task.name, {}).get(score.name)
+        published = published / known if published is not None and known else None
+    values = list(own.values())
+    common = sorted(own.keys() & other.keys())
+    return Cell(
+        row=row.title,
+        task=task.title,
+        score=f"{score.name} (ratio)" if score.ratio else score.name,
+        published=published,
+        measured=statistics.fmean(values) if values else None,
+        deviation=statistics.stdev(values) if len(values) > 1 else None,
+        runs=len(values),
+        against_baseline=statistics.fmean(own[number] - other[number] for number in common) if common else None,
+        p_value=_p_value([own[number] for number in common], [other[number] for number in common]),
+        pairs=len(common),
+    )
+
+
+def values_of(runs: Runs, row: str, task: str, score: Score) -> dict[int, float]:
+    """Return the values of a score that a row's runs have, by their number, in the paper's unit."""
+    found = {number: metrics.get(score.metric) for number, metrics in runs.get((row, task), {}).items()}
+    return {
+        number: value * score.scale for number, value in found.items() if value is not None and math.isfinite(value)
+    }
+
+
+def _p_value(own: Sequence[float], other: Sequence[float]) -> float | None:
+    """Of a paired t-test (SciPy's); None where there is no deviation to test against."""
+    if len(own) < 2 or len({a - b for a, b in zip(own, other, strict=True)}) == 1:
+        return None
+    value = float(stats.ttest_rel(own, other).pvalue)
+    return None if math.isnan(value) else value
+
+
+def as_markdown(found: Mapping[str, Any]) -> str:
+    """Return what `TABLE.json` holds as a table for people, with where it comes from and its notes."""
+    cells = found["scores"]
+    several = len({cell["task"] for cell in cells}) > 1
+    head = ["row", *(["task"] if several else []), "score", "published", "measured", "difference", "against baseline"]
+    head += ["p (n)"]
+    lines = [f"## {found['title']}", "", f"{found['source']} (`{found['table']}`).", ""]
+    lines += [_line(head), _line(["---"] * len(head))]
+    for cell in cells:
+        measured = _shown(cell["measured"])
+        if cell["deviation"] is not None:
+            measured += f" ± {_shown(cell['deviation'])}"
+        p_value = "" if cell["p_value"] is None else f"{cell['p_value']:.2g} ({cell['pairs']})"
+        own = [cell["row"], *([cell["task"]] if several else []), cell["score"], _shown(cell["published"]), measured]
+        lines.append(_line([*own, _signed(cell["difference"]), _signed(cell["against_baseline"]), p_value]))
+    lines += ["", *(f"* {note}" for note in (*_about(found), *found["notes"]))]
+    return "\n".join(lines) + "\n"
+
+
+def _about(found: Mapping[str, Any]) -> Iterator[str]:
+    """What was run otherwise than published."""
+    choices, runs = found["choices"], found["runs"]
+    yield f"Data: {'; '.join(f'{name} from {where}' for name, where in found['corpora'].items())}."
+    own = {
+        name: value for name, value in choices.items() if value not in (None, {}) and name not in ("data", "arguments")
+    }
+    own |= choices["arguments"]
+    if own:
+        yield f"Otherwise than in the recipe: {', '.join(f'{name} {value}' for name, value in own.items())}."
+    if runs:
+        versions = ", ".join(f"{name} {number}" for name, number in runs[-1]["versions"].items())
+        yield f"{len(runs)} runs, {versions}, on {runs[-1]['device']}."
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
+
+
+def _shown(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:.2f}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def _signed(value: float | None) -> str:
+    return "" if value is None else f"{value:+.2f}"

@@ -1,0 +1,118 @@
+"""Reproducing a table: planned, checked, run, and written as it grows, measured beside published."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from tqdm.auto import tqdm
+
+from hf_localattn.experiments.checks import check_trials
+from hf_localattn.experiments.corpus_files import described
+from hf_localattn.experiments.figures import draw_figure
+from hf_localattn.experiments.grid import Grids
+from hf_localattn.experiments.measures import MEASURES
+from hf_localattn.experiments.recipes import Row, Table, Task, load_corpora
+from hf_localattn.experiments.report import Runs, as_markdown, summarise
+from hf_localattn.experiments.runner import Runner
+from hf_localattn.experiments.trials import Choices, Trial, as_data, plan
+from hf_localattn.files import write_whole
+from hf_localattn.training.results import write_results
+
+RUNS = "runs"
+
+
+def reproduce(
+    table: Table,
+    rows: Sequence[Row],
+    tasks: Sequence[Task],
+    choices: Choices,
+    output: Path,
+    *,
+    searches: bool = False,
+    keep_models: bool = False,
+    dry_run: bool = False,
+) -> None:
+    """Run what is not yet run of a table, and write `TABLE.json`, `TABLE.md` and, of a figure, `TABLE.png`.
+
+    Args:
+        table, rows, tasks: what of which table.
+        choices: otherwise than in the recipe.
+        output: folder; its runs serve all tables.
+        searches: search the paper's grid for each row and task first, with the first seed.
+        keep_models: leave the trained models there.
+        dry_run: only show the plan.
+
+    Raises:
+        ValueError, OSError, ImportError: something cannot be run here; before anything is.
+    """
+    runner = Runner(output / RUNS, keep_models=keep_models)
+    trials = plan(table, rows, tasks, choices)
+    if not trials:
+        raise ValueError(f"Nothing of this selection of {table.name} can be run: its numbers are quoted.")
+    check_trials(runner, trials, searches=searches)
+    left = [trial for trial in trials if runner.result_of(trial) is None]
+    print(f"{table.title} ({table.source})")
+    for trial in trials if dry_run else ():
+        print(f"  {trial.name}{'' if trial in left else ', done'}: {trial.command}")
+    if left:
+        print(_estimate(runner, left, number=len(trials)))
+    if dry_run:
+        return
+    if searches:
+        grids = Grids(runner)
+        trials = [grids.best(trial) for trial in tqdm(trials, desc="searching", unit="run")]
+    runs: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
+    results = []
+    with tqdm(trials, unit="run") as bar:
+        for trial in bar:
+            bar.set_postfix_str(trial.name)
+            result = runner.run(trial)
+            runs.setdefault((trial.row.name, trial.task.name), {})[trial.number] = result["metrics"]
+            results.append({"row": trial.row.name, "task": trial.task.name, "run": trial.number, **result})
+            write_table(table, rows, tasks, choices, runs, results, output)
+    print((output / f"{table.name}.md").read_text(encoding="utf-8"))
+    if table.figure is not None:
+        print(f"Drew {draw_figure(table, runs, output)}.")
+
+
+def write_table(
+    table: Table,
+    rows: Sequence[Row],
+    tasks: Sequence[Task],
+    choices: Choices,
+    runs: Runs,
+    results: Sequence[dict[str, Any]],
+    output: Path,
+) -> None:
+    """Write what is measured so far: `TABLE.json`, with where it comes from, and `TABLE.md`."""
+    cells = summarise(table, rows, tasks, runs)
+    corpora = {task.corpus: described(choices.where(task.corpus), load_corpora(), task.corpus) for task in tasks}
+    found = {
+        "table": table.name,
+        "title": table.title,
+        "source": table.source,
+        "notes": table.notes,
+        "choices": as_data(choices),
+        "corpora": corpora,
+        "scores": [{**dataclasses.asdict(cell), "difference": cell.difference} for cell in cells],
+        "runs": results,
+    }
+    write_results(output / f"{table.name}.json", found)
+    write_whole(output / f"{table.name}.md", as_markdown(found))
+
+
+def _estimate(runner: Runner, left: Sequence[Trial], number: int) -> str:
+    """What is to be done, and how long its training takes, by a run of each task."""
+    seconds: dict[str, float] = {}
+    for trial in left:
+        if trial.task.script not in MEASURES and trial.task.name not in seconds:
+            seconds[trial.task.name] = runner.seconds_of(trial)
+    total = timedelta(seconds=round(sum(seconds.get(trial.task.name, 0.0) for trial in left)))
+    return (
+        f"{len(left)} of {number} runs are left. By a few steps of one of each task they train for about {total};"
+        " evaluation is not counted."
+    )

@@ -1,0 +1,248 @@
+"""Running trials: one after the other in this process, each known again by its settings, so that none is run twice.
+
+A finished trial is a file of results. Tables share them: the same baseline is trained once. One that was killed goes
+on from its last checkpoint.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import gc
+import hashlib
+import io
+import json
+import logging
+import math
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import datasets
+import torch
+import transformers
+from transformers import set_seed
+from transformers.trainer_utils import IntervalStrategy
+
+from hf_localattn.experiments.measures import MEASURES
+from hf_localattn.experiments.scripts import QUIET, SCRIPTS, Arguments
+from hf_localattn.experiments.trials import Trial
+from hf_localattn.hub.record import LIBRARIES
+from hf_localattn.training.arguments import ModelArguments
+from hf_localattn.training.part import prepare_part
+from hf_localattn.training.results import read_json, settings_of, write_results
+from hf_localattn.training.run import Run
+
+logger = logging.getLogger(__name__)
+
+RESULT = "result.json"
+MODEL = "model"
+PROBED_STEPS = 2
+
+
+class Runner:
+    """Runs trials in a folder, and finds those that were run there before.
+
+    Args:
+        folder: with a subfolder for each trial.
+        keep_models: leave the trained models there.
+    """
+
+    def __init__(self, folder: Path, *, keep_models: bool = False):
+        self.folder, self.keep_models = folder, keep_models
+
+    def folder_of(self, trial: Trial) -> Path:
+        """Return where a trial is run; the same for all trials that are the same, of whatever row or table."""
+        content = json.dumps(
+            [trial.task.script, self._settings(trial), trial.seed, trial.fold and trial.fold.number, trial.tests],
+            sort_keys=True,
+            default=str,
+        )
+        return self.folder / f"{trial.task.script}-{hashlib.sha256(content.encode()).hexdigest()[:16]}"
+
+    def result_of(self, trial: Trial) -> dict[str, Any] | None:
+        """Return what a finished trial has measured, None if it is not finished."""
+        path = self.folder_of(trial) / RESULT
+        return read_json(path) if path.is_file() else None
+
+    def model_of(self, trial: Trial) -> Path:
+        """Return the folder of a trial's model, which is there if models are kept."""
+        return self.folder_of(trial) / MODEL
+
+    def run(self, trial: Trial) -> dict[str, Any]:
+        """Run a trial, or go on with it, and return what it has measured; a finished one is not run again.
+
+        Raises:
+            ValueError, OSError: arguments, data or model cannot be used.
+        """
+        if (done := self.result_of(trial)) is not None:
+            return done
+        begun = time.perf_counter()
+        if trial.task.script in MEASURES:
+            metrics, data = MEASURES[trial.task.script](trial.words), {}
+        else:
+            run = self.prepare(trial)
+            with quiet():
+                resumed = bool(run.trainer.args.resume_from_checkpoint) or not run.trainer.args.do_train
+                metrics = run.complete()
+            # What was measured before this process began is in the folder.
+            metrics = read_json(self.model_of(trial) / "all_results.json") | metrics
+            metrics |= {} if resumed else _pure_training_time(run)
+            data = {split: {"rows": len(rows), "digest": digest_of(rows)} for split, rows in run.data.items()}
+            del run
+            for title, arguments in trial.tests.items():
+                metrics |= {f"{name}@{title}": value for name, value in self._test(trial, arguments).items()}
+            _free()
+        result = {
+            "script": trial.task.script,
+            "command": trial.command,
+            "seed": trial.seed,
+            "fold": trial.fold and trial.fold.number,
+            "data": data,
+            "versions": {name: version(name) for name in LIBRARIES},
+            "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU",
+            "threads": torch.get_num_threads(),
+            "seconds": round(time.perf_counter() - begun, 1),
+            "metrics": metrics,
+        }
+        write_results(self.folder_of(trial) / RESULT, result)
+        if not self.keep_models:
+            shutil.rmtree(self.model_of(trial), ignore_errors=True)
+        return result
+
+    def prepare(self, trial: Trial) -> Run:
+        """Return a trial's run, ready to go.
+
+        Raises:
+            ValueError, OSError: arguments, data or model cannot be used.
+        """
+        model_args, data_args, training_args = self.arguments_of(trial)
+        prepare = SCRIPTS[trial.task.script].prepare(data_args)
+        with quiet():
+            return prepare_part(
+                prepare,
+                model_args,
+                data_args,
+                training_args,
+                folder=self.model_of(trial),
+                seed=trial.seed,
+                fold=trial.fold,
+            )
+
+    def seconds_of(self, trial: Trial) -> float:
+        """Estimate how long a trial trains, by a few of its steps; evaluation is not in it.
+
+        Raises:
+            ValueError, OSError: arguments, data or model cannot be used.
+        """
+        run = self.prepare(trial)
+        try:
+            return _probe(run)
+        finally:
+            del run
+            _free()
+
+    def arguments_of(self, trial: Trial) -> Arguments:
+        """Return a trial's arguments, as its script would read them.
+
+        Raises:
+            ValueError: there cannot be such ones.
+        """
+        words = [*trial.words, *QUIET, "--save_total_limit", "1", "--output_dir", str(self.folder / MODEL)]
+        return SCRIPTS[trial.task.script].parse(words)
+
+    def _settings(self, trial: Trial) -> dict[str, Any]:
+        if trial.task.script in MEASURES:
+            return {"words": trial.words}
+        return settings_of(*self.arguments_of(trial))
+
+    def _test(self, trial: Trial, arguments: Mapping[str, Any]) -> dict[str, float]:
+        """Test the trained model on another corpus."""
+        _, data_args, training_args = self.arguments_of(trial)
+        other = copy.copy(data_args)
+        other.dataset_name = other.dataset_config_name = other.train_file = other.validation_file = None
+        for name, value in arguments.items():
+            setattr(other, name, value)
+        training_args.output_dir = str(self.model_of(trial) / "test")
+        training_args.do_train = training_args.do_eval = False
+        training_args.do_predict = True
+        # Nothing is chosen any more.
+        training_args.early_stopping_patience = None
+        training_args.eval_strategy, training_args.load_best_model_at_end = IntervalStrategy.NO, False
+        with quiet():
+            run = SCRIPTS[trial.task.script].prepare(other)(
+                ModelArguments(str(self.model_of(trial))), other, training_args
+            )
+            return run.complete()
+
+
+def digest_of(rows: datasets.Dataset) -> str:
+    """Return a digest of the rows, by which it can be told whether data are the same."""
+    digest = hashlib.sha256()
+    for row in rows:
+        digest.update(json.dumps(row, sort_keys=True, default=str, ensure_ascii=False).encode())
+    return f"sha256 {digest.hexdigest()}"
+
+
+def _probe(run: Run) -> float:
+    trainer = run.trainer
+    args = trainer.args
+    if not args.do_train:
+        return 0.0
+    loader = trainer.get_train_dataloader()
+    steps = args.max_steps if args.max_steps > 0 else math.ceil(len(loader) * args.num_train_epochs)
+    model = trainer.model.to(args.device).train()
+    times = []
+    for _, batch in zip(range(PROBED_STEPS), loader, strict=False):
+        begun = time.perf_counter()
+        inputs = trainer._prepare_inputs(batch)
+        trainer.compute_loss(model, inputs).backward()
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        times.append(time.perf_counter() - begun)
+        model.zero_grad()
+    set_seed(args.seed)
+    return min(times) * steps
+
+
+def _pure_training_time(run: Run) -> dict[str, float]:
+    """Seconds of an epoch, without the evaluations in between."""
+    state = run.trainer.state
+    last = state.log_history[-1] if state.log_history else {}
+    total = next((entry["train_runtime"] for entry in reversed(state.log_history) if "train_runtime" in entry), None)
+    epochs = state.epoch or last.get("epoch")
+    if total is None or not epochs:
+        return {}
+    position = next(place for place, entry in enumerate(state.log_history) if "train_runtime" in entry)
+    evaluated = sum(entry.get("eval_runtime", 0.0) for entry in state.log_history[:position])
+    return {"train_seconds_per_epoch": (total - evaluated) / epochs}
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep what a script says to itself, but for warnings and errors: a table is many runs."""
+    own = logging.getLogger("hf_localattn")
+    level = own.level
+    own.setLevel(logging.WARNING)
+    bars = (datasets.utils.logging, transformers.utils.logging)
+    were_on = [bar.is_progress_bar_enabled() for bar in bars]
+    for bar in bars:
+        bar.disable_progress_bar()
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            yield
+    finally:
+        own.setLevel(level)
+        for bar, was_on in zip(bars, were_on, strict=True):
+            if was_on:
+                bar.enable_progress_bar()
+
+
+def _free() -> None:
+    gc.collect()  # a trainer and its model hold each other
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()

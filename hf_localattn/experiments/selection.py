@@ -1,0 +1,92 @@
+"""What of which table the command asks for, and with what choices."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hf_localattn.experiments.corpus_files import SAMPLES
+from hf_localattn.experiments.recipes import Table, Task, load_corpora, load_table, select_rows, table_names
+from hf_localattn.experiments.reproduction import reproduce
+from hf_localattn.experiments.scripts import argument_names
+from hf_localattn.experiments.trials import Choices
+
+
+def run_selection(arguments: argparse.Namespace) -> None:
+    """Run what the arguments of `hf-localattn reproduce` ask for, or list what there is.
+
+    Raises:
+        ValueError, OSError, ImportError: an argument is wrong, or something cannot be run here.
+    """
+    if arguments.table is None:
+        _list_tables()
+        return
+    table = load_table(arguments.table)
+    rows, tasks = select_rows(table, arguments.rows), _select_tasks(table, arguments.tasks)
+    choices = _choices(arguments)
+    reproduce(
+        table,
+        rows,
+        tasks,
+        choices,
+        arguments.output,
+        searches=arguments.search,
+        keep_models=arguments.keep_models,
+        dry_run=arguments.dry_run,
+    )
+
+
+def _select_tasks(table: Table, names: Sequence[str] | None) -> list[Task]:
+    for name in names or ():
+        if name not in table.tasks:
+            raise ValueError(f"{table.name} has no task {name!r}. It has {', '.join(table.tasks)}.")
+    return [task for task in table.tasks.values() if names is None or task.name in names]
+
+
+def _choices(arguments: argparse.Namespace) -> Choices:
+    for name in ("seeds", "limit"):
+        if (value := getattr(arguments, name)) is not None and value < 1:
+            raise ValueError(f"--{name} must be at least 1; got {value}.")
+    return Choices(
+        backbone=arguments.backbone,
+        parser=arguments.parser,
+        runs=arguments.seeds,
+        limit=arguments.limit,
+        data=dict(_data(word) for word in arguments.data),
+        arguments=dict(_assignment(word) for word in arguments.arguments),
+    )
+
+
+def _data(word: str) -> tuple[str, str]:
+    if word == SAMPLES:
+        return "", SAMPLES
+    corpus, equals, folder = word.partition("=")
+    if not equals or not folder:
+        raise ValueError(f"--data {word}: write CORPUS=FOLDER, or {SAMPLES}.")
+    if corpus not in load_corpora():
+        raise ValueError(f"--data {word}: there is no corpus {corpus!r}. There are {', '.join(load_corpora())}.")
+    return corpus, folder if folder == SAMPLES else str(Path(folder).expanduser().resolve())
+
+
+def _assignment(word: str) -> tuple[str, Any]:
+    name, equals, value = word.partition("=")
+    if not equals:
+        raise ValueError(f"--set {word}: write ARGUMENT=VALUE, such as num_train_epochs=1.")
+    known = argument_names()
+    if name not in known:
+        nearest = difflib.get_close_matches(name, known, n=1)
+        hint = f" Did you mean {nearest[0]}?" if nearest else ""
+        raise ValueError(f"--set {name}: the scripts have no such argument.{hint}")
+    return name, yaml.safe_load(value)
+
+
+def _list_tables() -> None:
+    width = max(map(len, table_names()))
+    for name in table_names():
+        table = load_table(name)
+        print(f"{name:{width}}  {table.title}: {', '.join(table.rows)}")

@@ -1,0 +1,195 @@
+"""What a table asks to be run: each row, task and seed (or fold) as a command of a training script."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hf_localattn.experiments.corpus_files import SAMPLES, corpus_arguments
+from hf_localattn.experiments.recipes import Row, Table, Task, load_corpora, setting_of
+from hf_localattn.families import FAMILIES
+from hf_localattn.resources import tiny_parser
+from hf_localattn.training.folds import Fold
+from hf_localattn.training.search_settings import spoken
+
+TINY = "tiny"
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the caller has otherwise than the recipe.
+
+    Attributes:
+        backbone: of all rows, a Hub id, a folder or "tiny".
+        parser: the spaCy pipeline of the rows that parse; "tiny" for the one that ships.
+        runs: how many seeds, or folds of the recipe's number.
+        limit: rows of each split, at most.
+        data: folders by the names of corpora, or `SAMPLES`; the key "" is for all that are not named.
+        arguments: of the scripts, by name, such as `num_train_epochs`; None takes one away.
+    """
+
+    backbone: str | None = None
+    parser: str | None = None
+    runs: int | None = None
+    limit: int | None = None
+    data: Mapping[str, str] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    def where(self, corpus: str) -> str | None:
+        """Return the folder of a corpus, `SAMPLES`, or None for the Hub."""
+        return self.data.get(corpus, self.data.get(""))
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run of a row's model on a task.
+
+    Attributes:
+        row, task: of the table.
+        number: which of the runs, from 1.
+        words: the script's arguments but for the folder, the seed and the number of folds.
+        tests: for each further test corpus of the task its title and the data arguments that read it.
+        command: the same to be read and typed, without a path of this machine.
+    """
+
+    row: Row
+    task: Task
+    number: int
+    words: tuple[str, ...]
+    tests: Mapping[str, Mapping[str, Any]]
+    command: str
+
+    @property
+    def seed(self) -> int:
+        """Seed of the run."""
+        return self.number - 1
+
+    @property
+    def fold(self) -> Fold | None:
+        """The part of the data that it works on, None for the corpus's own splits."""
+        return None if self.task.folds is None else Fold(self.number, self.task.folds, seed=0)
+
+    @property
+    def name(self) -> str:
+        """As it is called in messages."""
+        return f"{self.row.name}, {self.task.name}, {'seed' if self.fold is None else 'fold'} {self.number}"
+
+
+def plan(table: Table, rows: Sequence[Row], tasks: Sequence[Task], choices: Choices) -> list[Trial]:
+    """Return all runs of the rows that can be run, one run of each before the second of any.
+
+    Raises:
+        ValueError, OSError: the data of a task cannot be had.
+    """
+    counts = [(task.folds or table.runs) if choices.runs is None else choices.runs for task in tasks]
+    for task, count in zip(tasks, counts, strict=True):
+        if task.folds is not None and count > task.folds:
+            raise ValueError(f"--seeds {count}: {task.name} is a cross-validation of {task.folds} folds, no more.")
+    return [
+        _trial(table, row, task, number, choices)
+        for number in range(1, max(counts, default=0) + 1)
+        for row in rows
+        for task, count in zip(tasks, counts, strict=True)
+        if number <= count and row.family is not None and (row.tasks is None or task.name in row.tasks)
+    ]
+
+
+def _trial(table: Table, row: Row, task: Task, number: int, choices: Choices) -> Trial:
+    setting = setting_of(table, row, task)
+    backbone = choices.backbone or setting.backbone
+    fields = dict(setting.local_config)
+    if choices.parser is not None and row.family in FAMILIES and _parses(FAMILIES[row.family], fields):
+        fields["parser"] = str(tiny_parser()) if choices.parser == TINY else choices.parser
+    model: dict[str, Any] = {"family": row.family, "backbone": backbone}
+    if fields:
+        model["local_config"] = [f"{name}={spoken(value)}" for name, value in fields.items()]
+    corpus = load_corpora()[task.corpus]
+    where = choices.where(corpus.name)
+    if task.script == "profile":
+        where = SAMPLES  # it reads none, but a script wants to be given some
+    needed, optional = needed_splits(task)
+    limits = {"train": "max_train_samples", "validation": "max_eval_samples", "test": "max_predict_samples"}
+    arguments = {
+        **setting.arguments,
+        **corpus_arguments(corpus, needed, where, optional),
+        **({} if choices.limit is None else dict.fromkeys(limits.values(), choices.limit)),
+        **choices.arguments,
+    }
+    tests = {title: _test_arguments(name, choices) for title, name in task.also.items()}
+    parts = {"do_train": "train", "do_eval": "validation", "do_predict": "test"}
+    arguments |= {option: True for option, split in parts.items() if split in (*needed, *optional)}
+    words = tuple(_words({**model, **arguments}))
+    command = shlex.join(["python", f"{task.script}.py", *map(_portable, words), "--seed", str(number - 1)])
+    if task.folds is not None:
+        command += f" --folds {task.folds} (fold {number})"
+    return Trial(row, task, number, words, tests, command)
+
+
+def _test_arguments(name: str, choices: Choices) -> dict[str, Any]:
+    """What reads the test rows of a corpus: all rows, where it has no splits of its own."""
+    corpus = load_corpora()[name]
+    split = "test" if "test" in corpus.files else "train"
+    arguments = corpus_arguments(corpus, [split], choices.where(name))
+    file = arguments.pop(f"{split}_file", None)
+    return {**arguments, "test_file": file}
+
+
+def needed_splits(task: Task) -> tuple[list[str], list[str]]:
+    """Return the splits of its corpus that a task reads, and those it reads if there are any.
+
+    What there is not folds hold out of the training data.
+    """
+    there = list(load_corpora()[task.corpus].files)
+    if task.folds is not None:
+        return ["train"], [split for split in there if split != "train"]
+    predicts = any(score.metric.startswith("predict_") for score in task.scores)
+    needed = there if predicts or task.script == "statistics" else [split for split in there if split != "test"]
+    return needed, []
+
+
+def _parses(family: Any, fields: Mapping[str, Any]) -> bool:
+    """Whether the tokenizer of a family needs a parser for a model with these fields."""
+    if family.tokenizer is None or "parser" not in family.tokenizer.SETTINGS:
+        return False
+    own, settings = family.split_fields(dict(fields))
+    by_default = "dep_heads" in family.config(**own).needed_inputs
+    return settings["parser"] is not None if "parser" in settings else by_default
+
+
+def _words(arguments: Mapping[str, Any]) -> list[str]:
+    """As they are given to a script."""
+    words = []
+    for name, value in arguments.items():
+        if value is None:
+            continue
+        values = value if isinstance(value, list | tuple) else [value]
+        words += [f"--{name}", *(own if isinstance(own, str) else json.dumps(own) for own in values)]
+    return words
+
+
+def _portable(word: str) -> str:
+    """A word of a command without the folders of this machine."""
+    name, equals, value = word.rpartition("=")
+    path = Path(value)
+    if not path.is_absolute():
+        return word
+    return (
+        f"{name}{equals}$DATA/{path.parent.name}/{path.name}" if path.is_file() else f"{name}{equals}$DATA/{path.name}"
+    )
+
+
+def as_data(choices: Choices) -> dict[str, Any]:
+    """Return the choices for a file of results, without the folders of this machine."""
+    found = dataclasses.asdict(choices)
+    for name in ("backbone", "parser"):
+        if found[name] is not None and Path(found[name]).exists():
+            found[name] = Path(found[name]).name
+    found["data"] = {
+        name or "all": where if where == SAMPLES else "local files" for name, where in choices.data.items()
+    }
+    return found

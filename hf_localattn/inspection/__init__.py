@@ -1,0 +1,25 @@
+"""What the attention of a model looked at: arrays first, then pictures and pages of them."""
+
+from hf_localattn.inspection.differences import Difference, differing_answers
+from hf_localattn.inspection.draw import draw_bars, draw_curves, draw_gates, draw_maps, draw_token_weights, picture
+from hf_localattn.inspection.html import render_page
+from hf_localattn.inspection.maps import AttentionMap, attention_map
+from hf_localattn.inspection.weights import GateValues, TokenWeights, gate_values, token_weights
+
+__all__ = [
+    "AttentionMap",
+    "Difference",
+    "GateValues",
+    "TokenWeights",
+    "attention_map",
+    "differing_answers",
+    "draw_bars",
+    "draw_curves",
+    "draw_gates",
+    "draw_maps",
+    "draw_token_weights",
+    "gate_values",
+    "picture",
+    "render_page",
+    "token_weights",
+]

@@ -1,0 +1,248 @@
+"""`hf-localattn inspect`: what a checkpoint looked at, as a picture, a page or numbers."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from datasets import Dataset
+from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedTokenizerBase
+
+from hf_localattn.data.negation.formats import load_negation
+from hf_localattn.data.negation_features import SCOPE_LABELS
+from hf_localattn.data.squad import load_squad
+from hf_localattn.data.tables import SUFFIXES as TABLES
+from hf_localattn.data.tables import read_text
+from hf_localattn.data.text_classification import Layout, load_texts
+from hf_localattn.data.text_labels import CLASS
+from hf_localattn.data.token_classification import TokenColumns, load_sentences
+from hf_localattn.errors import loading
+from hf_localattn.extras import import_extra
+from hf_localattn.families import AUTO_CLASSES
+from hf_localattn.files import write_whole
+from hf_localattn.hub.model_card import HEADS
+from hf_localattn.inspection.differences import differing_answers, task_of
+from hf_localattn.inspection.draw import FORMATS
+from hf_localattn.inspection.findings import SUFFIXES, Findings, labels
+from hf_localattn.inspection.maps import AUTO, LOCAL, SELF, attention_map, usual_kind
+from hf_localattn.inspection.reading import Text
+from hf_localattn.inspection.weights import gate_values, has_gates, token_weights, weighs_tokens
+from hf_localattn.pretrained import load_tokenizer, resolve_backbone
+
+GATES, TOKENS, ANSWERS = "gates", "tokens", "answers"
+KINDS = {
+    AUTO: "what the family is about",
+    SELF: "map of the encoder's self-attention",
+    LOCAL: "map of the local attention",
+    GATES: "SLA's mean gate of each layer",
+    TOKENS: "SAM's weights of tokens",
+    ANSWERS: "rows of --file that --compare answers differently",
+}
+
+Loaded = tuple[PreTrainedModel, PreTrainedTokenizerBase]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Give a parser the arguments of the command."""
+    parser.add_argument("checkpoint", help="Hub id or folder of a model: of a family, or any encoder of transformers")
+    parser.add_argument("texts", nargs="*", metavar="TEXT", help="what it reads; for OA with [CUE] before cue words")
+    parser.add_argument("--pair", metavar="TEXT", help="second text of a pair, such as the passage of a question")
+    parser.add_argument("--compare", metavar="OTHER", help="another checkpoint, shown beside the first")
+    parser.add_argument(
+        "--file",
+        help="texts instead of TEXT: one a line (.txt), or a column of a table (.csv, .tsv, .json, .jsonl); with"
+        " --compare, the rows of a task that both models answer, in a format that its script reads",
+    )
+    parser.add_argument("--limit", type=int, metavar="N", help="use only the first N rows of --file")
+    parser.add_argument("--text_column_names", help="columns of --file that hold texts: one, or two with a comma")
+    parser.add_argument("--label_column_name", help="the column of --file with the labels")
+    parser.add_argument(
+        "--kind",
+        choices=KINDS,
+        default=AUTO,
+        help="; ".join(f"{name}: {text}" for name, text in KINDS.items()),
+    )
+    parser.add_argument("--layers", metavar="N,N,...", help="layers whose mean a map is, from 0; by default all")
+    parser.add_argument("--special_tokens", action="store_true", help="show [CLS], [SEP] and their kin as well")
+    parser.add_argument("--trust_remote_code", action="store_true", help="run code that comes with a checkpoint")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help=f"written in place of what is there: {', '.join(SUFFIXES)}; --kind answers is printed without it",
+    )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """`hf-localattn inspect`.
+
+    Raises:
+        ValueError: arguments that do not go together, or that ask of a model what it does not have.
+        OSError: something cannot be loaded or read.
+        ImportError: a picture is asked for, and matplotlib is not installed.
+    """
+    check(arguments)
+    layers = _layers(arguments.layers)
+    names = [arguments.checkpoint, *([arguments.compare] if arguments.compare else [])]
+    answers = _asks_for_answers(arguments)
+    texts = [] if answers else _texts(arguments)
+    models = [load(name, trust_remote_code=arguments.trust_remote_code) for name in names]
+    if answers:
+        findings = _differences(arguments, models, labels(names))
+    else:
+        findings = _looks(arguments, models, labels(names), texts, layers)
+    if arguments.output is None:
+        print(findings.table())
+        return
+    path = Path(arguments.output)
+    content, replaced = findings.render(path.suffix), path.exists()
+    write_whole(path, content)
+    print(f"Wrote {path}{', in place of the one that was there' if replaced else ''}.")
+    if answers:
+        print(findings.summary())
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Raise `ValueError` or `ImportError` for arguments that cannot be, before anything is loaded."""
+    answers = _asks_for_answers(arguments)
+    if answers and not (arguments.compare and arguments.file):
+        raise ValueError(f"--kind {ANSWERS} needs --compare OTHER, and --file with the rows to answer.")
+    if bool(arguments.texts) == bool(arguments.file):
+        raise ValueError("Give either TEXT or --file.")
+    if arguments.compare == arguments.checkpoint:
+        raise ValueError(f"--compare {arguments.compare} is the same checkpoint: give another one.")
+    if arguments.pair is not None and len(arguments.texts) != 1:
+        raise ValueError("--pair is the second text of one TEXT.")
+    if arguments.limit is not None and arguments.limit < 1:
+        raise ValueError(f"--limit must be at least 1; got {arguments.limit}.")
+    if arguments.layers is not None and arguments.kind not in (AUTO, SELF, LOCAL):
+        raise ValueError(f"--layers chooses those of a map: it does not go with --kind {arguments.kind}.")
+    if arguments.output is None and not answers:
+        raise ValueError(f"Say by -o where to write: a file that ends in one of {', '.join(SUFFIXES)}.")
+    if arguments.output is not None:
+        suffix = Path(arguments.output).suffix
+        if suffix not in SUFFIXES:
+            raise ValueError(f"-o {arguments.output}: choose a file that ends in one of {', '.join(SUFFIXES)}.")
+        if Path(arguments.output).is_dir():
+            raise ValueError(f"-o {arguments.output} is a folder; give a file.")
+        if suffix.removeprefix(".") in FORMATS:
+            if answers:
+                raise ValueError(f"-o {arguments.output}: a list of rows is written as .html or .json.")
+            import_extra("matplotlib", "plot", f"-o {arguments.output}")
+
+
+def load(name: str, *, trust_remote_code: bool = False) -> Loaded:
+    """Load a checkpoint in single precision, with the head that it has, so that it keeps its attention; its tokenizer.
+
+    Raises:
+        ValueError, OSError: it cannot be loaded.
+    """
+    source = resolve_backbone(name)
+    trust = {"trust_remote_code": trust_remote_code}
+    tokenizer = load_tokenizer(source, **trust)
+    with loading("model", source):
+        config = AutoConfig.from_pretrained(source, **trust)
+        architecture = next(iter(config.architectures or ()), "")
+        task = next((task for ending, task in HEADS.items() if architecture.endswith(ending)), "")
+        auto_class: Any = AUTO_CLASSES.get(task, AutoModel)
+        model = auto_class.from_pretrained(source, attn_implementation="eager", dtype=torch.float32, **trust)
+    return model.eval(), tokenizer
+
+
+def _asks_for_answers(arguments: argparse.Namespace) -> bool:
+    compares_rows = arguments.compare and arguments.file and Path(arguments.file).suffix != ".txt"
+    return arguments.kind == ANSWERS or (arguments.kind == AUTO and bool(compares_rows))
+
+
+def _layers(text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    try:
+        return [int(number) for number in text.split(",")]
+    except ValueError:
+        raise ValueError(f"--layers {text}: give numbers with commas between them, such as 0,1,5.") from None
+
+
+def _texts(arguments: argparse.Namespace) -> Sequence[Text]:
+    """The texts, or pairs of texts, of the command line or of the file."""
+    if not arguments.file:
+        return [(arguments.texts[0], arguments.pair)] if arguments.pair is not None else list(arguments.texts)
+    path = Path(arguments.file)
+    if path.suffix in TABLES:
+        rows = load_texts(path, _layout(arguments), require_labels=False)
+        columns = [rows[name][:] for name in ("text", "text_pair") if name in rows.column_names]
+        return list(zip(*columns, strict=True) if len(columns) > 1 else columns[0])[: arguments.limit]
+    return [line.strip() for line in read_text(path).split("\n") if line.strip()][: arguments.limit]
+
+
+def _looks(
+    arguments: argparse.Namespace,
+    models: list[Loaded],
+    names: tuple[str, ...],
+    texts: Sequence[Text],
+    layers: list[int] | None,
+) -> Findings:
+    """Maps, gates or weights of tokens; side by side where there are two models."""
+    kind = arguments.kind if arguments.kind != AUTO else _common_kind(models, of_file=bool(arguments.file))
+    pairs = list(zip(names, models, strict=True))
+    shows = {"special_tokens": arguments.special_tokens}
+    if kind == GATES:
+        return Findings(names, gates={name: gate_values(*loaded, texts) for name, loaded in pairs})
+    if kind == TOKENS:
+        found = [[(name, one) for one in token_weights(*loaded, texts, **shows)] for name, loaded in pairs]
+        return Findings(names, texts=[one for of_text in zip(*found, strict=True) for one in of_text])
+    maps = [
+        (
+            name,
+            attention_map(*loaded, *((text,) if isinstance(text, str) else text), kind=kind, layers=layers, **shows),
+        )
+        for text in texts
+        for name, loaded in pairs
+    ]
+    return Findings(names, maps=maps)
+
+
+def _common_kind(models: list[Loaded], *, of_file: bool) -> str:
+    """What can be seen of all models; the encoder's attention where they have nothing else in common."""
+    kinds = set()
+    for model, _ in models:
+        if weighs_tokens(model.config):
+            kinds.add(TOKENS)
+        elif of_file and has_gates(model.config):
+            kinds.add(GATES)
+        else:
+            kinds.add(usual_kind(model.config))
+    return kinds.pop() if len(kinds) == 1 else SELF
+
+
+def _differences(arguments: argparse.Namespace, models: list[Loaded], names: tuple[str, ...]) -> Findings:
+    rows = _rows(arguments, models[0][0])
+    if arguments.limit is not None:
+        rows = rows.select(range(min(arguments.limit, len(rows))))
+    differences = differing_answers(*models[0], *models[1], rows)
+    return Findings(names, differences=differences, num_rows=len(rows))
+
+
+def _rows(arguments: argparse.Namespace, model: PreTrainedModel) -> Dataset:
+    """The rows of the file, as the task of a model reads them."""
+    task, known = task_of(model), list(model.config.id2label.values())
+    if task == "question-answering":
+        return load_squad(arguments.file)
+    if task == "text-classification":
+        return load_texts(
+            arguments.file, _layout(arguments, names=tuple(known), problem_type=CLASS), require_labels=False
+        )
+    if set(known) == set(SCOPE_LABELS):
+        return load_negation(arguments.file, require_scopes=False)
+    columns = TokenColumns(text=arguments.text_column_names, label=arguments.label_column_name, names=known)
+    return load_sentences(arguments.file, columns, require_labels=False)
+
+
+def _layout(arguments: argparse.Namespace, **known: Any) -> Layout:
+    columns = (arguments.text_column_names or "").split(",")
+    return Layout(
+        tuple(name.strip() for name in columns if name.strip()), arguments.label_column_name or "label", **known
+    )

@@ -1,0 +1,240 @@
+"""Where two models answer differently, and which of them is right (the examples of the COOL paper)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from datasets import ClassLabel, Dataset
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from hf_localattn.data.text_classification import tokenize_texts
+from hf_localattn.data.text_labels import CLASS
+from hf_localattn.data.word_tokens import word_features
+from hf_localattn.hub.model_card import HEADS
+from hf_localattn.inference import MOST_TOKENS, accepted_inputs, answer_question, evaluating, find_scope, longest_input
+
+NO_ANSWER = "(no answer)"
+EXCERPT = 60
+"""Characters shown on either side of what a passage is cut to."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A row to which two models give different answers.
+
+    Attributes:
+        name: the row's id, or its number from 1.
+        question: what was asked, or the text that was to be labelled.
+        context: an excerpt of the passage, around the right answers; empty where there is no passage.
+        gold: the right answers, each once; empty if they are not known.
+        answers: of the first and of the second model.
+        right: whether they are right; empty if that is not known.
+    """
+
+    name: str
+    question: str
+    context: str
+    gold: tuple[str, ...]
+    answers: tuple[str, str]
+    right: tuple[bool, ...]
+
+
+def differing_answers(
+    model_a: PreTrainedModel,
+    tokenizer_a: PreTrainedTokenizerBase,
+    model_b: PreTrainedModel,
+    tokenizer_b: PreTrainedTokenizerBase,
+    questions: Dataset,
+    *,
+    batch_size: int = 8,
+) -> list[Difference]:
+    """Return the rows to which two models for the same task give different answers, in their order.
+
+    Answers to questions are compared as SQuAD compares them, without case, articles and punctuation. Of sentences
+    with a label for each word, and of scopes of cues, only the words are told over which the models differ.
+
+    Args:
+        model_a, tokenizer_a: the first model; it stays as it was.
+        model_b, tokenizer_b: the second one, likewise.
+        questions: rows as `hf_localattn.data` reads them: of `load_squad`, `load_texts`, `load_sentences` or
+            `load_negation`, whichever is for the models' task.
+        batch_size: windows or texts per forward pass.
+
+    Raises:
+        ValueError: the models are for different tasks, for one without such rows, or the rows for another one.
+    """
+    task = task_of(model_a)
+    if task_of(model_b) != task:
+        raise ValueError(f"the first model is for {task}, the second for {task_of(model_b)}: choose two of one task.")
+    needed, compare = _TASKS[_kind_of_rows(task, questions)]
+    if missing := [name for name in needed if name not in questions.column_names]:
+        raise ValueError(f"rows for {task} need {', '.join(needed)}; these have no {', '.join(missing)}.")
+    both = ((model_a, tokenizer_a), (model_b, tokenizer_b))
+    return list(compare(both, questions, batch_size))
+
+
+def task_of(model: PreTrainedModel) -> str:
+    """The task of a model's head.
+
+    Raises:
+        ValueError: none whose answers can be compared.
+    """
+    task = next((task for ending, task in HEADS.items() if type(model).__name__.endswith(ending)), None)
+    if task not in _TASKS:
+        raise ValueError(
+            f"{type(model).__name__} gives no answers that can be compared; models for {', '.join(_TASKS)} do."
+        )
+    return task
+
+
+def _kind_of_rows(task: str, rows: Dataset) -> str:
+    return _SCOPES if task == "token-classification" and "cue" in rows.column_names else task
+
+
+Both = Sequence[tuple[PreTrainedModel, PreTrainedTokenizerBase]]
+
+
+def _questions(both: Both, rows: Dataset, batch_size: int) -> Iterable[Difference]:
+    from hf_localattn.metrics.squad_scores import answer_scores, is_blank  # not before: torchmetrics takes seconds
+
+    questions, contexts, golds = rows["question"][:], rows["context"][:], rows["answers"][:]
+    settings: dict[str, Any] = {"batch_size": batch_size, "handle_no_answer": any(not gold["text"] for gold in golds)}
+    found = [answer_question(model, tokenizer, questions, contexts, **settings) for model, tokenizer in both]
+    for row, (first, second) in enumerate(zip(*found, strict=True)):
+        if answer_scores(first.text, second.text)[0] == 1:
+            continue
+        gold = golds[row]
+        texts = tuple(dict.fromkeys(gold["text"])) or (NO_ANSWER,)
+        right = tuple(
+            any(answer_scores(one.text, text)[0] == 1 for text in gold["text"]) if gold["text"] else is_blank(one.text)
+            for one in (first, second)
+        )
+        spans = [(at, at + len(text)) for at, text in zip(gold["answer_start"], gold["text"], strict=True)]
+        spans = spans or [(one.start, one.end) for one in (first, second) if one.text]
+        answers = (first.text or NO_ANSWER, second.text or NO_ANSWER)
+        yield Difference(rows[row]["id"], questions[row], excerpt(contexts[row], spans), texts, answers, right)
+
+
+def excerpt(text: str, spans: Sequence[tuple[int, int]], around: int = EXCERPT) -> str:
+    """A text from a little before the first of some spans to a little behind the last, cut between words."""
+    begin = max(min(start for start, _ in spans) - around, 0)
+    end = min(max(stop for _, stop in spans) + around, len(text))
+    # At the blank after the place, or before it; a language without blanks is cut where it is.
+    begin = max(text.find(" ", begin - 1, begin + around), begin - 1) + 1 if begin else 0
+    if end < len(text):
+        blank = text.rfind(" ", end - around, end + 1)
+        end = blank if blank > 0 else end
+    left, right = "… " if begin else "", " …" if end < len(text) else ""
+    return left + " ".join(text[begin:end].split()) + right
+
+
+def _texts(both: Both, rows: Dataset, batch_size: int) -> Iterable[Difference]:
+    kind = rows.features["label"]
+    if any(getattr(model.config, "problem_type", None) not in (None, CLASS) for model, _ in both) or not (
+        isinstance(kind, ClassLabel) or not any(label is not None for label in rows["label"][:])
+    ):
+        raise ValueError("the labels are no classes: only of texts with one class each are answers alike, or not.")
+    predicted = [_classes(model, tokenizer, rows, batch_size) for model, tokenizer in both]
+    for number, (row, *answers) in enumerate(zip(rows, *predicted, strict=True), start=1):
+        if answers[0] == answers[1]:
+            continue
+        gold = () if row["label"] is None else (kind.int2str(row["label"]),)
+        right = tuple(answer in gold for answer in answers) if gold else ()
+        yield Difference(str(number), " | ".join(_sides(row)), "", gold, tuple(answers), right)
+
+
+def _sides(row: dict[str, Any]) -> list[str]:
+    return [row[name] for name in ("text", "text_pair") if name in row]
+
+
+def _classes(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset, batch_size: int) -> list[str]:
+    """The name of the class of each text."""
+    columns = {name: rows[name][:] for name in ("text", "text_pair") if name in rows.column_names}
+    features = tokenize_texts(columns, tokenizer, longest_input(model, tokenizer) or MOST_TOKENS)
+    return [
+        model.config.id2label[int(logits.argmax())]
+        for logits in _logits(model, tokenizer, features, len(rows), batch_size)
+    ]
+
+
+def _words(both: Both, rows: Dataset, batch_size: int) -> Iterable[Difference]:
+    predicted = [_word_labels(model, tokenizer, rows, batch_size) for model, tokenizer in both]
+    yield from _differing_words(rows, predicted, [row["labels"] for row in rows])
+
+
+def _word_labels(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset, batch_size: int
+) -> list[list[str | None]]:
+    """The label of each word of each sentence; None of words that the model does not see."""
+    sentences = {"tokens": rows["tokens"][:], "labels": [[] for _ in rows]}  # which it is not told
+    features = word_features(sentences, tokenizer, longest_input(model, tokenizer) or MOST_TOKENS, {})
+    is_first, seen = ([np.array(one) for one in features.pop(name)] for name in ("labels", "seen_words"))
+    labels: list[list[str | None]] = []
+    for row, logits in enumerate(_logits(model, tokenizer, features, len(rows), batch_size)):
+        own: list[str | None] = [None] * len(sentences["tokens"][row])
+        for word, number in zip(seen[row], logits[is_first[row] == 0].argmax(-1), strict=True):
+            own[word] = model.config.id2label[int(number)]
+        labels.append(own)
+    return labels
+
+
+def _scopes(both: Both, rows: Dataset, batch_size: int) -> Iterable[Difference]:
+    names = np.array(["outside", "in scope"])
+    predicted = [
+        [
+            list(names[find_scope(model, tokenizer, row["tokens"], row["cue"], cue_type=row["cue_type"])])
+            for row in rows
+        ]
+        for model, tokenizer in both
+    ]
+    yield from _differing_words(rows, predicted, [list(names[row["scope"]]) for row in rows])
+
+
+def _differing_words(rows: Dataset, predicted: Sequence[Sequence[Any]], golds: Sequence[Any]) -> Iterable[Difference]:
+    """The rows whose words have different labels; all that is told of them is of these words."""
+    for number, (row, first, second, gold) in enumerate(zip(rows, *predicted, golds, strict=True), start=1):
+        words = [word for word in range(len(first)) if first[word] != second[word]]
+        if not words:
+            continue
+
+        def told(labels: Sequence[Any], tokens: list[str] = row["tokens"], words: list[int] = words) -> str:
+            by_label: dict[str, list[str]] = {}
+            for word in words:
+                by_label.setdefault(labels[word] or "not seen", []).append(tokens[word])
+            return "; ".join(f"{label}: {', '.join(own)}" for label, own in by_label.items())
+
+        cue = row.get("cue") or [0] * len(row["tokens"])
+        text = " ".join(f"[{word}]" if is_cue else word for word, is_cue in zip(row["tokens"], cue, strict=True))
+        right = tuple(all(own[word] == gold[word] for word in words) for own in (first, second)) if gold else ()
+        yield Difference(str(number), text, "", (told(gold),) if gold else (), (told(first), told(second)), right)
+
+
+def _logits(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, features: Any, number: int, batch_size: int
+) -> Iterable[np.ndarray]:
+    """The logits of each row of features: (labels,), or of its real tokens (tokens, labels)."""
+    with evaluating(model), torch.inference_mode():
+        for at in range(0, number, batch_size):
+            rows = {name: values[at : at + batch_size] for name, values in features.items()}
+            batch = tokenizer.pad(rows, return_tensors="pt").to(model.device)
+            logits = model(**accepted_inputs(model, batch), return_dict=True).logits.float().cpu().numpy()
+            if logits.ndim == 2:
+                yield from logits
+            else:
+                yield from (
+                    own[real] for own, real in zip(logits, batch["attention_mask"].cpu().numpy() != 0, strict=True)
+                )
+
+
+_SCOPES = "scopes of cues"
+_TASKS: dict[str, tuple[Sequence[str], Callable[[Both, Dataset, int], Iterable[Difference]]]] = {
+    "question-answering": (("id", "question", "context", "answers"), _questions),
+    "text-classification": (("text", "label"), _texts),
+    "token-classification": (("tokens", "labels"), _words),
+    _SCOPES: (("tokens", "cue", "cue_type", "scope"), _scopes),
+}
+"""The columns of each kind of rows, and what compares two models' answers to them."""

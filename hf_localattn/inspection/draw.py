@@ -1,0 +1,318 @@
+"""Pictures of arrays, by matplotlib's objects: no window, no state outside the figure that is returned.
+
+Every function makes a figure as large as what is drawn on it; `picture` makes it a file's content.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import textwrap
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from hf_localattn.extras import import_extra
+from hf_localattn.inspection.maps import AttentionMap
+from hf_localattn.inspection.weights import GateValues, TokenWeights
+
+logger = logging.getLogger(__name__)
+
+FORMATS = ("png", "svg", "pdf")
+MOST_TOKENS = 60
+"""Rows or columns of a map that can still be read in a picture."""
+
+EXTRA = ("plot", "drawing")
+COLOURS = "Blues"
+FONT_SIZE, POINTS = 9, 72
+"""Of all texts; and how many of them are an inch."""
+
+# In inches:
+PAD = 0.12  # around a figure and between its parts
+CELL, LARGE_CELL, FEW = 0.22, 0.36, 12  # of a map; the large ones up to so many tokens
+BAR, SMALLEST = 0.16, 1.2  # width of a scale of colours, and its least height
+LINE, GAP, BOX = 0.27, 0.06, 0.2  # lines of tokens and the gaps in them; the border of a token in heights of a letter
+
+# What has the scripts that matplotlib's own font lacks; those that are installed are used.
+OTHER_FONTS = (
+    *("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Source Han Sans SC", "Source Han Sans CN"),
+    *("WenQuanYi Zen Hei", "WenQuanYi Micro Hei", "Droid Sans Fallback", "PingFang SC", "Hiragino Sans GB"),
+    *("Microsoft YaHei", "SimHei", "Arial Unicode MS", "Noto Sans", "Noto Sans Arabic", "Noto Sans Devanagari"),
+    *("Unifont", "Noto Emoji", "Symbola"),
+)
+
+Series = Mapping[Any, float | Sequence[float]]
+"""Values by place; of several of one place, such as those of different seeds, mean and deviation are drawn."""
+
+
+def draw_maps(maps: Sequence[AttentionMap], titles: Sequence[str] | None = None) -> Any:
+    """Draw maps side by side, in one scale of colours; rows are the tokens that look.
+
+    Args:
+        maps: of at most `MOST_TOKENS` rows and columns.
+        titles: above what each says of itself, such as the names of models.
+
+    Raises:
+        ValueError: no map, one that is too large, or not as many titles.
+        ImportError: matplotlib is not installed.
+    """
+    headings = _headings(titles, [one.title for one in maps], "map")
+    largest = max(max(one.weights.shape) for one in maps)
+    if largest > MOST_TOKENS:
+        raise ValueError(
+            f"a map of {largest} tokens cannot be read in a picture, which shows {MOST_TOKENS}: write a .html file, or"
+            " give a shorter text."
+        )
+    figure = _figure()
+    most = max(float(one.weights.max()) for one in maps) or 1.0
+    cell = CELL if largest > FEW else LARGE_CELL
+    image, tallest = None, 0.0
+    for one, heading in zip(maps, headings, strict=True):
+        rows, columns = one.weights.shape
+        axes = _add_axes(figure, columns * cell, rows * cell)
+        image = axes.imshow(one.weights, cmap=COLOURS, vmin=0.0, vmax=most, aspect="auto", interpolation="nearest")
+        axes.set_xticks(range(columns), labels=one.sources, rotation=90)
+        axes.set_yticks(range(rows), labels=one.tokens)
+        axes.set_xlabel(one.column_label)
+        axes.set_ylabel(one.row_label)
+        _entitle(axes, heading, columns * cell)
+        tallest = max(tallest, rows * cell)
+    scale = _add_axes(figure, BAR, max(tallest, SMALLEST))
+    figure.colorbar(image, cax=scale, label="attention")
+    return _side_by_side(figure)
+
+
+def draw_token_weights(
+    weights: Sequence[TokenWeights], titles: Sequence[str] | None = None, width: float = 7.5
+) -> Any:
+    """Draw the tokens of texts, line by line, the darker the more they count; all in one scale of colours.
+
+    Args:
+        weights: one for each text.
+        titles: above each text, such as the name of a model.
+        width: of the lines, in inches.
+
+    Raises:
+        ValueError: nothing to draw, or not as many titles.
+        ImportError: matplotlib is not installed.
+    """
+    headings = _headings(titles, [""] * len(weights), "text")
+    figure = _figure()
+    most = max((float(one.weights.max()) for one in weights if len(one.weights)), default=0.0) or 1.0
+    shade = import_extra("matplotlib.cm", *EXTRA).ScalarMappable(cmap=COLOURS)
+    shade.set_clim(0.0, most)
+    families, _ = _families({letter for one in weights for token in one.tokens for letter in token})
+    axes = _add_axes(figure, width, 1.0)
+    axes.set_axis_off()
+    y = LINE / 2
+    for one, heading in zip(weights, headings, strict=True):
+        if heading:
+            axes.text(0.0, y, heading, weight="bold", verticalalignment="center")
+            y += LINE
+        x = 0.0
+        for token, weight in zip(one.tokens, one.weights, strict=True):
+            style = {"family": families, "fontsize": FONT_SIZE, "parse_math": False, "verticalalignment": "center"}
+            box = {"boxstyle": f"square,pad={BOX}", "facecolor": shade.to_rgba(weight), "edgecolor": "0.7", "lw": 0.3}
+            text = axes.text(0.0, 0.0, token, color="white" if weight > 0.6 * most else "black", bbox=box, **style)
+            border = BOX * FONT_SIZE / POINTS
+            length = text.get_window_extent().width / figure.dpi + 2 * border + GAP
+            if x and x + length > width:
+                x, y = 0.0, y + LINE
+            text.set_position((x + border, y))
+            x += length
+        y += 1.5 * LINE
+    axes.set(xlim=(0.0, width), ylim=(y - LINE, 0.0), position=(0.0, 0.0, width, y - LINE))
+    scale = _add_axes(figure, BAR, min(max(y, SMALLEST), 3.0))
+    figure.colorbar(shade, cax=scale, label="weight of a token")
+    return _side_by_side(figure)
+
+
+def draw_gates(gates: Mapping[str, GateValues]) -> Any:
+    """Draw the mean gate of each layer, one line for each model (figure 2 of the SLA paper)."""
+    series = {name: dict(zip(one.layers, one.means, strict=True)) for name, one in gates.items()}
+    return draw_curves(series, x_label="layer, from 0", y_label="mean gate (0 global, 1 local)")
+
+
+def draw_curves(curves: Mapping[str, Series], *, x_label: str, y_label: str, title: str = "") -> Any:
+    """Draw values against numbers, one line for each name, with deviations where there are several values.
+
+    Args:
+        curves: by name; of each its values by number, such as {"with": {1: [80.1, 80.3], 2: [80.9, 80.7]}}.
+        x_label, y_label, title: what is said of them.
+
+    Raises:
+        ValueError: nothing to draw.
+        ImportError: matplotlib is not installed.
+    """
+    _check_not_empty(curves, "curve")
+    figure = _figure()
+    axes = _add_axes(figure, 5.0, 3.2)
+    places = sorted({place for values in curves.values() for place in values})
+    for number, (name, values) in enumerate(curves.items()):
+        xs = sorted(values)
+        means, deviations = _means_and_deviations([values[x] for x in xs])
+        style = {"marker": "osD^vPX*"[number % 8], "markersize": 5, "capsize": 3, "label": name}
+        axes.errorbar(xs, means, yerr=None if np.isnan(deviations).all() else deviations, **style)
+    if len(places) <= 16:
+        axes.set_xticks(places)
+    axes.grid(alpha=0.3)
+    return _finish_plot(figure, axes, x_label, y_label, title, len(curves))
+
+
+def draw_bars(bars: Mapping[str, Series], *, y_label: str, x_label: str = "", title: str = "") -> Any:
+    """Draw values of groups, one bar in each group for each name, with deviations where there are several values.
+
+    Args:
+        bars: by name; of each its values by group, such as {"Augment": {"em": [88.1, 87.9], "emb": 88.4}}. A group
+            that it lacks has no bar. Values may be negative, such as differences.
+        y_label, x_label, title: what is said of them.
+
+    Raises:
+        ValueError: nothing to draw.
+        ImportError: matplotlib is not installed.
+    """
+    _check_not_empty(bars, "bar")
+    groups = list(dict.fromkeys(group for values in bars.values() for group in values))
+    figure = _figure()
+    axes = _add_axes(figure, max(4.0, 0.35 * len(groups) * (len(bars) + 1)), 3.2)
+    thickness = 0.8 / len(bars)
+    for number, (name, values) in enumerate(bars.items()):
+        own = [place for place, group in enumerate(groups) if group in values]
+        means, deviations = _means_and_deviations([values[groups[place]] for place in own])
+        xs = [place + (number - (len(bars) - 1) / 2) * thickness for place in own]
+        axes.bar(xs, means, thickness, yerr=deviations, capsize=3, label=name)
+    longest = max(len(str(group)) for group in groups)
+    axes.set_xticks(range(len(groups)), labels=groups, rotation=90 if longest > 8 else 0)
+    axes.axhline(0.0, color="black", linewidth=0.8)
+    axes.grid(axis="y", alpha=0.3)
+    axes.set_axisbelow(True)
+    return _finish_plot(figure, axes, x_label, y_label, title, len(bars))
+
+
+def picture(figure: Any, form: str) -> bytes:
+    """A figure as the content of a file of one of `FORMATS`, the same whenever it is made."""
+    undated = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    if form not in undated:
+        raise ValueError(f"a picture is written as {', '.join(FORMATS)}, not as {form!r}.")
+    content = io.BytesIO()
+    with _said_already():
+        figure.savefig(content, format=form, dpi=150, metadata=undated[form])
+    return content.getvalue()
+
+
+def _means_and_deviations(values: Sequence[float | Sequence[float]]) -> tuple[list[float], list[float]]:
+    """The mean of each and its deviation over a sample; a single value has none, which is drawn as nothing."""
+    rows = [np.atleast_1d(np.asarray(one, dtype=float)) for one in values]
+    return [float(row.mean()) for row in rows], [float(row.std(ddof=1)) if len(row) > 1 else np.nan for row in rows]
+
+
+def _headings(titles: Sequence[str] | None, own: Sequence[str], what: str) -> list[str]:
+    """What is written above each thing: the title that was given, and what it says of itself."""
+    _check_not_empty(own, what)
+    if titles is None:
+        return list(own)
+    if len(titles) != len(own):
+        raise ValueError(f"{len(titles)} titles for {len(own)} {what}s; give one for each.")
+    return [f"{title}\n{text}".strip() for title, text in zip(titles, own, strict=True)]
+
+
+def _check_not_empty(things: Any, what: str) -> None:
+    if not things:
+        raise ValueError(f"there is no {what} to draw.")
+
+
+def _figure() -> Any:
+    """An empty figure of one inch, in which shares of its size are inches."""
+    figure = import_extra("matplotlib.figure", *EXTRA).Figure(figsize=(1, 1))
+    import_extra("matplotlib.backends.backend_agg", *EXTRA).FigureCanvasAgg(figure)
+    return figure
+
+
+def _add_axes(figure: Any, width: float, height: float) -> Any:
+    return figure.add_axes((0.0, 0.0, width, height))
+
+
+def _entitle(axes: Any, heading: str, width: float) -> None:
+    letters = max(int(width * 12), 28)
+    lines = (line for text in heading.split("\n") for line in textwrap.wrap(text, letters))
+    axes.set_title("\n".join(lines), loc="left")
+
+
+def _finish_plot(figure: Any, axes: Any, x_label: str, y_label: str, title: str, number: int) -> Any:
+    axes.set(xlabel=x_label, ylabel=y_label)
+    if number > 1 or not title:
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)  # beside the lines, hiding none
+    if title:
+        _entitle(axes, title, 5.0)
+    return _side_by_side(figure)
+
+
+def _side_by_side(figure: Any) -> Any:
+    """Move the axes of a figure next to each other, their upper edges level, and fit the figure to what it shows."""
+    _settle_texts(figure)
+    renderer = figure.canvas.get_renderer()
+    places, extents, right = [], [], 0.0
+    for axes in figure.axes:
+        left, bottom, width, height = axes.get_position().bounds
+        with _said_already():
+            shown = axes.get_tightbbox(renderer)
+        x0, y0, x1, y1 = (edge / figure.dpi for edge in shown.extents)
+        x, y = right + left - x0, -height  # what is shown begins where the last one ended; the upper edge is at 0
+        places.append((x, y, width, height))
+        extents.append((y + y0 - bottom, y + y1 - bottom))
+        right += x1 - x0 + PAD
+    lowest, highest = min(low for low, _ in extents), max(high for _, high in extents)
+    total_width, total_height = right + PAD, highest - lowest + 2 * PAD
+    figure.set_size_inches(total_width, total_height)
+    for axes, (x, y, width, height) in zip(figure.axes, places, strict=True):
+        place = (x + PAD) / total_width, (y - lowest + PAD) / total_height
+        axes.set_position((*place, width / total_width, height / total_height))
+    return figure
+
+
+def _settle_texts(figure: Any) -> None:
+    """Give all texts fonts that can write them; a dollar sign is a dollar sign."""
+    texts = figure.findobj(import_extra("matplotlib.text", *EXTRA).Text)
+    families, missing = _families({letter for text in texts for letter in text.get_text()} - {"\n"})
+    if missing:
+        logger.warning(
+            "No font here has %s: boxes are drawn in their place. Install one, such as Noto Sans CJK, or write .html.",
+            " ".join(sorted(missing)[:20]),
+        )
+    for text in texts:
+        text.set(family=families, fontsize=FONT_SIZE, parse_math=False)
+
+
+@contextmanager
+def _said_already() -> Iterator[None]:
+    """Without what matplotlib says of every single letter that no font has."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        yield
+
+
+def _families(letters: set[str]) -> tuple[list[str], set[str]]:
+    """Fonts that are installed, matplotlib's own first and others as they are needed; and what none of them has."""
+    chosen: list[str] = []
+    missing = letters
+    for family in ("DejaVu Sans", *OTHER_FONTS):
+        if missing & _letters(family) or not chosen:
+            chosen.append(family)
+            missing = missing - _letters(family)
+        if not missing:
+            break
+    return chosen, missing
+
+
+@cache
+def _letters(family: str) -> frozenset[str]:
+    """What a font can write; nothing if it is not installed."""
+    manager = import_extra("matplotlib.font_manager", *EXTRA)
+    if family not in manager.get_font_names():
+        return frozenset()
+    path = manager.findfont(manager.FontProperties(family=[family]))
+    return frozenset(map(chr, manager.get_font(path).get_charmap()))

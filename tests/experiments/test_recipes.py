@@ -1,0 +1,326 @@
+"""The recipes: whole, accepted by the scripts and families they are for, and refused where they are wrong."""
+
+import json
+import re
+import shutil
+from functools import cache
+from itertools import chain
+from types import SimpleNamespace
+
+import pytest
+import yaml
+from transformers import AutoTokenizer
+
+from hf_localattn.data import load_squad
+from hf_localattn.data.multiple_choice import load_choices
+from hf_localattn.data.negation import load_negation
+from hf_localattn.data.text_classification import load_texts
+from hf_localattn.data.text_labels import labels_of
+from hf_localattn.data.token_classification import TokenColumns, load_sentences
+from hf_localattn.experiments import recipes
+from hf_localattn.experiments.recipes import load_corpora, load_table, select_rows, setting_of, table_names
+from hf_localattn.experiments.scripts import SCRIPTS
+from hf_localattn.families import FAMILIES, get_family
+from hf_localattn.metrics.word_scores import scoring_of
+from hf_localattn.resources import tiny_backbone
+from hf_localattn.training import negation, question_answering, text_classification
+from hf_localattn.training.search_space import SEARCHABLE, read_space
+
+RESOURCES = tiny_backbone().parent
+WORK = [(table, task) for table in map(load_table, table_names()) for task in table.tasks.values()]
+TRAINED = [(table, task) for table, task in WORK if task.script in SCRIPTS]
+SPLIT_OF = {"eval": "validation", "predict": "test"}
+
+
+def named(cases):
+    return [f"{table.name}-{task.name}" for table, task in cases]
+
+
+@cache
+def parsed(script, words):
+    return SCRIPTS[script].parse(words)
+
+
+def words_of(arguments):
+    return tuple(word for name, value in arguments.items() for word in (f"--{name}", str(value)))
+
+
+def data_arguments(task, own=None):
+    """The data arguments of a task, with the sample for data."""
+    corpus = load_corpora()[task.corpus]
+    files = {f"{split}_file": RESOURCES / file for split, file in corpus.sample.items()}
+    arguments = {**files, **corpus.arguments, **corpus.sample_arguments, **task.arguments}
+    model = {"family": "none", "backbone": "tiny", "output_dir": "unused", "folds": task.folds}
+    given = {name: value for name, value in (model | arguments | (own or {})).items() if value is not None}
+    return parsed(task.script, words_of(given))[1]
+
+
+def reported(task):
+    """The scores that the task's script reports of the sample."""
+    data_args, first = data_arguments(task), next(iter(load_corpora()[task.corpus].sample.values()))
+    path = RESOURCES / first
+    if task.script == "run_qa":
+        load_squad(path)
+        return question_answering.BEST_METRICS[data_args.version_2_with_negative]
+    if task.script == "run_qg":
+        load_squad(path)
+        return ("bleu", "rouge_l", "meteor")
+    if task.script == "run_swag":
+        load_choices(path)
+        return ("accuracy",)
+    if task.script == "run_glue":
+        labels = labels_of(load_texts(path, data_args.layout))
+        return text_classification.metric_names(labels, data_args)
+    if data_args.task_name == "negation":
+        load_negation(path, stray_scopes=data_args.stray_scopes)
+        return negation.GREATER_IS_BETTER
+    rows = load_sentences(path, TokenColumns(task=data_args.task_name, conll=data_args.label_column_index))
+    return scoring_of({label for labels in rows["labels"] for label in labels}).reported
+
+
+def test_all_tables_of_the_papers_are_there_in_their_order():
+    numbers = {"cool": 9, "sla": 3, "oa": 6, "sam": 5}
+    figures = {"cool": ["cool-figure-3"], "oa": ["oa-figure-7"], "sam": ["sam-figure-3"]}
+    expected = [
+        [*(f"{paper}-{number}" for number in range(1, count + 1)), *figures.get(paper, [])]
+        for paper, count in numbers.items()
+    ]
+    assert table_names() == list(chain.from_iterable(expected))
+
+
+@pytest.mark.parametrize(("table", "task"), TRAINED, ids=named(TRAINED))
+def test_a_script_takes_the_arguments_of_its_rows_and_reports_their_scores(table, task):
+    for row in table.rows.values():
+        if row.family is not None:
+            data_arguments(task, setting_of(table, row, task).arguments)
+    known, files = reported(task), load_corpora()[task.corpus].files
+    for score in task.scores:
+        if score.metric == "train_seconds_per_epoch":
+            continue
+        part, _, name = score.metric.partition("_")
+        assert name in known
+        assert SPLIT_OF[part] in files or task.folds is not None
+    best = task.arguments.get("metric_for_best_model")
+    assert best is None or best in known
+
+
+@pytest.mark.parametrize("name", table_names())
+def test_families_take_the_fields_of_a_table(name):
+    table = load_table(name)
+    for task in table.tasks.values():
+        for row in table.rows.values():
+            if row.family not in (None, recipes.PLAIN):
+                check_fields(row.family, json.dumps(setting_of(table, row, task).local_config))
+
+
+@cache
+def check_fields(family, settings):
+    fields, own = get_family(family).split_fields(json.loads(settings))
+    config = get_family(family).config(**fields)
+    assert not config.idle_fields()
+    if own:
+        FAMILIES[family].tokenizer.from_backbone(AutoTokenizer.from_pretrained(tiny_backbone()), **own)
+
+
+@pytest.mark.parametrize("name", sorted({table.name for table, task in WORK if task.search}))
+def test_grids_are_of_what_can_be_searched_and_hold_what_is_taken_without(name, tmp_path):
+    table = load_table(name)
+    for task in (own for own in table.tasks.values() if own.search):
+        file = tmp_path / "search.yaml"
+        file.write_text(yaml.safe_dump(task.search))
+        for row in (own for own in table.rows.values() if own.family is not None):
+            setting = setting_of(table, row, task)
+            space = read_space(str(file), SimpleNamespace(family=row.family))
+            chosen = {**setting.arguments, **setting.local_config}
+            for dimension, values in space.dimensions.items():
+                assert dimension in SEARCHABLE or dimension not in chosen or chosen[dimension] in values.values
+                assert dimension not in SEARCHABLE or chosen[dimension] in values.values
+
+
+@pytest.mark.parametrize("corpus", load_corpora().values(), ids=lambda corpus: corpus.name)
+def test_a_corpus_has_a_sample_and_says_where_it_is_from(corpus):
+    assert all((RESOURCES / file).exists() for file in corpus.sample.values())
+    assert corpus.source.startswith(("https://", "http://"))
+    assert corpus.licence
+    assert corpus.format
+    assert any(corpus.name in (task.corpus, *task.also.values()) for _, task in WORK), "no recipe reads it"
+
+
+def test_published_numbers_are_in_the_unit_of_the_scores():
+    for table, task in TRAINED:
+        for row in table.rows.values():
+            for score in task.scores:
+                number = row.published.get(task.name, {}).get(score.name)
+                assert number is None or score.ratio or 1 < number < 100
+
+
+def test_what_two_tables_print_of_one_model_is_the_same_but_where_a_note_says_so():
+    known, differences = {}, set()
+    for table, task in TRAINED:
+        for row in (own for own in table.rows.values() if own.family is not None):
+            setting = setting_of(table, row, task)
+            for score, number in row.published.get(task.name, {}).items():
+                key = json.dumps([task.corpus, score, vars(setting)], sort_keys=True)
+                if known.setdefault(key, number) != number:
+                    differences.add((table.name, row.name, task.name))
+                    assert any(str(known[key]) in note for note in table.notes)
+    assert differences == {("sam-4", "sam", "contro")}
+
+
+def test_a_setting_is_of_table_task_and_row():
+    table = load_table("sla-1")
+    setting = setting_of(table, table.rows["sla-large"], table.tasks["fce"])
+    assert (setting.family, setting.backbone) == ("sla-bert", "bert-large-cased")
+    assert setting.local_config["local_attention"] == "syntax"
+    assert setting.arguments["metric_for_best_model"] == "f0_5"
+    assert setting.arguments["max_seq_length"] == 128
+    table = load_table("sam-4")
+    setting = setting_of(table, table.rows["sam-delta-0.1"], table.tasks["trec"])
+    assert setting.local_config == {"head": "sam", "fam_threshold": 0.1, "freeze_backbone": True, "dropout": 0.2}
+    quoted = load_table("cool-5").rows["ernie-gen-beam-1"]
+    with pytest.raises(ValueError, match=re.escape("'ernie-gen-beam-1' of cool-5 cannot be run: quoted from Xiao")):
+        setting_of(load_table("cool-5"), quoted, load_table("cool-5").tasks["squad"])
+
+
+def test_numbers_of_another_table_are_those_of_the_tasks_that_are_taken():
+    sam = load_table("sam-3").rows["sam"]
+    assert sam.published == {"sst5": {"Acc.": 59.7, "T": 112}}
+    assert load_table("sam-4").rows["sam"].published["humor"] == {"F1": 96.41, "T": 92}
+
+
+def test_rows_are_selected_in_the_order_of_the_table():
+    table = load_table("cool-1")
+    assert select_rows(table, None) == list(table.rows.values())
+    assert [row.name for row in select_rows(table, ["l2g", "bert"])] == ["bert", "l2g"]
+    with pytest.raises(ValueError, match=re.escape("cool-1 has no row 'gl2'. It has bert, g2l, g2l-conv, l2g")):
+        select_rows(table, ["bert", "gl2"])
+
+
+def test_an_unknown_table_lists_those_there_are():
+    with pytest.raises(ValueError, match=re.escape("There is no table 'cool-10'. Choose one of cool-1, cool-2")):
+        load_table("cool-10")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder of recipes in place of the shipped ones, with the shipped corpora and one small table."""
+    shutil.copy(recipes.FOLDER / "corpora.yaml", tmp_path)
+    (tmp_path / "tables").mkdir()
+    monkeypatch.setattr(recipes, "FOLDER", tmp_path)
+    load_corpora.cache_clear()
+    yield tmp_path
+    load_corpora.cache_clear()
+
+
+def small_table():
+    return {
+        "title": "Small",
+        "source": "Nobody (2000)",
+        "backbone": "tiny",
+        "family": "cool",
+        "scores": {"F1": "eval_f1"},
+        "tasks": {"qa": {"title": "QA", "script": "run_qa", "corpus": "squad"}},
+        "rows": {"plain": {"title": "Plain", "family": "none", "published": [80.5]}, "cool": {"title": "COOL"}},
+    }
+
+
+def load_changed(folder, *path, value, name="cool-1"):
+    """Write the small table with one value changed, and load it."""
+    content = small_table()
+    part = content
+    for key in path[:-1]:
+        part = part.setdefault(key, {})
+    part[path[-1]] = value
+    (folder / "tables" / f"{name}.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+    return load_table(name)
+
+
+def test_a_small_table_is_a_table(folder):
+    table = load_changed(folder, "notes", value=["Nothing."])
+    assert (table.runs, table.notes, table.rows["cool"].family) == (1, ("Nothing.",), "cool")
+    assert table.rows["plain"].published == {"qa": {"F1": 80.5}}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (("titel",), "x", "cool-1: there is no 'titel'. Did you mean 'title'?"),
+        (("runs",), True, "cool-1: runs must be int; found True."),
+        (("tasks", "qa", "skript"), "x", "cool-1, qa: there is no 'skript'. Did you mean 'script'?"),
+        (("tasks", "qa", "script"), "run_q", "cool-1, qa: the script must be one of run_qa, run_glue"),
+        (("tasks", "qa", "corpus"), "squat", "cool-1, qa: there is no 'squat'. Did you mean 'squad'?"),
+        (("tasks", "qa", "also"), {"A": "squat"}, "cool-1, qa: there is no 'squat'"),
+        (("tasks", "qa", "scores"), {}, "cool-1, qa: has no scores"),
+        (("tasks", "qa", "scores"), {"F1": {"scale": 2}}, "cool-1, qa, F1: metric is missing"),
+        (("tasks", "qa", "arguments"), {"learning_rate": "2e-5"}, "YAML takes 2e-5 for text"),
+        (("tasks", "qa", "search"), {"learning_rate": ["2e-5"]}, "YAML takes 2e-5 for text"),
+        (("rows", "cool"), "COOL", "cool-1, cool: expected names with values; found 'COOL'"),
+        (("rows", "cool", "baseline"), "plane", "cool-1, cool: its baseline 'plane' is no row that can be run"),
+        (("rows", "cool", "family"), None, "give the family of the row's model, or the reason"),
+        (("rows", "plain", "reason"), "quoted", "give the family of the row's model, or the reason"),
+        (("rows", "cool", "local_config"), {"usee_conv": True}, "'usee_conv'"),
+        (("rows", "plain", "local_config"), {"use_conv": True}, "cool-1, plain: the stock class has no 'use_conv'"),
+        (("rows", "cool", "tasks"), ["qb"], "cool-1, cool: there is no 'qb'. There can be qa."),
+        (("rows", "cool", "published"), [1.0, 2.0], "cool-1, cool: qa has the scores F1; published is [1.0, 2.0]"),
+        (("rows", "cool", "published"), {"qb": [1.0]}, "cool-1, cool: there is no 'qb'"),
+        (("rows", "cool", "published"), ["high"], "qa has the scores F1; published is"),
+        (("figure",), {"kind": "pie"}, "cool-1, figure: the kind must be one of curve, bars; found 'pie'"),
+        (
+            ("figure",),
+            {"kind": "bars", "score": "F1", "series": {"A": ["cool", "plane"]}},
+            "cool-1, figure: there is no 'plane'. Did you mean 'plain'?",
+        ),
+        (
+            ("figure",),
+            {"kind": "curve", "x": "num_local_layers", "task": "qa", "score": "F1", "series": {"A": ["cool"]}},
+            "cool-1, figure: row 'cool' does not set 'num_local_layers'",
+        ),
+        (("like",), "cool-2", "cool-1, like: there is no 'cool-2'. Did you mean 'cool-1'?"),
+    ],
+)
+def test_a_wrong_table_is_refused(folder, path, value, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        load_changed(folder, *path, value=value)
+
+
+def test_a_row_that_cannot_be_run_is_no_baseline_and_has_no_settings(folder):
+    quoted = {"title": "Quoted", "reason": "quoted"}
+    with pytest.raises(ValueError, match=re.escape("cool-1, cool: its baseline 'plain' is no row that can be run")):
+        load_changed(folder, "rows", value={"plain": quoted, "cool": {"title": "COOL", "baseline": "plain"}})
+    with pytest.raises(ValueError, match=re.escape("cool-1, plain: the row cannot be run, and needs no settings")):
+        load_changed(folder, "rows", value={"plain": {**quoted, "backbone": "tiny"}})
+
+
+def test_rows_that_another_table_lacks_are_refused(folder):
+    load_changed(folder, "title", value="First")
+    (folder / "tables" / "cool-2.yaml").write_text("title: Second\nsource: x\nlike: cool-1\nrows: {cool: , plane: }\n")
+    with pytest.raises(ValueError, match=re.escape("cool-2, rows: there is no 'plane'. Did you mean 'plain'?")):
+        load_table("cool-2")
+
+
+def test_a_table_file_that_is_no_yaml_is_named(folder):
+    (folder / "tables" / "cool-1.yaml").write_text("rows: {")
+    with pytest.raises(ValueError, match=re.escape("cool-1.yaml: cannot be read: ")):
+        load_table("cool-1")
+
+
+def test_a_table_file_of_another_name_is_refused(folder):
+    (folder / "tables" / "vision-1.yaml").write_text("title: x")
+    with pytest.raises(ValueError, match=re.escape("tables/vision-1.yaml: a name is one of cool, sla, oa, sam")):
+        table_names()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"licence": None}, "corpora.yaml, squad: licence must be str; found None"),
+        ({"urls": "x"}, "corpora.yaml, squad: there is no 'urls'"),
+        ({"files": {"train": None}}, "squad: files are of train, but samples of train, validation"),
+        ({"files": {"training": None}}, "squad: there is no 'training'. Did you mean 'train'?"),
+    ],
+)
+def test_a_wrong_corpus_is_refused(folder, change, message):
+    corpora = yaml.safe_load((folder / "corpora.yaml").read_text())
+    (folder / "corpora.yaml").write_text(yaml.safe_dump({"squad": corpora["squad"] | change}))
+    with pytest.raises(ValueError, match=re.escape(message)):
+        load_corpora()

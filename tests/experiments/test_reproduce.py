@@ -1,0 +1,203 @@
+"""`hf-localattn reproduce` on the tiny encoder and the samples: numbers that mean nothing, machinery that is real."""
+
+import dataclasses
+import json
+import re
+
+import pytest
+
+from hf_localattn.cli import main
+from hf_localattn.experiments.grid import Grids, searched
+from hf_localattn.experiments.recipes import load_table, table_names
+from hf_localattn.experiments.runner import Runner
+from hf_localattn.experiments.trials import Choices, plan
+
+TINY = ("--backbone", "tiny", "--parser", "tiny", "--data", "samples", "--limit", "8", "--set", "max_steps=1")
+
+
+def reproduce(folder, table, *arguments):
+    """Run the command, and return what it has written."""
+    assert main(["reproduce", table, *TINY, "-o", str(folder), *arguments]) == 0
+    path = folder / f"{table}.json"
+    return json.loads(path.read_text()) if path.is_file() else None
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """One folder for all tests: what one of them has run another one finds."""
+    return tmp_path_factory.mktemp("reproduced")
+
+
+@pytest.fixture(scope="module")
+def whole(folder):
+    return reproduce(folder, "cool-4", "--rows", "bert", "outlook", "--seeds", "2")
+
+
+def test_measured_beside_published(whole, folder):
+    scores = {(cell["row"], cell["score"]): cell for cell in whole["scores"]}
+    assert len(scores) == 4
+    bert, cool = scores["BERT", "F1"], scores["BERT + Context Outlook Attention", "F1"]
+    assert (bert["published"], cool["published"]) == (75.41, 76.79)
+    assert bert["runs"] == cool["runs"] == cool["pairs"] == 2
+    assert cool["difference"] == pytest.approx(cool["measured"] - 76.79)
+    assert cool["against_baseline"] == pytest.approx(cool["measured"] - bert["measured"])
+    assert bert["against_baseline"] is None
+    table = (folder / "cool-4.md").read_text()
+    assert re.search(r"\| BERT \| F1 \| 75.41 \| \d+\.\d\d ± \d+\.\d\d \| [+-]\d", table)
+    assert "Otherwise than in the recipe: backbone tiny, " in table
+
+
+def test_every_run_says_where_it_comes_from(whole):
+    runs = {(run["row"], run["run"]): run for run in whole["runs"]}
+    assert sorted(runs) == [("bert", 1), ("bert", 2), ("outlook", 1), ("outlook", 2)]
+    run = runs["outlook", 2]
+    assert run["seed"] == 1
+    assert run["command"].startswith("python run_qa.py --family cool --backbone tiny ")
+    assert run["command"].endswith("--seed 1")
+    assert {"hf_localattn", "torch", "transformers"} <= run["versions"].keys()
+    assert run["data"]["train"]["rows"] == 8
+    assert run["data"]["train"]["digest"].startswith("sha256 ")
+    assert run["data"] == runs["bert", 1]["data"]
+    assert run["metrics"]["train_seconds_per_epoch"] > 0
+
+
+def test_nothing_names_this_machine(whole, folder):
+    assert str(folder) not in json.dumps(whole)
+    assert "/resources/" not in json.dumps(whole)
+
+
+def test_again_nothing_is_run(whole, folder, monkeypatch):
+    monkeypatch.setattr("hf_localattn.experiments.runner.prepare_part", None)
+    assert reproduce(folder, "cool-4", "--rows", "bert", "outlook", "--seeds", "2") == whole
+
+
+def test_tables_share_their_runs(whole, folder, monkeypatch):
+    monkeypatch.setattr("hf_localattn.experiments.runner.prepare_part", None)
+    own = reproduce(folder, "cool-3", "--rows", "bert", "--seeds", "2")
+    assert own["runs"] == [run for run in whole["runs"] if run["row"] == "bert"]
+
+
+def test_a_killed_table_goes_on(folder, monkeypatch):
+    """The second of three runs is killed; then it and the third are left."""
+    arguments = ("cool-9", "--rows", "bert", "rgcn", "gat", "--seeds", "1")
+    from hf_localattn.experiments import runner
+
+    prepare, calls = runner.prepare_part, []
+
+    def killed(*positional, **named):
+        calls.append(named["folder"])
+        run = prepare(*positional, **named)
+        if len(calls) == 3:  # one estimates
+            monkeypatch.setattr(run, "evaluate", lambda: (_ for _ in ()).throw(KeyboardInterrupt))
+        return run
+
+    monkeypatch.setattr(runner, "prepare_part", killed)
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(folder, *arguments)
+    done = json.loads((folder / "cool-9.json").read_text())["runs"]
+    monkeypatch.setattr(runner, "prepare_part", prepare)
+    whole = reproduce(folder, *arguments)
+    assert whole["runs"][: len(done)] == done
+    assert [run["row"] for run in whole["runs"]] == ["bert", "rgcn", "gat"]
+
+
+def test_models_are_tested_on_other_corpora(folder):
+    found = reproduce(folder, "oa-2", "--rows", "baseline", "--tasks", "bioscope_papers", "--seeds", "2")
+    assert [cell["score"] for cell in found["scores"]] == ["F1", "F1 on BA", "F1 on SFU", "F1 on Sherlock"]
+    assert [run["fold"] for run in found["runs"]] == [1, 2]
+
+
+def test_sizes_and_lengths(folder):
+    found = reproduce(folder, "oa-1", "--rows", "baseline", "em")
+    cells = {(cell["row"], cell["score"]): cell["measured"] for cell in found["scores"]}
+    assert cells["OA-EM", "Parameters (M)"] > cells["Baseline (XLNet)", "Parameters (M)"]
+    assert cells["Baseline (XLNet)", "Batch of 8 (ratio)"] == 1
+    found = reproduce(folder, "sam-1", "--tasks", "trec")
+    assert {cell["score"]: cell["measured"] for cell in found["scores"]}["Train"] == 8
+
+
+def test_a_figure_is_drawn(folder):
+    reproduce(folder, "sam-figure-3", "--rows", "delta-0.00", "delta-0.40", "--seeds", "2")
+    assert (folder / "sam-figure-3.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_grid_is_searched_first(folder):
+    """A smaller one than the paper's; fields count where the row has them."""
+    table = load_table("sam-5")
+    grid = {"learning_rate": [1e-5, 1e-2], "dropout": [0.2, 0.4], "num_local_layers": [1]}
+    task = dataclasses.replace(table.tasks["trec"], search=grid)
+    choices = Choices(backbone="tiny", limit=8, data={"": "samples"}, runs=2, arguments={"max_steps": 1})
+    trials = plan(table, [table.rows["sam"]], [task], choices)
+    grids = Grids(Runner(folder / "runs"))
+    first, second = map(grids.best, trials)
+    assert searched(trials[0]).keys() == {"learning_rate", "dropout"}
+    best = first.words[len(trials[0].words) :]
+    assert best == second.words[len(trials[1].words) :]
+    assert best[0] == "--learning_rate"
+    assert "freeze_backbone=true" in best, "the row's own fields stay"
+    assert any(word.startswith("dropout=0.") for word in best)
+    assert len(list((folder / "runs").glob("search-*/trials/search.json"))) == 1
+
+
+def test_a_plain_encoder_has_no_fields_to_search():
+    table = load_table("cool-1")
+    task = dataclasses.replace(table.tasks["squad_v2"], search={"learning_rate": [1e-5], "num_local_layers": [1, 2]})
+    trials = plan(table, [table.rows["bert"]], [task], Choices(data={"": "samples"}))
+    assert searched(trials[0]) == {"learning_rate": [1e-5]}
+
+
+def test_dry_run_writes_nothing(tmp_path, capsys):
+    assert reproduce(tmp_path / "none", "cool-4", "--seeds", "1", "--dry-run") is None
+    printed = capsys.readouterr().out
+    assert printed.count("python run_qa.py") == 5
+    assert "5 of 5 runs are left. By a few steps of one of each task they train for about 0:00:0" in printed
+    assert not list((tmp_path / "none").glob("*.json"))
+
+
+def test_without_a_table_all_are_listed(capsys):
+    assert main(["reproduce"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == table_names()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["cool-10"], "There is no table 'cool-10'. Choose one of cool-1, cool-2"),
+        (["cool-4", "--rows", "berta"], "cool-4 has no row 'berta'. It has bert, "),
+        (["cool-4", "--tasks", "squid"], "cool-4 has no task 'squid'. It has squad_v2"),
+        (["cool-8"], "Malay SQuAD 2.0 cannot be loaded from the Hub. Get it from https://"),
+        (["cool-4", "--data", "squad_v2=nowhere"], "--data squad_v2=.*nowhere: there is no such folder"),
+        (["cool-4", "--data", "squad"], "--data squad: write CORPUS=FOLDER, or samples"),
+        (["cool-4", "--data", "squid=here"], "there is no corpus 'squid'. There are squad, squad_v2"),
+        (
+            ["cool-4", *TINY, "--set", "learning_rat=1"],
+            "the scripts have no such argument. Did you mean learning_rate",
+        ),
+        (["cool-4", *TINY, "--set", "max_steps"], "--set max_steps: write ARGUMENT=VALUE"),
+        (["sla-1", *TINY, "--parser", "nowhere"], "Cannot load the spaCy pipeline 'nowhere'"),
+        (["cool-4", *TINY, "--seeds", "0"], "--seeds must be at least 1; got 0"),
+        (["oa-2", *TINY, "--seeds", "11"], "--seeds 11: bioscope_papers is a cross-validation of 10 folds, no more"),
+        (["cool-5", "--rows", "ernie-gen-beam-1", *TINY], "its numbers are quoted"),
+    ],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
+)
+def test_what_cannot_be_run_is_said_before_anything_is(arguments, message, tmp_path, capsys):
+    with pytest.raises(SystemExit) as exit_code:
+        main(["reproduce", *arguments, "-o", str(tmp_path / "out")])
+    assert exit_code.value.code == 2
+    assert re.search(message.replace("(", r"\("), capsys.readouterr().err)
+    assert not (tmp_path / "out").exists()
+
+
+def test_too_little_memory_is_said(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("hf_localattn.experiments.checks._memory", lambda: 1 << 20)
+    with pytest.raises(SystemExit):
+        main(["reproduce", "cool-4", *TINY, "-o", str(tmp_path)])
+    assert "GiB of memory, and 0.0 are free: choose a smaller --backbone" in capsys.readouterr().err
+
+
+@pytest.mark.slow("every row of every table: minutes")
+@pytest.mark.parametrize("table", table_names())
+def test_every_table_runs(table, tmp_path):
+    found = reproduce(tmp_path, table, "--seeds", "2")
+    assert found["runs"]

@@ -1,0 +1,134 @@
+"""`hf-localattn inspect` as a user meets it."""
+
+import json
+
+import pytest
+from transformers import AutoTokenizer
+
+from hf_localattn import CoolForQuestionAnswering, SamRobertaForSequenceClassification, SlaBertModel, SlaBertTokenizer
+from hf_localattn.cli import main
+from hf_localattn.inspection import attention_map
+from hf_localattn.inspection.command import load
+from hf_localattn.resources import reading_comprehension, tiny_backbone
+
+TEXT = "Mira grows white roses."
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Checkpoints on the tiny backbone, by name."""
+    root, backbone = tmp_path_factory.mktemp("checkpoints"), tiny_backbone()
+    tokenizer = AutoTokenizer.from_pretrained(backbone)
+    models = {
+        "cool": CoolForQuestionAnswering.from_backbone(backbone, use_conv=False),
+        "other": CoolForQuestionAnswering.from_backbone(backbone, use_conv=False, num_local_layers=1),
+        "sam": SamRobertaForSequenceClassification.from_backbone(backbone, bilstm_hidden_size=8, fam_reduction=2),
+        "sla": SlaBertModel.from_backbone(backbone, local_attention="window"),
+    }
+    for name, model in models.items():
+        model.save_pretrained(root / name)
+        own = SlaBertTokenizer.from_backbone(tokenizer, parser=None) if name == "sla" else tokenizer
+        own.save_pretrained(root / name)
+    return root
+
+
+def inspect(*arguments):
+    return main(["inspect", *map(str, arguments)])
+
+
+def test_json_holds_what_python_gives(folders, tmp_path, capsys):
+    target = tmp_path / "new" / "out.json"
+    assert inspect(folders / "cool", TEXT, "--kind", "self", "--layers", "1", "-o", target) == 0
+    assert capsys.readouterr().out == f"Wrote {target}.\n"
+    found = json.loads(target.read_text())
+    expected = attention_map(*load(str(folders / "cool")), TEXT, kind="self", layers=[1])
+    (one,) = found["maps"]
+    assert (one["model"], one["tokens"]) == ("cool", list(expected.tokens))
+    assert one["weights"] == pytest.approx(expected.weights, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "arguments"),
+    [
+        ("cool", "outlook attention", [TEXT]),
+        ("cool", "outlook attention", [TEXT, "--pair", "Who?"]),
+        ("sla", "local and global attention, mixed", [TEXT]),
+        ("sla", "local attention", [TEXT, "--kind", "local"]),
+    ],
+)
+def test_a_family_shows_what_it_is_about(folders, tmp_path, name, kind, arguments):
+    inspect(folders / name, *arguments, "-o", tmp_path / "out.json")
+    (one,) = json.loads((tmp_path / "out.json").read_text())["maps"]
+    assert one["title"].startswith(f"{kind}, ")
+
+
+def test_texts_of_a_file_and_two_models_beside_each_other(folders, tmp_path, capsys):
+    pytest.importorskip("matplotlib", reason="the extra `plot` is not installed")
+    texts, target = tmp_path / "texts.txt", tmp_path / "out.png"
+    texts.write_text(f"{TEXT}\n\nWho grows roses?\n")
+    inspect(folders / "sla", "--file", texts, "-o", target)  # gates
+    first = target.read_bytes()
+    assert first.startswith(b"\x89PNG")
+    inspect(folders / "sam", "--file", texts, "--limit", 1, "-o", target)  # weights of tokens
+    assert target.read_bytes() != first
+    assert capsys.readouterr().out.endswith("in place of the one that was there.\n")
+    inspect(folders / "cool", "--compare", folders / "sam", TEXT, "-o", tmp_path / "out.json")
+    found = json.loads((tmp_path / "out.json").read_text())["maps"]
+    assert [one["model"] for one in found] == ["cool", "sam"]
+    assert all(one["title"].startswith("self-attention") for one in found)  # which is what both have
+
+
+def test_texts_of_a_table(folders, tmp_path):
+    table = tmp_path / "texts.csv"
+    table.write_text("review,label\nMira grows roses.,good\nWho?,bad\n")
+    inspect(folders / "sam", "--file", table, "--text_column_names", "review", "-o", tmp_path / "out.html")
+    assert (tmp_path / "out.html").read_text().count("<section>") == 2
+
+
+def test_where_two_checkpoints_answer_differently(folders, tmp_path, capsys):
+    rows = ["--file", reading_comprehension()["validation"], "--limit", 6]
+    inspect(folders / "cool", "--compare", folders / "other", *rows)
+    summary, _, header, *lines = capsys.readouterr().out.splitlines()
+    assert " of 6 rows are answered differently: cool alone is right on " in summary
+    assert header == "| row | question or text | passage | right | cool | other |"
+    assert len(lines) > 1
+    inspect(folders / "cool", "--compare", folders / "other", *rows, "-o", tmp_path / "out.json")
+    found = json.loads((tmp_path / "out.json").read_text())
+    assert (found["rows"], len(found["differences"])) == (6, len(lines) - 1)
+    assert found["differences"][0]["question"] in lines[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([TEXT], "Say by -o where to write: a file that ends in one of .png, .svg, .pdf, .html, .json"),
+        ([TEXT, "-o", "out.gif"], "-o out.gif: choose a file that ends in one of .png"),
+        (["-o", "out.json"], "Give either TEXT or --file"),
+        ([TEXT, TEXT, "--pair", TEXT, "-o", "out.json"], "--pair is the second text of one TEXT"),
+        ([TEXT, "--compare", "nowhere", "-o", "out.json"], "is the same checkpoint"),
+        ([TEXT, "--layers", "first", "-o", "out.json"], "--layers first: give numbers with commas"),
+        ([TEXT, "--layers", "1", "--kind", "gates", "-o", "out.json"], "it does not go with --kind gates"),
+        ([TEXT, "--kind", "answers"], "--kind answers needs --compare OTHER, and --file"),
+        (["--file", "x.json", "--compare", "y", "-o", "out.png"], "a list of rows is written as .html or .json"),
+        (["--file", "x.txt", "--limit", "0", "-o", "out.json"], "--limit must be at least 1; got 0"),
+        (["--file", "nowhere.txt", "-o", "out.json"], "nowhere.txt: no such file"),
+        ([TEXT, "-o", "out.json"], "Cannot load the tokenizer 'nowhere'"),
+    ],
+)
+def test_bad_input_is_one_line_before_anything_is_loaded(arguments, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stopped:
+        inspect("nowhere", *arguments)
+    assert stopped.value.code == 2
+    error = capsys.readouterr().err.strip()
+    assert error.startswith("error: ")
+    assert message in error
+    assert "\n" not in error
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_picture_without_matplotlib_says_what_to_install(monkeypatch, capsys):
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
+    with pytest.raises(SystemExit):
+        inspect("nowhere", TEXT, "-o", "out.png")
+    assert "-o out.png needs matplotlib: run `pip install 'hf_localattn[plot]'`" in capsys.readouterr().err

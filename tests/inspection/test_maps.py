@@ -1,0 +1,122 @@
+"""Maps of attention are the model's own weights, with the right tokens."""
+
+import pytest
+import torch
+
+from hf_localattn import CoolForConditionalGeneration, outlook_attention_matrix
+from hf_localattn.inspection import attention_map
+from hf_localattn.resources import tiny_backbone
+from tests.inspection.models import TEXT, loaded, output_of
+from tests.qa_helpers import tiny_bert, word_pieces
+
+TOKENS = ("[CLS]", "the", "cat", "##s", "sat", "on", "the", "red", "mat", ".", "[SEP]")
+
+
+def mean_of(weights, layers=slice(None)):
+    return torch.stack(list(weights))[layers, 0].double().mean((0, 1)).numpy()
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "kind", "output"),
+    [
+        ("stock", {}, "auto", "attentions"),
+        ("cool", {}, "self", "attentions"),
+        ("sam-roberta", {}, "auto", "attentions"),
+        ("sla-bert", {"local_attention": "window", "window_size": 1}, "auto", "attentions"),
+        ("sla-bert", {"local_attention": "window", "window_size": 1}, "local", "local_attentions"),
+    ],
+)
+def test_a_map_is_the_mean_of_layers_and_heads(name, fields, kind, output):
+    model, tokenizer = loaded(name, **fields)
+    weights = output_of(model, tokenizer, TEXT)[output]
+    whole = attention_map(model, tokenizer, TEXT, kind=kind, special_tokens=True)
+    assert whole.tokens == whole.sources == TOKENS
+    assert whole.weights == pytest.approx(mean_of(weights), abs=1e-6)
+    assert whole.weights.sum(1) == pytest.approx(1.0, abs=1e-5)
+    assert abs(whole.weights - whole.weights.T).max() > 0.01  # so that rows and columns cannot be mixed up
+    inner = attention_map(model, tokenizer, TEXT, kind=kind, layers=[1])
+    assert (inner.tokens, inner.layers) == (TOKENS[1:-1], (1,))
+    assert inner.weights == pytest.approx(mean_of(weights, [1])[1:-1, 1:-1], abs=1e-6)
+
+
+def test_outlook_weights_are_what_of_a_source_reaches_a_target():
+    model, tokenizer = loaded("cool", use_conv=False)
+    weights = output_of(model, tokenizer, TEXT).local_attentions
+    expected = torch.stack([outlook_attention_matrix(one)[0] for one in weights]).mean(0)[1:-1, 1:-1].numpy()
+    found = attention_map(model, tokenizer, TEXT)
+    assert found.weights == pytest.approx(expected, abs=1e-6)
+    assert abs(found.weights - found.weights.T).max() > 0.01
+    assert (found.row_label, found.column_label) == ("target", "source")
+
+
+@pytest.mark.parametrize("special_tokens", [True, False])
+def test_every_token_looks_at_the_tokens_of_its_query(special_tokens):
+    model, tokenizer = loaded("oa-xlnet", backbone="bert")
+    text = "the [CUE] cats sat on the [CUE] red mat."
+    found = attention_map(model, tokenizer, text, special_tokens=special_tokens)
+    assert found.sources == ("cat", "##s", "red")
+    # the marker is a token of the text
+    tokens = ("[CLS]", "the", "[CUE]", "cat", "##s", "sat", "on", "the", "[CUE]", "red", "mat", ".", "[SEP]")
+    inner = slice(None) if special_tokens else slice(1, -1)
+    assert found.tokens == tokens[inner]
+    weights = output_of(model, tokenizer, text).local_attentions
+    assert found.weights == pytest.approx(mean_of(weights)[inner], abs=1e-6)
+    assert found.weights.std() > 0.01
+
+
+@pytest.mark.parametrize(("padding_side", "first"), [("right", "who"), ("left", "the")])
+def test_the_query_of_a_question_answering_model_is_the_question(padding_side, first):
+    model, tokenizer = loaded("oa-xlnet", "question-answering", padding_side, padding_side == "left", backbone="bert")
+    found = attention_map(model, tokenizer, "who sat?", TEXT)
+    assert found.sources == ("who", "sat", "?")
+    assert found.tokens[0] == first  # a tokenizer that pads on the left has the passage first, as in training
+
+
+def test_one_token_of_a_query_has_all_the_weight_and_that_is_said(caplog):
+    model, tokenizer = loaded("oa-xlnet", backbone="bert")
+    found = attention_map(model, tokenizer, "the [CUE] red mat.")
+    assert found.weights == pytest.approx(1.0)
+    assert "all weights are 1" in caplog.text
+
+
+def test_an_encoder_decoder_shows_its_encoder():
+    model = CoolForConditionalGeneration.from_backbone(tiny_backbone(generates=True), attn_implementation="eager")
+    found = attention_map(model, word_pieces(), "the cat.", kind="self")
+    assert found.weights.shape == (3, 3)
+    assert attention_map(model, word_pieces(), "the cat.").title.startswith("outlook attention")
+
+
+def test_the_model_stays_as_it_was():
+    model = tiny_bert(word_pieces())
+    model.set_attn_implementation("eager")
+    model.bert.encoder.train()
+    modes = [module.training for module in model.modules()]
+    attention_map(model, word_pieces(), TEXT)
+    assert [module.training for module in model.modules()] == modes
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("stock", {"kind": "global"}, "`kind` is 'global'; choose one of 'auto', 'self', 'local'"),
+        ("stock", {"kind": "local"}, "no local attention from token to token: `kind='self'`"),
+        ("sam-roberta", {"kind": "local"}, "see `token_weights`"),
+        ("stock", {"layers": [3]}, r"`layers` is \[3\]; there are 3 of that kind: 0 to 2"),
+        ("stock", {"layers": []}, r"`layers` is \[\]"),
+        ("stock", {"text": "the cat " * 20}, "a text has 42 tokens, but the model takes 40"),
+        ("stock", {"text": " "}, "text 0 is empty"),
+        ("oa-xlnet", {}, r"no query: put \[CUE\] before each word"),
+    ],
+)
+def test_what_cannot_be_shown_is_said(name, settings, message):
+    model, tokenizer = loaded(name, backbone="bert") if name == "oa-xlnet" else loaded(name)
+    with pytest.raises(ValueError, match=message):
+        attention_map(model, tokenizer, **{"text": TEXT, **settings})
+
+
+def test_attention_that_is_not_kept_is_an_error():
+    model = tiny_bert(word_pieces())
+    model.set_attn_implementation("sdpa")
+    with pytest.raises(ValueError, match="attn_implementation='sdpa', which keeps no attention: load it with"):
+        attention_map(model, word_pieces(), TEXT)
