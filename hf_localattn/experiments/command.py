@@ -23,6 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="local data in place of the Hub's; 'samples' for the few rows that ship",
     )
     parser.add_argument(
+        "--also", nargs="*", metavar="CORPUS", help="further test corpora, by the table's names; none if none is named"
+    )
+    parser.add_argument(
         "--set",
         dest="arguments",
         nargs="+",
@@ -31,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of the training scripts, in place of the recipe's, such as num_train_epochs=1",
     )
     parser.add_argument("--search", action="store_true", help="search the paper's grid for each row first")
-    parser.add_argument("--keep_models", action="store_true", help="leave the trained models in the output folder")
+    parser.add_argument("--keep-models", action="store_true", help="leave the trained models in the output folder")
     parser.add_argument("--dry-run", action="store_true", help="only show what would be run, and how long it takes")
     parser.add_argument("-o", "--output", type=Path, default=Path("reproduced"), help="folder; by default reproduced")
 

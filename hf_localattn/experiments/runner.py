@@ -226,8 +226,9 @@ def _pure_training_time(run: Run) -> dict[str, float]:
 def quiet() -> Iterator[None]:
     """Keep what a script says to itself, but for warnings and errors: a table is many runs."""
     own = logging.getLogger("hf_localattn")
-    level = own.level
+    level, verbosity = own.level, transformers.utils.logging.get_verbosity()
     own.setLevel(logging.WARNING)
+    transformers.utils.logging.set_verbosity_error()  # or each model's loading tells which of its weights are new
     bars = (datasets.utils.logging, transformers.utils.logging)
     were_on = [bar.is_progress_bar_enabled() for bar in bars]
     for bar in bars:
@@ -237,6 +238,7 @@ def quiet() -> Iterator[None]:
             yield
     finally:
         own.setLevel(level)
+        transformers.utils.logging.set_verbosity(verbosity)
         for bar, was_on in zip(bars, were_on, strict=True):
             if was_on:
                 bar.enable_progress_bar()

@@ -29,6 +29,9 @@ def run_selection(arguments: argparse.Namespace) -> None:
     table = load_table(arguments.table)
     rows, tasks = select_rows(table, arguments.rows), _select_tasks(table, arguments.tasks)
     choices = _choices(arguments)
+    titles = {title for task in tasks for title in task.also}
+    if unknown := [title for title in choices.also or () if title not in titles]:
+        raise ValueError(f"--also {unknown[0]}: the further test corpora are {', '.join(sorted(titles)) or 'none'}.")
     reproduce(
         table,
         rows,
@@ -57,6 +60,7 @@ def _choices(arguments: argparse.Namespace) -> Choices:
         parser=arguments.parser,
         runs=arguments.seeds,
         limit=arguments.limit,
+        also=None if arguments.also is None else tuple(arguments.also),
         data=dict(_data(word) for word in arguments.data),
         arguments=dict(_assignment(word) for word in arguments.arguments),
     )

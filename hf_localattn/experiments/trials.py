@@ -30,6 +30,7 @@ class Choices:
         runs: how many seeds, or folds of the recipe's number.
         limit: rows of each split, at most.
         data: folders by the names of corpora, or `SAMPLES`; the key "" is for all that are not named.
+        also: which further test corpora, by their titles; by default all of the task's.
         arguments: of the scripts, by name, such as `num_train_epochs`; None takes one away.
     """
 
@@ -38,6 +39,7 @@ class Choices:
     runs: int | None = None
     limit: int | None = None
     data: Mapping[str, str] = field(default_factory=dict)
+    also: tuple[str, ...] | None = None
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def where(self, corpus: str) -> str | None:
@@ -120,7 +122,11 @@ def _trial(table: Table, row: Row, task: Task, number: int, choices: Choices) ->
         **({} if choices.limit is None else dict.fromkeys(limits.values(), choices.limit)),
         **choices.arguments,
     }
-    tests = {title: _test_arguments(name, choices) for title, name in task.also.items()}
+    tests = {
+        title: _test_arguments(name, choices)
+        for title, name in task.also.items()
+        if choices.also is None or title in choices.also
+    }
     parts = {"do_train": "train", "do_eval": "validation", "do_predict": "test"}
     arguments |= {option: True for option, split in parts.items() if split in (*needed, *optional)}
     words = tuple(_words({**model, **arguments}))

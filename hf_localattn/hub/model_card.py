@@ -74,6 +74,7 @@ def render_card(
         fields=_set_fields(config),
         labels=_labels(config) if task in ("text-classification", "token-classification") else [],
         record=record,
+        base_models=[data.base_model] if isinstance(data.base_model, str) else data.base_model or [],
         repo_id=repo_id,
         revision=revision,
         boundary=BOUNDARY,

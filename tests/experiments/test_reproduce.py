@@ -105,6 +105,10 @@ def test_models_are_tested_on_other_corpora(folder):
     found = reproduce(folder, "oa-2", "--rows", "baseline", "--tasks", "bioscope_papers", "--seeds", "2")
     assert [cell["score"] for cell in found["scores"]] == ["F1", "F1 on BA", "F1 on SFU", "F1 on Sherlock"]
     assert [run["fold"] for run in found["runs"]] == [1, 2]
+    fewer = reproduce(
+        folder, "oa-2", "--rows", "baseline", "--tasks", "bioscope_papers", "--seeds", "1", "--also", "BA"
+    )
+    assert [cell["score"] for cell in fewer["scores"]] == ["F1", "F1 on BA"]
 
 
 def test_sizes_and_lengths(folder):
@@ -167,6 +171,7 @@ def test_without_a_table_all_are_listed(capsys):
         (["cool-4", "--tasks", "squid"], "cool-4 has no task 'squid'. It has squad_v2"),
         (["cool-8"], "Malay SQuAD 2.0 cannot be loaded from the Hub. Get it from https://"),
         (["cool-4", "--data", "squad_v2=nowhere"], "--data squad_v2=.*nowhere: there is no such folder"),
+        (["cool-4", *TINY, "--also", "BA"], "--also BA: the further test corpora are none"),
         (["cool-4", "--data", "squad"], "--data squad: write CORPUS=FOLDER, or samples"),
         (["cool-4", "--data", "squid=here"], "there is no corpus 'squid'. There are squad, squad_v2"),
         (
