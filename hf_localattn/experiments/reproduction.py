@@ -11,14 +11,15 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from hf_localattn.experiments.checks import check_trials
+from hf_localattn.experiments.choices import Selection
 from hf_localattn.experiments.corpus_files import described
 from hf_localattn.experiments.figures import draw_figure
 from hf_localattn.experiments.grid import Grids
 from hf_localattn.experiments.measures import MEASURES
-from hf_localattn.experiments.recipes import Row, Table, Task, load_corpora
+from hf_localattn.experiments.recipes import load_corpora
 from hf_localattn.experiments.report import Runs, as_markdown, summarise
 from hf_localattn.experiments.runner import Runner
-from hf_localattn.experiments.trials import Choices, Trial, as_data, plan
+from hf_localattn.experiments.trials import Trial, plan
 from hf_localattn.files import write_whole
 from hf_localattn.training.results import write_results
 
@@ -26,10 +27,7 @@ RUNS = "runs"
 
 
 def reproduce(
-    table: Table,
-    rows: Sequence[Row],
-    tasks: Sequence[Task],
-    choices: Choices,
+    selection: Selection,
     output: Path,
     *,
     searches: bool = False,
@@ -39,8 +37,7 @@ def reproduce(
     """Run what is not yet run of a table, and write `TABLE.json`, `TABLE.md` and, of a figure, `TABLE.png`.
 
     Args:
-        table, rows, tasks: what of which table.
-        choices: otherwise than in the recipe.
+        selection: what of which table.
         output: folder; its runs serve all tables.
         searches: search the paper's grid for each row and task first, with the first seed.
         keep_models: leave the trained models there.
@@ -49,8 +46,9 @@ def reproduce(
     Raises:
         ValueError, OSError, ImportError: something cannot be run here; before anything is.
     """
+    table = selection.table
     runner = Runner(output / RUNS, keep_models=keep_models)
-    trials = plan(table, rows, tasks, choices)
+    trials = plan(table, selection.rows, selection.tasks, selection.choices)
     if not trials:
         raise ValueError(f"Nothing of this selection of {table.name} can be run: its numbers are quoted.")
     check_trials(runner, trials, searches=searches)
@@ -73,31 +71,27 @@ def reproduce(
             result = runner.run(trial)
             runs.setdefault((trial.row.name, trial.task.name), {})[trial.number] = result["metrics"]
             results.append({"row": trial.row.name, "task": trial.task.name, "run": trial.number, **result})
-            write_table(table, rows, tasks, choices, runs, results, output)
+            write_table(selection, runs, results, output, searches=searches)
     print((output / f"{table.name}.md").read_text(encoding="utf-8"))
     if table.figure is not None:
         print(f"Drew {draw_figure(table, runs, output)}.")
 
 
 def write_table(
-    table: Table,
-    rows: Sequence[Row],
-    tasks: Sequence[Task],
-    choices: Choices,
-    runs: Runs,
-    results: Sequence[dict[str, Any]],
-    output: Path,
+    selection: Selection, runs: Runs, results: Sequence[dict[str, Any]], output: Path, *, searches: bool = False
 ) -> None:
     """Write what is measured so far: `TABLE.json`, with where it comes from, and `TABLE.md`."""
-    cells = summarise(table, rows, tasks, runs)
-    corpora = {task.corpus: described(choices.where(task.corpus), load_corpora(), task.corpus) for task in tasks}
+    table, choices, corpora = selection.table, selection.choices, load_corpora()
+    cells = summarise(table, selection.rows, selection.tasks, runs)
+    names = dict.fromkeys(task.corpus for task in selection.tasks)
     found = {
         "table": table.name,
         "title": table.title,
         "source": table.source,
         "notes": table.notes,
-        "choices": as_data(choices),
-        "corpora": corpora,
+        "command": " ".join([selection.command(), *(["--search"] if searches else [])]),
+        "choices": choices.as_data(),
+        "corpora": {name: described(choices.where(name), corpora, name) for name in names},
         "scores": [{**dataclasses.asdict(cell), "difference": cell.difference} for cell in cells],
         "runs": results,
     }

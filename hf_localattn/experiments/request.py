@@ -10,14 +10,14 @@ from typing import Any
 
 import yaml
 
+from hf_localattn.experiments.choices import Choices, Selection
 from hf_localattn.experiments.corpus_files import SAMPLES
 from hf_localattn.experiments.recipes import Table, Task, load_corpora, load_table, select_rows, table_names
 from hf_localattn.experiments.reproduction import reproduce
 from hf_localattn.experiments.scripts import argument_names
-from hf_localattn.experiments.trials import Choices
 
 
-def run_selection(arguments: argparse.Namespace) -> None:
+def run_request(arguments: argparse.Namespace) -> None:
     """Run what the arguments of `hf-localattn reproduce` ask for, or list what there is.
 
     Raises:
@@ -33,10 +33,7 @@ def run_selection(arguments: argparse.Namespace) -> None:
     if unknown := [title for title in choices.also or () if title not in titles]:
         raise ValueError(f"--also {unknown[0]}: the further test corpora are {', '.join(sorted(titles)) or 'none'}.")
     reproduce(
-        table,
-        rows,
-        tasks,
-        choices,
+        Selection(table, rows, tasks, choices),
         arguments.output,
         searches=arguments.search,
         keep_models=arguments.keep_models,

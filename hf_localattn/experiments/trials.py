@@ -2,49 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
+from hf_localattn.experiments.choices import TINY, Choices, quoted, words_of
 from hf_localattn.experiments.corpus_files import SAMPLES, corpus_arguments
 from hf_localattn.experiments.recipes import Row, Table, Task, load_corpora, setting_of
 from hf_localattn.families import FAMILIES
 from hf_localattn.resources import tiny_parser
 from hf_localattn.training.folds import Fold
 from hf_localattn.training.search_settings import spoken
-
-TINY = "tiny"
-
-
-@dataclass(frozen=True)
-class Choices:
-    """What the caller has otherwise than the recipe.
-
-    Attributes:
-        backbone: of all rows, a Hub id, a folder or "tiny".
-        parser: the spaCy pipeline of the rows that parse; "tiny" for the one that ships.
-        runs: how many seeds, or folds of the recipe's number.
-        limit: rows of each split, at most.
-        data: folders by the names of corpora, or `SAMPLES`; the key "" is for all that are not named.
-        also: which further test corpora, by their titles; by default all of the task's.
-        arguments: of the scripts, by name, such as `num_train_epochs`; None takes one away.
-    """
-
-    backbone: str | None = None
-    parser: str | None = None
-    runs: int | None = None
-    limit: int | None = None
-    data: Mapping[str, str] = field(default_factory=dict)
-    also: tuple[str, ...] | None = None
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-
-    def where(self, corpus: str) -> str | None:
-        """Return the folder of a corpus, `SAMPLES`, or None for the Hub."""
-        return self.data.get(corpus, self.data.get(""))
 
 
 @dataclass(frozen=True)
@@ -129,8 +97,8 @@ def _trial(table: Table, row: Row, task: Task, number: int, choices: Choices) ->
     }
     parts = {"do_train": "train", "do_eval": "validation", "do_predict": "test"}
     arguments |= {option: True for option, split in parts.items() if split in (*needed, *optional)}
-    words = tuple(_words({**model, **arguments}))
-    command = shlex.join(["python", f"{task.script}.py", *map(_portable, words), "--seed", str(number - 1)])
+    words = tuple(words_of({**model, **arguments}))
+    command = " ".join(["python", f"{task.script}.py", *map(quoted, words), "--seed", str(number - 1)])
     if task.folds is not None:
         command += f" --folds {task.folds} (fold {number})"
     return Trial(row, task, number, words, tests, command)
@@ -165,37 +133,3 @@ def _parses(family: Any, fields: Mapping[str, Any]) -> bool:
     own, settings = family.split_fields(dict(fields))
     by_default = "dep_heads" in family.config(**own).needed_inputs
     return settings["parser"] is not None if "parser" in settings else by_default
-
-
-def _words(arguments: Mapping[str, Any]) -> list[str]:
-    """As they are given to a script."""
-    words = []
-    for name, value in arguments.items():
-        if value is None:
-            continue
-        values = value if isinstance(value, list | tuple) else [value]
-        words += [f"--{name}", *(own if isinstance(own, str) else json.dumps(own) for own in values)]
-    return words
-
-
-def _portable(word: str) -> str:
-    """A word of a command without the folders of this machine."""
-    name, equals, value = word.rpartition("=")
-    path = Path(value)
-    if not path.is_absolute():
-        return word
-    return (
-        f"{name}{equals}$DATA/{path.parent.name}/{path.name}" if path.is_file() else f"{name}{equals}$DATA/{path.name}"
-    )
-
-
-def as_data(choices: Choices) -> dict[str, Any]:
-    """Return the choices for a file of results, without the folders of this machine."""
-    found = dataclasses.asdict(choices)
-    for name in ("backbone", "parser"):
-        if found[name] is not None and Path(found[name]).exists():
-            found[name] = Path(found[name]).name
-    found["data"] = {
-        name or "all": where if where == SAMPLES else "local files" for name, where in choices.data.items()
-    }
-    return found

@@ -7,10 +7,11 @@ import re
 import pytest
 
 from hf_localattn.cli import main
+from hf_localattn.experiments.choices import Choices
 from hf_localattn.experiments.grid import Grids, searched
 from hf_localattn.experiments.recipes import load_table, table_names
 from hf_localattn.experiments.runner import Runner
-from hf_localattn.experiments.trials import Choices, plan
+from hf_localattn.experiments.trials import plan
 
 TINY = ("--backbone", "tiny", "--parser", "tiny", "--data", "samples", "--limit", "8", "--set", "max_steps=1")
 
@@ -59,6 +60,13 @@ def test_every_run_says_where_it_comes_from(whole):
     assert run["data"]["train"]["digest"].startswith("sha256 ")
     assert run["data"] == runs["bert", 1]["data"]
     assert run["metrics"]["train_seconds_per_epoch"] > 0
+
+
+def test_the_whole_command_is_told(whole):
+    assert whole["command"] == (
+        "hf-localattn reproduce cool-4 --rows bert outlook --seeds 2 --limit 8 --backbone tiny --parser tiny"
+        " --data samples --set max_steps=1"
+    )
 
 
 def test_nothing_names_this_machine(whole, folder):

@@ -1,0 +1,43 @@
+"""Writes docs/results.md from the files in docs/results/, so that no number is copied by hand.
+
+`TABLE.json` there is what `hf-localattn reproduce TABLE` has written; `TABLE.md` beside it, if there is one, says what
+people should know of its data and what it means.
+
+Usage: python scripts/results.py
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from hf_localattn.experiments.recipes import table_names
+from hf_localattn.experiments.report import as_markdown
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+HEAD = """\
+# Results
+
+Tables of the papers as `hf-localattn reproduce` measured them, good or bad: what was published beside what came out,
+in the paper's unit. "±" is the sample deviation over seeds or folds, p that of a paired t-test against the baseline's
+same runs, n how many pairs there are. `$DATA` stands for folders of data sets and models. Older runs are in
+[first_runs.md](first_runs.md). This page is written by `scripts/results.py` from [the files of the runs](results).
+"""
+
+
+def render(folder: Path = DOCS / "results") -> str:
+    """The page."""
+    parts = [HEAD]
+    for name in table_names():
+        path, remarks = folder / f"{name}.json", folder / f"{name}.md"
+        if path.is_file():
+            found = json.loads(path.read_text(encoding="utf-8"))
+            parts.append(as_markdown(found))
+            parts.append(f"```bash\n{found['command']}\n```\n")
+            if remarks.is_file():
+                parts.append(remarks.read_text(encoding="utf-8"))
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    (DOCS / "results.md").write_text(render(), encoding="utf-8")
