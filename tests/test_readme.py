@@ -127,7 +127,11 @@ def test_the_small_training_commands_run(command, tmp_path, monkeypatch):
     ("folder", "link"),
     [
         *((ROOT, link) for link in re.findall(r"\]\((?!http)([^)#]+)\)", README)),
-        *((ROOT / "docs", link) for link in re.findall(r"\]\((?!http)([^)#]+)\)", SCRIPTS)),
+        *(
+            (ROOT / "docs", link)
+            for page in (ROOT / "docs").glob("*.md")
+            for link in re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text())
+        ),
     ],
 )
 def test_links_lead_somewhere(folder, link):
