@@ -45,33 +45,42 @@ def loading(what: str, name: str) -> Iterator[None]:
 
 
 @contextmanager
-def sharing(folder: str, repo_id: str) -> Iterator[None]:
-    """Says why an upload to the Hub has failed, and how it is completed, around the calls that make it.
+def sharing(what: str, then: str) -> Iterator[None]:
+    """Says why the Hub has not done what it was asked to, and what can be done then, around the calls that ask it.
 
-    The client would wait without end for a Hub that accepts a connection and then says nothing; here it does not.
+    Args:
+        what: begins the message, such as "upload 'my-model' to 'somebody/model'".
+        then: ends it.
     """
-    session = get_session()
-    patience, session.timeout = session.timeout, PATIENCE
+    be_patient()
     try:
         yield
     except Exception as error:
-        causes = list(_causes(error))
-        if not any(isinstance(cause, OSError) or _is_connection_error(cause) for cause in causes):
+        if isinstance(error, ValueError) and not isinstance(error, OSError):  # the Hub has read the card
+            raise ValueError(" ".join(str(error).split())) from error
+        if (reason := hub_reason(error)) is None:
             raise
-        responses = [getattr(cause, "response", None) for cause in causes]
-        status = next((response.status_code for response in responses if response is not None), None)
-        if status is not None:
-            reason = f"the Hub answered {status}, {UPLOAD_ADVICE.get(status, 'which it should not: try again later')}"
-        elif any(map(_is_connection_error, causes)):
-            reason = f"no connection to the Hub, or none that lasted ({causes[-1] or type(causes[-1]).__name__})"
-        else:
-            reason = str(error)
-        raise OSError(
-            f"Cannot upload {folder!r} to {repo_id!r}: {reason}. The folder is complete as it is; once the cause is"
-            f" gone, `hf-localattn push {folder} {repo_id}` uploads what is missing."
-        ) from error
-    finally:
-        session.timeout = patience
+        raise OSError(f"Cannot {what}: {reason}. {then}") from error
+
+
+def hub_reason(error: BaseException) -> str | None:
+    """Return in a line why the Hub has not done something; None if the error is of another kind."""
+    causes = list(_causes(error))
+    responses = [getattr(cause, "response", None) for cause in causes]
+    status = next((response.status_code for response in responses if response is not None), None)
+    if status is not None:
+        advice = UPLOAD_ADVICE.get(status)
+        if advice is None:
+            advice = "which it should not: try again later" if status >= 500 else " ".join(str(error).split())
+        return f"the Hub answered {status}, {advice}"
+    if any(map(_is_connection_error, causes)):
+        return f"no connection to the Hub, or none that lasted ({causes[-1] or type(causes[-1]).__name__})"
+    return " ".join(str(error).split()) if any(isinstance(cause, OSError) for cause in causes) else None
+
+
+def be_patient() -> None:
+    """Has requests of this process end when the Hub is silent for `PATIENCE`; its client would wait without end."""
+    get_session().timeout = PATIENCE
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -81,6 +90,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 UPLOAD_ADVICE = {
+    429: "as it was asked too often: try again later",
     401: "as there is no valid token: run `hf auth login`, or set HF_TOKEN",
     403: "as the token may not write there: it needs the right to, and the repository's owner has to be you or yours",
     404: "as there is no such repository or branch, or none that the token may see",

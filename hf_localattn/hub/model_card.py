@@ -53,8 +53,7 @@ def render_card(
         revision: the commit to load; the text asks for one when absent.
         metadata: entries that only people can know, such as `license` and `language`. They win.
     """
-    architecture = next(iter(config.get("architectures") or ()), "")
-    task = next((task for ending, task in HEADS.items() if architecture.endswith(ending)), None)
+    architecture, task = _architecture(config)
     name = (repo_id or config.get("model_type", "model")).rpartition("/")[2]
     notes = yaml.safe_load(_template("families.yaml"))
     data = _metadata(name, config["model_type"], task, record)
@@ -88,16 +87,18 @@ def write_card(
     repo_id: str | None = None,
     revision: str | None = None,
     overwrite: bool = False,
+    published: str | None = None,
     **metadata: Any,
 ) -> Path:
     """Write the card of a checkpoint folder, or renew it: what people have added to it stays.
 
-    That is what stands below its last line, and metadata that are not from the checkpoint.
+    That is what stands below its last line, and metadata that are not from the checkpoint; and where it is on the Hub.
 
     Args:
         checkpoint: a folder with a `config.json`.
-        repo_id, revision: where it is on the Hub, to tell how to load it.
+        repo_id, revision: where it is on the Hub, to tell how to load it; by default as the card has it.
         overwrite: replace a card that was not written here.
+        published: its card on the Hub; what people have added there stays too, where the folder's says nothing else.
         **metadata: entries such as `license` and `language`.
 
     Raises:
@@ -106,41 +107,68 @@ def write_card(
     """
     folder = Path(checkpoint)
     config, record = read_config(folder), TrainingRecord.load(folder)
-    path, own_part, own_metadata = folder / CARD, "", {}
-    if path.is_file() and not overwrite:
-        if not is_ours(path):
+    path = folder / CARD
+    here = path.read_text(encoding="utf-8") if path.is_file() else None
+    if here is not None and not is_ours(here):
+        if not overwrite:
             raise ValueError(
                 f"{path} was not written by hf-localattn, and would be lost: move it away, or give --overwrite. To"
                 f" keep its text put it below this line: {BOUNDARY}"
             )
-        old = ModelCard.load(path, ignore_metadata_errors=True)
-        own_part = old.content.partition(BOUNDARY)[2]
-        own_metadata = _added(old.data.to_dict(), config, record)
+        here = None
+    own_part = ""
+    own_metadata: dict[str, Any] = {}
+    for card in filter(None, (published, here)):  # the folder's comes last, and so has the last word
+        if is_ours(card) or not has_text(card):
+            own_metadata |= _added(_metadata_of(card, path), config, record)
+            own_part = card.partition(BOUNDARY)[2].strip("\n") or own_part
+    if here is not None and repo_id is None:
+        repo_id, revision = _pinned(here) or (None, revision)
     given = {name: value for name, value in metadata.items() if value is not None}
     text = render_card(config, record, repo_id=repo_id, revision=revision, metadata={**own_metadata, **given})
-    write_whole(path, text.rstrip("\n") + (own_part or "\n"))
+    write_whole(path, text.rstrip("\n") + (f"\n\n{own_part}\n" if own_part else "\n"))
     return path
 
 
 def renew_card(checkpoint: str | os.PathLike[str], **settings: Any) -> None:
     """As `write_card`, but a card that was not written here stays as it is, with a warning."""
     path = Path(checkpoint, CARD)
-    if path.is_file() and not is_ours(path):
-        logger.warning("%s is not from hf-localattn and stays as it is; `hf-localattn card` writes one.", path)
+    if path.is_file() and not is_ours(path.read_text(encoding="utf-8")):
+        logger.warning(
+            "%s is not from hf-localattn and stays as it is; `hf-localattn card %s --overwrite` replaces it.",
+            path,
+            checkpoint,
+        )
     else:
         write_card(checkpoint, **settings)
 
 
-def pinned_revision(checkpoint: str | os.PathLike[str]) -> str | None:
-    """The commit that the card of a checkpoint folder tells to load, if it has a card and that tells one."""
-    path = Path(checkpoint, CARD)
-    match = re.search(r'revision="([0-9a-f]{40})"', path.read_text(encoding="utf-8")) if path.is_file() else None
-    return match[1] if match else None
+def pinned_commit(card: str, repo_id: str) -> str | None:
+    """Return the commit of a repository that a card, where it was written here, tells to load."""
+    name, commit = _pinned(card) or (None, None)
+    return commit if name == repo_id else None
 
 
-def is_ours(card: Path) -> bool:
+def is_ours(card: str) -> bool:
     """Whether a card was written here."""
-    return BOUNDARY in card.read_text(encoding="utf-8")
+    return BOUNDARY in card
+
+
+def has_text(card: str) -> bool:
+    """Whether a card has more than metadata, which is all that one has that the Hub's site has made."""
+    return bool(re.sub(r"\A\s*---\r?\n.*?\n---[^\n]*", "", card, flags=re.DOTALL).strip())
+
+
+def _pinned(card: str) -> tuple[str, str] | None:
+    match = re.search(r'"([^"\s]+/[^"\s]+)", revision="([0-9a-f]{40})"', card.partition(BOUNDARY)[0])
+    return (match[1], match[2]) if match else None
+
+
+def _metadata_of(card: str, path: Path) -> dict[str, Any]:
+    try:
+        return ModelCard(card, ignore_metadata_errors=True).data.to_dict()
+    except (yaml.YAMLError, ValueError) as error:
+        raise ValueError(f"The metadata of {path}, or of its like on the Hub, cannot be read: {error}") from None
 
 
 def read_config(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
@@ -180,18 +208,29 @@ def _metadata(name: str, model_type: str, task: str | None, record: TrainingReco
     )
 
 
+def _own_metadata(config: Mapping[str, Any], record: TrainingRecord | None) -> dict[str, Any]:
+    """Return the metadata that a checkpoint has by itself."""
+    _, task = _architecture(config)
+    return _metadata("", config["model_type"], task, record).to_dict()
+
+
+def _architecture(config: Mapping[str, Any]) -> tuple[str, str | None]:
+    """The class of a model, and its task."""
+    architecture = next(iter(config.get("architectures") or ()), "")
+    return architecture, next((task for ending, task in HEADS.items() if architecture.endswith(ending)), None)
+
+
 def _tags(model_type: str) -> list[str]:
     return [TAG, model_type] if model_type in FAMILIES else [TAG]
 
 
 def _results(task: str | None, record: TrainingRecord) -> list[EvalResult]:
     """Scores as the Hub shows them. The loss is none, and neither is what is not a number."""
-    of_files = ", ".join(sorted(set(record.files.values()))) or "local files"
     return [
         EvalResult(
             task_type=task or record.task,
             dataset_type=record.dataset or "local",
-            dataset_name=record.dataset or of_files,
+            dataset_name=record.dataset or record.files.get(score.split, "local files"),
             dataset_config=record.dataset_config,
             dataset_split=score.split,
             metric_type=score.metric,
@@ -203,12 +242,23 @@ def _results(task: str | None, record: TrainingRecord) -> list[EvalResult]:
 
 
 def _added(found: dict[str, Any], config: Mapping[str, Any], record: TrainingRecord | None) -> dict[str, Any]:
-    """Those of a card's metadata that are people's own: entries that a checkpoint says nothing of, and tags."""
-    ours = _metadata("", config["model_type"], None, record).to_dict().keys() | {"pipeline_tag", "model-index", "tags"}
-    added = {name: value for name, value in found.items() if name not in ours and value is not None}
-    tags = _tags(config["model_type"])
-    own_tags = [tag for tag in found.get("tags") or [] if tag not in tags]
-    return {**added, "tags": [*tags, *own_tags]} if own_tags else added
+    """Those of a card's metadata that are people's own: entries that a checkpoint does not have, and more of some."""
+    ours = _own_metadata(config, record)
+    known = ours.keys() | (_OF_RECORDS if record is not None else set())
+    added = {name: value for name, value in found.items() if name not in known and value is not None}
+    for name in ("tags", "datasets", "base_model"):
+        own, theirs = _listed(ours.get(name)), _listed(found.get(name))
+        if own and (more := [value for value in theirs if value not in own]):
+            added[name] = [*own, *more]
+    return added
+
+
+_OF_RECORDS = {"datasets", "metrics", "model-index"}
+"""What the record of another run may have left in a card."""
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def _set_fields(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -217,7 +267,8 @@ def _set_fields(config: Mapping[str, Any]) -> dict[str, Any]:
     if family is None:
         return {}
     shared = {field.name for field in dataclasses.fields(LocalAttentionConfig)}
-    defaults = json.loads(family.config().to_json_string(use_diff=False))  # as they are in a file
+    default = family.config(backbone_config=config.get("backbone_config"))  # which some defaults depend on
+    defaults = json.loads(default.to_json_string(use_diff=False))  # as they are in a file
     own = {field.name for field in dataclasses.fields(family.config)} - shared
     return {name: value for name, value in config.items() if name in own and value != defaults[name]}
 

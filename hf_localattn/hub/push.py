@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import logging
 import os
+import shlex
+from collections.abc import Mapping
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import CommitInfo, HfApi
+from huggingface_hub import CommitInfo, HfApi, hf_hub_download
+from huggingface_hub.errors import EntryNotFoundError
 
 from hf_localattn.errors import sharing
-from hf_localattn.hub.model_card import CARD, pinned_revision, read_config, renew_card
+from hf_localattn.hub.model_card import CARD, has_text, is_ours, pinned_commit, read_config, renew_card
 from hf_localattn.models.modeling_local_attention import CONVERSION
 
-KEPT_HERE = (
-    *("checkpoint-*/**", "fold-*/**", "_*", "_*/**", ".*", ".*/**", "runs/**", "*.log"),
-    *("*.bin", "*.pt", "*.pth", "*.pkl", "*.pickle", "*.ckpt", "optimizer*", "scheduler*"),
-)
-"""What belongs to the machine that trained: other checkpoints, optimizer states, logs; and whatever is a pickle."""
+logger = logging.getLogger(__name__)
 
-TRAINER_ARGUMENTS = "training_args.bin"
-"""A pickle that Trainer uploads with every checkpoint during training, and that nobody needs afterwards."""
+WEIGHTS = ("*.safetensors", "*.safetensors.index.json")
+SHARED = (
+    *WEIGHTS,
+    *("config.json", "generation_config.json", "*.py", "training_record.json", "*_results.json", "LICENSE*"),
+    *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "*.jinja"),
+    *("vocab.txt", "vocab.json", "merges.txt", "*.model", "preprocessor_config.json", "processor_config.json"),
+)
+"""What a checkpoint is made of. Whatever else is in its folder, from logs to pickles, stays on the machine."""
+
+STALE = (*WEIGHTS, "training_args.bin", "trainer_state.json")
+"""What is removed from the Hub if it is not uploaded anew: other weights, which could be loaded in place of these, and
+what Trainer uploads that is of its machine."""
 
 
 def push_checkpoint(
@@ -34,8 +47,9 @@ def push_checkpoint(
 ) -> CommitInfo:
     """Upload a checkpoint folder, and a card that says how to load exactly what was uploaded.
 
-    Repeating it after a failure completes what is missing; repeating it after a success changes nothing. A card that
-    was not written here is uploaded as it is.
+    Repeating it after a failure completes what is missing; repeating it after a success changes nothing. What people
+    have added to the card, in the folder or on the Hub, stays; so does a card on the Hub that was not written here,
+    and one in the folder is uploaded as it is.
 
     Args:
         checkpoint: a folder with configuration and safetensors weights.
@@ -51,28 +65,44 @@ def push_checkpoint(
 
     Raises:
         FileNotFoundError: the folder holds no checkpoint.
-        ValueError: its weights are not safetensors, or its card cannot be renewed.
-        OSError: the Hub is out of reach, or refuses; the folder is as it was.
+        ValueError: its weights are not safetensors, its card cannot be renewed, or it should be private and the
+            repository that is there is not.
+        OSError: the Hub is out of reach, or refuses; weights, code and tokenizer in the folder are as they were.
     """
     folder = Path(checkpoint)
     check_weights(folder)
+    _warn_of_parser(folder)
     api = HfApi(token=token)
-    with sharing(str(folder), repo_id):
+    again = {"--private": private or None, "--branch": branch}
+    again |= {f"--{name}": metadata.get(name) for name in ("license", "language")}
+    with sharing(f"upload {str(folder)!r} to {repo_id!r}", _remedy(folder, repo_id, again)):
         repo_id = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
+        if private and not api.model_info(repo_id).private:
+            raise ValueError(
+                f"{repo_id} is there already, and public: make it private on its settings page first, or leave out"
+                " --private."
+            )
         if branch is not None:
             api.create_branch(repo_id, branch=branch, exist_ok=True)
-        before = api.model_info(repo_id, revision=branch).sha
+        before = api.model_info(repo_id, revision=branch)
+        names = shared_files(folder)
+        there = {sibling.rfilename for sibling in before.siblings or ()}
         commit = api.upload_folder(
             repo_id=repo_id,
             folder_path=folder,
             commit_message=message or f"Upload {read_config(folder)['model_type']} model",
             revision=branch,
-            ignore_patterns=[CARD, *KEPT_HERE],
-            delete_patterns=TRAINER_ARGUMENTS,
+            allow_patterns=names,
+            delete_patterns=[name for name in there - set(names) if _matches(name, STALE)],
         )
-        # Where nothing was new the last commit may be that of the card, which says itself what it belongs to.
-        revision = commit.oid if commit.oid != before else pinned_revision(folder) or commit.oid
-        renew_card(folder, repo_id=repo_id, revision=revision, **metadata)
+        head = str(before.sha)
+        card = _card_of(api, repo_id, head)
+        if commit.oid == head:  # nothing was new: the card may say since when
+            commit = dataclasses.replace(commit, oid=_last_change(api, repo_id, head, card))
+        if card is not None and has_text(card) and not is_ours(card) and not _has_own_card(folder):
+            logger.warning("The card of %s is not from hf-localattn and stays as it is.", repo_id)
+            return commit
+        renew_card(folder, repo_id=repo_id, revision=commit.oid, published=card, **metadata)
         api.upload_file(
             path_or_fileobj=folder / CARD,
             path_in_repo=CARD,
@@ -83,6 +113,23 @@ def push_checkpoint(
     return commit
 
 
+def _remedy(folder: Path, repo_id: str, options: Mapping[str, Any]) -> str:
+    """What completes an upload that has failed."""
+    words = [str(folder), repo_id]
+    for name, value in options.items():
+        if value is not None:
+            words += [name] if value is True else [name, str(value)]
+    return (
+        "Weights, code and tokenizer in the folder are as they were; once the cause is gone,"
+        f" `hf-localattn push {shlex.join(words)}` uploads what is missing."
+    )
+
+
+def shared_files(folder: Path) -> list[str]:
+    """Return the names of the files of a checkpoint folder that are uploaded."""
+    return sorted(path.name for path in folder.iterdir() if path.is_file() and _matches(path.name, SHARED))
+
+
 def check_weights(folder: Path) -> None:
     """Raise `ValueError` if the weights of a checkpoint folder are not there, or would have to be unpickled."""
     read_config(folder)
@@ -91,3 +138,50 @@ def check_weights(folder: Path) -> None:
     if pickled := sorted(path.name for path in folder.glob("*.bin")):
         raise ValueError(f"{folder} has its weights in {pickled[0]}. {CONVERSION}")
     raise ValueError(f"{folder} has no weights: there is no .safetensors file.")
+
+
+def _matches(name: str, patterns: tuple[str, ...]) -> bool:
+    """Whether a file is one of those; files of subfolders are none, though `*` would reach them."""
+    return "/" not in name and any(fnmatch(name, pattern) for pattern in patterns)
+
+
+def _has_own_card(folder: Path) -> bool:
+    path = folder / CARD
+    return path.is_file() and not is_ours(path.read_text(encoding="utf-8"))
+
+
+def _card_of(api: HfApi, repo_id: str, revision: str) -> str | None:
+    """The card on the Hub, if there is one."""
+    try:
+        path = hf_hub_download(repo_id, CARD, revision=revision, token=api.token)
+    except EntryNotFoundError:
+        return None
+    return Path(path).read_text(encoding="utf-8")
+
+
+def _last_change(api: HfApi, repo_id: str, head: str, card: str | None) -> str:
+    """The commit that a card on the Hub tells to load, if its files are those of the last one but for the card."""
+    pinned = pinned_commit(card, repo_id) if card is not None else None
+    if pinned is None:
+        return head
+
+    def files(revision: str) -> dict[str, str]:
+        tree = api.list_repo_tree(repo_id, revision=revision, recursive=True)
+        return {entry.path: entry.blob_id for entry in tree if hasattr(entry, "blob_id") and entry.path != CARD}
+
+    try:
+        return pinned if files(pinned) == files(head) else head
+    except EntryNotFoundError:  # a commit that is no more
+        return head
+
+
+def _warn_of_parser(folder: Path) -> None:
+    """Warn if the tokenizer parses by a folder of this machine, which nobody else has."""
+    path = folder / "tokenizer_config.json"
+    parser = json.loads(path.read_text(encoding="utf-8")).get("parser") if path.is_file() else None
+    if isinstance(parser, str) and Path(parser).is_absolute():
+        logger.warning(
+            "The tokenizer parses with the folder %s, which others do not have: name a pipeline that they can install"
+            " (AutoTokenizer.from_pretrained(%r, parser=NAME).save_pretrained(%r)), and push again.",
+            *(parser, str(folder), str(folder)),
+        )

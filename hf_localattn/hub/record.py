@@ -80,5 +80,10 @@ class TrainingRecord:
     def from_dict(cls, content: Mapping[str, Any]) -> TrainingRecord:
         """Build a record from what `save` has written; entries of later versions are left out."""
         known = {name.name for name in dataclasses.fields(cls)} & content.keys()
-        scores = tuple(Score(score["split"], score["metric"], score["value"]) for score in content.get("scores", ()))
+        for name in ("files", "rows", "hyperparameters", "versions"):
+            if not isinstance(content.get(name, {}), dict):
+                raise TypeError(f"its {name} are {content[name]!r}")
+        scores = tuple(
+            Score(score["split"], score["metric"], float(score["value"])) for score in content.get("scores", ())
+        )
         return cls(**{**{name: content[name] for name in known}, "scores": scores})

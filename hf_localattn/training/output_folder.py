@@ -11,6 +11,7 @@ from safetensors import safe_open
 from transformers import PreTrainedModel, TrainerState
 
 from hf_localattn.files import STAGING
+from hf_localattn.models.modeling_local_attention import CONVERSION
 from hf_localattn.training.arguments import TrainingArguments
 
 logger = logging.getLogger(__name__)
@@ -62,7 +63,8 @@ def prepare_output_folder(output_dir: str | os.PathLike[str], resume_from_checkp
     if (folder / STATE).exists():
         raise ValueError(
             f"--output_dir {folder} holds a finished run. To evaluate or predict with it give --model_name_or_path"
-            f" {folder} without --do_train. To train choose another folder, or go on from its last checkpoint by"
+            f" {folder} without --do_train; to upload it run `hf-localattn push {folder} OWNER/NAME`. To train choose"
+            f" another folder, or go on from its last checkpoint by"
             f" --resume_from_checkpoint {checkpoint} with more steps or epochs."
         )
     logger.warning("Resuming from %s. To start afresh choose another --output_dir, or empty this one.", checkpoint)
@@ -135,8 +137,10 @@ def _missing_parts(checkpoint: Path) -> str:
     """What keeps a checkpoint from being resumed; empty if nothing does."""
     if not checkpoint.is_dir():
         return "no such folder"
-    if not (any(checkpoint.glob("*.safetensors*")) or any(checkpoint.glob("pytorch_model*"))):
-        return "it has no weights"
+    sharded = [path for path in checkpoint.glob("pytorch_model_fsdp*") if path.is_dir()]
+    if not (any(checkpoint.glob("*.safetensors*")) or sharded):
+        pickled = sorted(path.name for path in checkpoint.glob("pytorch_model*.bin"))
+        return f"it has its weights in {pickled[0]}. {CONVERSION}" if pickled else "it has no weights"
     if not any(any(checkpoint.glob(pattern)) for pattern in OPTIMIZER):
         return "it has no optimizer state"
     try:

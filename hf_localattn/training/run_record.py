@@ -17,7 +17,7 @@ HYPERPARAMETERS = (
     *("learning_rate", "local_learning_rate", "per_device_train_batch_size", "gradient_accumulation_steps"),
     *("num_train_epochs", "max_steps", "optim", "adam_beta1", "adam_beta2", "adam_epsilon", "weight_decay"),
     *("lr_scheduler_type", "warmup_steps", "max_grad_norm", "label_smoothing_factor", "lookahead_steps"),
-    *("lookahead_alpha", "early_stopping_patience", "fp16", "bf16"),
+    *("lookahead_alpha", "early_stopping_patience", "train_sampling_strategy", "fp16", "bf16"),
 )
 """Training arguments that decide what comes out; those without a value, or switched off, are not worth telling."""
 

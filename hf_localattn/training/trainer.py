@@ -2,7 +2,6 @@
 
 import inspect
 import logging
-import shutil
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,12 +10,15 @@ import numpy as np
 import torch
 from huggingface_hub import CommitInfo
 from transformers import EarlyStoppingCallback, PreTrainedModel, Trainer
-from transformers.trainer_utils import EvalLoopOutput, PredictionOutput, TrainOutput
+from transformers.trainer_utils import EvalLoopOutput, HubStrategy, PredictionOutput, SaveStrategy, TrainOutput
+from transformers.utils import PushInProgress
 
 from hf_localattn.data.qa_answers import AnswerSettings, QuestionAnswers, extract_answers, write_answers
 from hf_localattn.data.qa_windows import unpad_left
+from hf_localattn.errors import hub_reason, sharing
 from hf_localattn.files import replaced_whole
 from hf_localattn.hub import push_checkpoint, renew_card
+from hf_localattn.hub.background import upload_in_background
 from hf_localattn.metrics import load_metric
 from hf_localattn.training.lookahead import with_lookahead
 from hf_localattn.training.optimizer_settings import OptimizerSettings
@@ -33,6 +35,7 @@ class LocalAttentionTrainer(Trainer):
     """
 
     optimizer: torch.optim.Optimizer | None
+    push_in_progress: PushInProgress | None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -103,7 +106,8 @@ class LocalAttentionTrainer(Trainer):
             return None
         self._finish_current_push()
         metadata = {name: kwargs.get(name) for name in ("language", "license")}
-        return push_checkpoint(
+        self.create_model_card(**metadata)  # complete here, whatever becomes of the upload
+        commit = push_checkpoint(
             self.args.output_dir,
             str(self.hub_model_id),
             branch=revision or self.args.hub_revision,
@@ -111,18 +115,48 @@ class LocalAttentionTrainer(Trainer):
             token=token,
             **metadata,
         )
+        logger.info("%s has it as commit %s.", self.hub_model_id, commit.oid)
+        return commit
+
+    def init_hf_repo(self, *args: Any, **kwargs: Any) -> None:
+        """Makes the repository.
+
+        Raises:
+            OSError: the Hub is out of reach, or refuses.
+        """
+        name = self.args.hub_model_id or Path(self.args.output_dir).absolute().name
+        with sharing(f"make the repository {name!r}", "The output folder is as it was."):
+            super().init_hf_repo(*args, **kwargs)
 
     def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
-        # Trainer takes configuration and weights along, but not the code that they need.
-        for code in Path(checkpoint_folder).glob("*.py"):
-            shutil.copy(code, self.args.output_dir)
-        super()._push_from_checkpoint(checkpoint_folder)
+        # Trainer uploads its output folder, without the code that the weights need, and with its pickled arguments.
+        args = self.args
+        if not self.is_world_process_zero() or args.hub_strategy == HubStrategy.END:
+            return
+        if not args.hub_always_push and self.push_in_progress is not None and not self.push_in_progress.is_done():
+            return
+        self.callback_handler.on_push_begin(args, self.state, self.control)
+        at = f"epoch {int(self.state.epoch)}"
+        if args.save_strategy == SaveStrategy.STEPS:
+            at = f"step {self.state.global_step}"
+        message = f"Training in progress, {at}"
+        where: dict[str, Any] = {"token": args.hub_token, "branch": args.hub_revision}
+        jobs = [upload_in_background(checkpoint_folder, str(self.hub_model_id), message=message, **where)]
+        if args.hub_strategy in (HubStrategy.CHECKPOINT, HubStrategy.ALL_CHECKPOINTS):
+            is_last = args.hub_strategy == HubStrategy.CHECKPOINT
+            where["path_in_repo"] = "last-checkpoint" if is_last else Path(checkpoint_folder).name
+            message += ", checkpoint"
+            jobs.append(upload_in_background(checkpoint_folder, str(self.hub_model_id), message=message, **where))
+        if self.push_in_progress is None or self.push_in_progress.is_done():
+            self.push_in_progress = PushInProgress(jobs)
+        else:
+            self.push_in_progress.jobs.extend(jobs)
 
     def _finish_current_push(self) -> None:
         super()._finish_current_push()
         for job in getattr(getattr(self, "push_in_progress", None), "jobs", ()):
             if job.done() and (error := job.exception()) is not None:
-                logger.warning("A checkpoint was not uploaded during training: %s", error)
+                logger.warning("A checkpoint was not uploaded during training: %s", hub_reason(error) or error)
 
     def _get_eval_sampler(self, eval_dataset: datasets.Dataset) -> torch.utils.data.Sampler | None:
         # Predictions belong to rows by their order, which Trainer would change where training sorts by length.

@@ -27,6 +27,7 @@ class Repository:
     """Commits, each a mapping of paths to contents, and the branches and tags that name them."""
 
     private: bool = False
+    name: str = ""
     commits: dict[str, dict[str, bytes]] = field(default_factory=dict)
     messages: list[str] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
@@ -35,7 +36,9 @@ class Repository:
         self.commit("main", {}, "initial commit")
 
     def commit(self, branch: str, files: dict[str, bytes], message: str) -> str:
-        content = json.dumps([len(self.commits), message, {path: etag(data) for path, data in files.items()}])
+        content = json.dumps(
+            [self.name, len(self.commits), message, {path: etag(data) for path, data in files.items()}]
+        )
         sha = hashlib.sha1(content.encode()).hexdigest()
         self.commits[sha] = files
         self.messages.append(message)
@@ -71,7 +74,7 @@ class Hub:
         self.lock = threading.RLock()
 
     def add(self, name: str, folder: Path, private: bool = False) -> Repository:
-        repository = self.repositories[name] = Repository(private)
+        repository = self.repositories[name] = Repository(private, name)
         files = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
         repository.commit("main", files, "as it is on disk")
         return repository
@@ -230,7 +233,7 @@ class _Handler(BaseHTTPRequestHandler):
             raise _Answer(403, b'{"error": "You do not have the rights."}')
         if name in self.hub.repositories:
             raise _json({"error": "You already created this model repo", "url": f"{self.hub.endpoint}/{name}"}, 409)
-        self.hub.repositories[name] = Repository(private=wanted.get("visibility") == "private")
+        self.hub.repositories[name] = Repository(wanted.get("visibility") == "private", name)
         raise _json({"url": f"{self.hub.endpoint}/{name}", "name": name})
 
     def refs(self, name):
@@ -311,6 +314,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def name(self, name, new):
         repository = self.repository(name, writes=True)
+        if new in repository.names:
+            raise _json({"error": "Reference already exists"}, 409)
         start = json.loads(self.body or b"{}").get("startingPoint", "main")
         repository.names[new] = repository.sha(start)
         raise _Answer(200)

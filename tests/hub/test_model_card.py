@@ -1,5 +1,6 @@
 """Model cards, tested whole: what the Hub reads, what people read, what they run, and what of theirs stays."""
 
+import dataclasses
 import json
 import re
 from pathlib import Path
@@ -110,7 +111,7 @@ def test_local_files_are_named_and_not_linked():
     config = {"architectures": ["SamRobertaForSequenceClassification"], "model_type": "sam-roberta"}
     card = render_card({**config, "backbone_config": {"model_type": "roberta"}}, record)
     (result,) = ModelCard(card).data.eval_results
-    assert (result.dataset_type, result.dataset_name) == ("local", "dev.csv, train.csv")
+    assert (result.dataset_type, result.dataset_name) == ("local", "dev.csv")
     assert "Data: local files (train: train.csv, validation: dev.csv)." in card
     assert "huggingface.co/datasets" not in card
     assert "It began with" not in card
@@ -146,6 +147,40 @@ def test_what_people_add_stays_when_a_card_is_renewed(checkpoint, capsys):
     assert path.read_text() == again
 
 
+def test_entries_of_people_in_lists_stay_too(checkpoint):
+    path = write_card(checkpoint)
+    mine = (
+        path.read_text()
+        .replace("datasets:\n", "datasets:\n- somebody/more\n")
+        .replace("base_model: somebody/encoder", "base_model:\n- somebody/encoder\n- somebody/original")
+    )
+    path.write_text(mine)
+    renewed = ModelCard.load(write_card(checkpoint)).data
+    assert renewed.datasets == ["nyu-mll/glue", "somebody/more"]
+    assert renewed.base_model == ["somebody/encoder", "somebody/original"]
+    assert "[somebody/original](https://huggingface.co/somebody/original)" in path.read_text()
+
+
+def test_scores_of_an_earlier_training_do_not_stay(checkpoint):
+    write_card(checkpoint)
+    dataclasses.replace(RECORD, scores=()).save(checkpoint)
+    assert ModelCard.load(write_card(checkpoint)).data.eval_results is None
+
+
+def test_what_a_headless_model_does_is_said_by_people(tmp_path):
+    tiny_model("cool", "headless").config.save_pretrained(tmp_path)
+    path = write_card(tmp_path)
+    path.write_text(path.read_text().replace("tags:", "pipeline_tag: feature-extraction\ntags:", 1))
+    assert ModelCard.load(write_card(tmp_path)).data.pipeline_tag == "feature-extraction"
+
+
+def test_metadata_that_cannot_be_read_are_named(checkpoint):
+    path = write_card(checkpoint, license="mit")
+    path.write_text(path.read_text().replace("license: mit", "license: [mit"))
+    with pytest.raises(ValueError, match=r"The metadata of .*README.md, or of its like on the Hub, cannot be read"):
+        write_card(checkpoint)
+
+
 def test_a_card_of_others_is_not_overwritten_unless_told_to(checkpoint, capsys):
     (checkpoint / "README.md").write_text("# Mine\n")
     with pytest.raises(SystemExit) as stop:
@@ -169,6 +204,12 @@ def test_a_card_of_others_is_not_overwritten_unless_told_to(checkpoint, capsys):
         ("training_record.json", "[1]", "training_record.json is not a record of a training run"),
         ("training_record.json", '{"scores": [{}], "task": "x"}', "training_record.json is not a record"),
         ("training_record.json", "{}", "training_record.json is not a record"),
+        ("training_record.json", '{"task": "x", "hyperparameters": null}', "its hyperparameters are None"),
+        (
+            "training_record.json",
+            '{"task": "x", "scores": [{"split": "a", "metric": "b", "value": "c"}]}',
+            "not a record",
+        ),
     ],
 )
 def test_what_no_card_can_be_made_from(checkpoint, name, text, message):

@@ -1,13 +1,16 @@
 """Uploading a checkpoint folder: what arrives, what stays here, and what goes wrong."""
 
 import hashlib
+import json
 import shutil
 
 import pytest
+import torch
 
 import hf_localattn.errors
-from hf_localattn.hub import init_checkpoint, push_checkpoint
-from tests.hub.loopback import Fault
+from hf_localattn import SamRobertaModel
+from hf_localattn.hub import init_checkpoint, push_checkpoint, write_card
+from tests.hub.loopback import Fault, Repository
 
 NAME = "somebody/weighing"
 
@@ -17,7 +20,19 @@ def trained(tmp_path_factory):
     """A checkpoint folder with what a training leaves in it."""
     folder = init_checkpoint("sam-roberta", "tiny", tmp_path_factory.mktemp("sam") / "model", bilstm_hidden_size=8)
     (folder / "checkpoint-3").mkdir()
-    for left in ("training_args.bin", "checkpoint-3/optimizer.pt", "checkpoint-3/config.json", "_saving-x", "a.log"):
+    (folder / "runs").mkdir()
+    for left in (
+        *("training_args.bin", "checkpoint-3/optimizer.pt", "checkpoint-3/config.json", "_saving-x", "a.log", ".env"),
+        *(
+            "token",
+            "search.db",
+            "rows.jsonl",
+            "eval_predictions.json",
+            "trainer_state.json",
+            "runs/events.out",
+            "a.npy",
+        ),
+    ):
         (folder / left).write_bytes(b"of this machine")
     return folder
 
@@ -35,7 +50,9 @@ def test_model_code_and_tokenizer_arrive_with_a_card_that_pins_them(hub, folder)
     commit = push_checkpoint(folder, NAME, license="apache-2.0")
     repository, files = hub.repositories[NAME], hub.files(NAME)
     assert repository.messages == ["initial commit", "Upload sam-roberta model", "Model card"]
-    expected = {path.name for path in folder.iterdir() if path.suffix in (".json", ".py", ".safetensors", ".md")}
+    suffixes = (".json", ".py", ".safetensors", ".md")
+    expected = {path.name for path in folder.iterdir() if path.suffix in suffixes}
+    expected -= {"eval_predictions.json", "trainer_state.json"}
     assert files.keys() - {".gitattributes"} == expected
     assert all(files[name] == (folder / name).read_bytes() for name in expected)
     assert "README.md" not in hub.files(NAME, commit.oid)
@@ -74,7 +91,7 @@ def test_a_card_that_did_not_arrive_does_with_the_next_attempt(hub, folder):
     assert f'revision="{changed}"' in hub.files(NAME)["README.md"].decode()
 
 
-def test_a_branch_of_a_private_repository(hub, folder, monkeypatch):
+def test_a_branch_of_a_private_repository(hub, folder):
     push_checkpoint(folder, NAME, private=True, branch="small")
     assert hub.repositories[NAME].private
     assert "model.safetensors" in hub.files(NAME, "small")
@@ -86,6 +103,96 @@ def test_what_people_wrote_is_uploaded_as_it_is(hub, folder, caplog):
     push_checkpoint(folder, NAME)
     assert hub.files(NAME)["README.md"] == (folder / "README.md").read_bytes()
     assert "is not from hf-localattn and stays as it is" in caplog.text
+
+
+def test_what_was_written_on_the_hub_stays(hub, folder):
+    push_checkpoint(folder, NAME, language="en")
+    repository = hub.repositories[NAME]
+    files = hub.files(NAME)
+    edited = (
+        files["README.md"].decode().replace("language: en", "language: en\nlicense: mit").rstrip() + "\n\n## Mine\n"
+    )
+    repository.commit("main", {**files, "README.md": edited.encode()}, "Update README.md")
+    (folder / "config.json").write_text((folder / "config.json").read_text() + " ")
+    commit = push_checkpoint(folder, NAME)
+    card = hub.files(NAME)["README.md"].decode()
+    assert "license: mit" in card
+    assert card.endswith("\n\n## Mine\n")
+    assert commit.oid in card
+
+
+def test_a_card_of_others_on_the_hub_stays(hub, folder, caplog):
+    hub.repositories[NAME] = Repository(name=NAME)
+    hub.repositories[NAME].commit("main", {"README.md": b"# Theirs\n"}, "by hand")
+    push_checkpoint(folder, NAME)
+    assert hub.files(NAME)["README.md"] == b"# Theirs\n"
+    assert "model.safetensors" in hub.files(NAME)
+    assert f"The card of {NAME} is not from hf-localattn and stays as it is" in caplog.text
+
+
+def test_metadata_that_the_site_asked_for_go_into_the_card(hub, folder):
+    hub.repositories[NAME] = Repository(name=NAME)
+    hub.repositories[NAME].commit("main", {"README.md": b"---\nlicense: mit\n---\n"}, "initial commit")
+    commit = push_checkpoint(folder, NAME)
+    card = hub.files(NAME)["README.md"].decode()
+    assert "license: mit" in card
+    assert commit.oid in card
+
+
+def test_old_weights_do_not_stay_beside_new_ones(hub, folder):
+    push_checkpoint(folder, NAME)
+    model = SamRobertaModel.from_pretrained(folder)
+    with torch.no_grad():
+        model.get_input_embeddings().weight.add_(1)
+    (folder / "model.safetensors").unlink()
+    model.save_pretrained(folder, max_shard_size="200KB")
+    commit = push_checkpoint(folder, NAME)
+    weights = {name for name in hub.files(NAME, commit.oid) if "safetensors" in name}
+    assert weights == {path.name for path in folder.glob("*safetensors*")}
+    assert len(weights) > 2
+
+
+def test_a_folder_that_went_to_several_places_is_pinned_to_each(hub, folder):
+    first = push_checkpoint(folder, NAME)
+    second = push_checkpoint(folder, "somebody/other")
+    assert push_checkpoint(folder, NAME).oid == first.oid != second.oid
+    assert first.oid in hub.files(NAME)["README.md"].decode()
+    (folder / "training_record.json").write_text('{"task": "text-classification", "seed": 1}')
+    on_branch = push_checkpoint(folder, NAME, branch="small")
+    (folder / "training_record.json").unlink()
+    assert on_branch.oid != first.oid
+    assert push_checkpoint(folder, NAME).oid == first.oid
+    card = hub.files(NAME)["README.md"].decode()
+    assert first.oid in card
+    assert on_branch.oid not in card
+    before = list(hub.repositories[NAME].commits)
+    assert push_checkpoint(folder, NAME).oid == first.oid
+    assert list(hub.repositories[NAME].commits) == before
+
+
+def test_the_card_by_itself_keeps_where_the_model_is(hub, folder):
+    commit = push_checkpoint(folder, NAME)
+    write_card(folder, license="mit")
+    assert f'"{NAME}", revision="{commit.oid}"' in (folder / "README.md").read_text()
+
+
+def test_what_should_be_private_is_not_uploaded_to_a_public_repository(hub, folder):
+    hub.repositories[NAME] = Repository(name=NAME)
+    with pytest.raises(ValueError, match=f"{NAME} is there already, and public"):
+        push_checkpoint(folder, NAME, private=True)
+    assert not hub.files(NAME)
+
+
+def test_bad_metadata_are_named(hub, folder):
+    with pytest.raises(ValueError, match="license must not be empty"):
+        push_checkpoint(folder, NAME, license="")
+
+
+def test_a_parser_that_others_lack_is_warned_of(hub, folder, caplog):
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "parser": "/home/me/parser"}))
+    push_checkpoint(folder, NAME)
+    assert "parses with the folder /home/me/parser, which others do not have" in caplog.text
 
 
 FAULTS = {
@@ -107,13 +214,13 @@ def test_a_failed_upload_says_why_and_is_completed_by_another(hub, folder, fault
     monkeypatch.setattr(hf_localattn.errors, "PATIENCE", 0.5)
     hub.faults, before = [fault], digests(folder)
     with pytest.raises(OSError, match="Cannot upload") as failure:
-        push_checkpoint(folder, NAME)
+        push_checkpoint(folder, NAME, private=True, license="mit")
     assert message in str(failure.value)
-    assert f"`hf-localattn push {folder} {NAME}` uploads what is missing" in str(failure.value)
+    assert f"`hf-localattn push {folder} {NAME} --private --license mit` uploads what is missing" in str(failure.value)
     left = digests(folder)
     assert {name: digest for name, digest in left.items() if name != "README.md"} == before
     hub.faults = []
-    commit = push_checkpoint(folder, NAME)
+    commit = push_checkpoint(folder, NAME, private=True, license="mit")
     assert hub.files(NAME, commit.oid)["model.safetensors"] == (folder / "model.safetensors").read_bytes()
     assert commit.oid.encode() in hub.files(NAME)["README.md"]
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModel
 
+from hf_localattn.training.output_folder import prepare_output_folder
 from tests.models.tiny import tiny_model
 
 
@@ -21,6 +22,15 @@ def test_the_command_that_is_named_makes_a_checkpoint(tmp_path, monkeypatch):
     exec(program, {})
     converted = AutoModel.from_pretrained(tmp_path)
     assert all(torch.equal(one, model.state_dict()[name]) for name, one in converted.state_dict().items())
+
+
+def test_training_is_not_resumed_from_a_pickle(tmp_path):
+    checkpoint = tmp_path / "checkpoint-1"
+    checkpoint.mkdir()
+    for name in ("pytorch_model.bin", "optimizer.pt", "trainer_state.json"):
+        (checkpoint / name).write_text("{}")
+    with pytest.raises(ValueError, match=r"weights in pytorch_model.bin. A .bin file is a pickle.*convert it"):
+        prepare_output_folder(tmp_path, str(checkpoint))
 
 
 def test_a_configuration_cannot_ask_for_its_code_to_be_run(tmp_path, monkeypatch):
