@@ -27,9 +27,9 @@ def poisoned_memory():
 
 @pytest.fixture(scope="session")
 def demo_output(tmp_path_factory):
-    """What `make demo` leaves behind, from half of its steps and without the comparison."""
+    """What `make demo` leaves behind, from a third of its steps and without the comparison."""
     output = tmp_path_factory.mktemp("demo") / "demo_output"
     demo = runpy.run_path(str(Path(__file__).parent.parent / "examples" / "demo.py"), run_name="demo")
-    arguments = Namespace(seed=0, steps=300)
+    arguments = Namespace(seed=0, steps=200)
     demo["save"](demo["train"]("cool", arguments), output, {})
     return output

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 DEMO = Path(__file__).resolve().parent.parent / "examples" / "demo.py"
 
@@ -42,9 +45,11 @@ def test_trains_saves_reloads_and_asks(tmp_path):
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".demo")] == []
 
 
-def test_refuses_a_folder_that_is_not_its_own(tmp_path):
+def test_refuses_a_folder_that_is_not_its_own(tmp_path, monkeypatch, capsys):
     (tmp_path / "thesis.txt").touch()
-    result = run_demo(tmp_path, "--output", str(tmp_path))
-    assert result.returncode == 2
-    assert "is in the way and not from an earlier demo" in result.stderr
+    monkeypatch.setattr(sys, "argv", [str(DEMO), "--output", str(tmp_path)])
+    with pytest.raises(SystemExit) as stopped:
+        runpy.run_path(str(DEMO), run_name="__main__")
+    assert stopped.value.code == 2
+    assert "is in the way and not from an earlier demo" in capsys.readouterr().err
     assert (tmp_path / "thesis.txt").exists()

@@ -101,7 +101,13 @@ def test_training_commands_are_understood(command):
     parse_arguments((ModelArguments, data[command[0]], TrainingArguments), [*command[1:], "--report_to", "none"])
 
 
-@pytest.mark.parametrize("command", [c for c in TRAINING if "tiny" in c], ids=lambda c: f"{c[0]} {c[-1]}")
+SEVERAL_RUNS = pytest.mark.slow(reason="several runs; test_run_folds.py and test_run_search.py have their like")
+SMALL = [
+    pytest.param(c, marks=SEVERAL_RUNS if {"--folds", "--search"} & {*c} else ()) for c in TRAINING if "tiny" in c
+]
+
+
+@pytest.mark.parametrize("command", SMALL, ids=lambda c: f"{c[0]} {c[-1]}")
 def test_the_small_training_commands_run(command, tmp_path, monkeypatch):
     script, *arguments = command
     arguments = [str(ROOT / word) if (ROOT / word).is_file() else word for word in arguments]

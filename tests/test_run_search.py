@@ -130,6 +130,7 @@ def test_all_combinations_are_tried_once_and_the_main_score_decides(main, files,
     assert "holds the trials of another command" in capsys.readouterr().err
 
 
+@pytest.mark.slow(reason="a search by itself; --early_stopping_patience is tested without one")
 def test_with_early_stopping_the_best_model_of_a_trial_counts(main, files, tmp_path, monkeypatch):
     losses = iter([0.5, 0.9, 0.5])  # after each epoch, and of the one that is loaded in the end
 
@@ -143,6 +144,7 @@ def test_with_early_stopping_the_best_model_of_a_trial_counts(main, files, tmp_p
     assert next(losses, None) is None
 
 
+@pytest.mark.slow(reason="the scripts share their searches as they share folds")
 def test_other_scripts_search_as_well(files, tmp_path):
     space = {"local_learning_rate": [1e-3, 1e-2]}
     load_main("run_ner")(options(files, tmp_path / "out", space, data="words"))

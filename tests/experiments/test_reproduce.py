@@ -110,9 +110,9 @@ def test_a_killed_table_goes_on(folder, monkeypatch):
 
 
 def test_models_are_tested_on_other_corpora(folder):
-    found = reproduce(folder, "oa-2", "--rows", "baseline", "--tasks", "bioscope_papers", "--seeds", "2")
+    found = reproduce(folder, "oa-2", "--rows", "baseline", "--tasks", "bioscope_papers", "--seeds", "1")
     assert [cell["score"] for cell in found["scores"]] == ["F1", "F1 on BA", "F1 on SFU", "F1 on Sherlock"]
-    assert [run["fold"] for run in found["runs"]] == [1, 2]
+    assert [run["fold"] for run in found["runs"]] == [1]
     fewer = reproduce(
         folder, "oa-2", "--rows", "baseline", "--tasks", "bioscope_papers", "--seeds", "1", "--also", "BA"
     )
@@ -129,14 +129,14 @@ def test_sizes_and_lengths(folder):
 
 
 def test_a_figure_is_drawn(folder):
-    reproduce(folder, "sam-figure-3", "--rows", "delta-0.00", "delta-0.40", "--seeds", "2")
+    reproduce(folder, "sam-figure-3", "--rows", "delta-0.00", "delta-0.40", "--seeds", "1")
     assert (folder / "sam-figure-3.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_grid_is_searched_first(folder):
     """A smaller one than the paper's; fields count where the row has them."""
     table = load_table("sam-5")
-    grid = {"learning_rate": [1e-5, 1e-2], "dropout": [0.2, 0.4], "num_local_layers": [1]}
+    grid = {"learning_rate": [1e-5, 1e-2], "dropout": [0.2], "num_local_layers": [1]}
     task = dataclasses.replace(table.tasks["trec"], search=grid)
     choices = Choices(backbone="tiny", limit=8, data={"": "samples"}, runs=2, arguments={"max_steps": 1})
     trials = plan(table, [table.rows["sam"]], [task], choices)
@@ -147,7 +147,7 @@ def test_the_grid_is_searched_first(folder):
     assert best == second.words[len(trials[1].words) :]
     assert best[0] == "--learning_rate"
     assert "freeze_backbone=true" in best, "the row's own fields stay"
-    assert any(word.startswith("dropout=0.") for word in best)
+    assert "dropout=0.2" in best
     assert len(list((folder / "runs").glob("search-*/trials/search.json"))) == 1
 
 

@@ -41,8 +41,7 @@ CAPABLE = {"oa-xlnet": {"backbone": "bert"}}
 
 
 SHARED_HEADS = pytest.mark.slow(reason="tracing takes long, and a head is a layer or two on what is traced headless")
-FAST = ("headless", ("cool", "token-classification"))
-TRACED = [pytest.param(case, marks=() if case in FAST or case[1] in FAST else SHARED_HEADS) for case in CASES]
+TRACED = [pytest.param(case, marks=() if case[1] == "headless" else SHARED_HEADS) for case in CASES]
 
 
 @pytest.fixture(params=CASES, ids=lambda case: "-".join(case))

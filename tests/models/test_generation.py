@@ -342,6 +342,14 @@ def test_wrong_inputs_are_named(model, labels):
 # --- compilers, devices, configuration
 
 
+@pytest.mark.parametrize(
+    "backbone",
+    [
+        "bart",
+        pytest.param("prophetnet", marks=pytest.mark.slow(reason="tracing takes long, and the layers are the same")),
+    ],
+    indirect=True,
+)
 def test_compiles_and_exports(model, source, labels):
     torch.compiler.reset()
     compiled = torch.compile(model, backend="aot_eager")

@@ -517,6 +517,9 @@ if again != "-":  # the second generation, and another setting
 """
 
 
+@pytest.mark.slow(
+    reason="a process of its own; tests/hub/test_round_trip.py loads a tokenizer of every family like this"
+)
 def test_loads_where_the_package_is_not_installed(backbones, tmp_path):
     tokenizer = OaXLNetTokenizer.from_backbone(backbones["unigram"], cue_marker="drop")
     folder, data, again = tmp_path / "folder", tmp_path / "data", tmp_path / "again"

@@ -82,6 +82,9 @@ if again != "-":  # the second generation
 """
 
 
+@pytest.mark.slow(
+    reason="a process of its own; tests/hub/test_round_trip.py loads a tokenizer of every family like this"
+)
 def test_loads_where_the_package_is_not_installed(tokenizer, tmp_path):
     """And in a second process `map` finds what the first has computed, without loading the parser."""
     folder, data, again = tmp_path / "folder", tmp_path / "data", tmp_path / "again"
