@@ -18,8 +18,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.`
 
 TASK = "text-classification"
 SLOW = pytest.mark.slow(reason="an export takes ten seconds and more")
-SETTINGS = [("cool", "bert", {"num_local_layers": 1})]
-FURTHER = [
+SETTINGS = [
+    ("cool", "bert", {"num_local_layers": 1}),
     ("sam-roberta", "roberta", {"use_bilstm": False}),
     ("sla-bert", "bert", {}),
     ("oa-xlnet", "bert", {"num_oa_layers": 1}),
@@ -37,11 +37,8 @@ FURTHER = [
     ("sam-roberta", "roberta", {"use_bilstm": False, "tam_ffn": "token", "order": "tam_fam"}),
 ]
 CASES = [
-    pytest.param(
-        *case, id=" ".join([*case[:2], *(f"{field}={value}" for field, value in case[2].items())]), marks=marks
-    )
-    for cases, marks in ((SETTINGS, ()), (FURTHER, SLOW))
-    for case in cases
+    pytest.param(*case, id=" ".join([*case[:2], *(f"{field}={value}" for field, value in case[2].items())]))
+    for case in SETTINGS
 ]
 
 EXAMPLE = torch.tensor([[1] * 11, [1] * 7 + [0] * 4])
@@ -60,6 +57,7 @@ def run_exported(exported, inputs):
     return dict(zip([one.name for one in session.get_outputs()], map(torch.from_numpy, values), strict=True))
 
 
+@SLOW
 @pytest.mark.parametrize(("name", "backbone", "fields"), CASES)
 def test_exported_logits_are_equal_at_another_batch_and_length(name, backbone, fields):
     config = tiny_config(name, backbone, **fields)

@@ -40,6 +40,7 @@ def role_and_name(row):
     return row["id"].split("-")[-1], row["answers"]["text"][0]
 
 
+@pytest.mark.slow(reason="makes and trains all of them; for whoever changes the script")
 def test_script_makes_exactly_these_files(tmp_path):
     """Texts byte for byte, weights and vocabulary as loaded: how libraries write them may change."""
     subprocess.run([sys.executable, str(SCRIPT), "--output", str(tmp_path)], check=True, capture_output=True)

@@ -85,6 +85,16 @@ def tiny_generator(backbone, **fields):
     return model
 
 
+BART_AND_SLOWLY_PROPHETNET = pytest.mark.parametrize(
+    "backbone",
+    [
+        "bart",
+        pytest.param("prophetnet", marks=pytest.mark.slow(reason="takes long, and the layers are the same")),
+    ],
+    indirect=True,
+)
+
+
 @pytest.fixture(params=TINY_GENERATORS)
 def backbone(request):
     return request.param
@@ -194,6 +204,7 @@ def test_greedy_is_the_argmax_of_teacher_forcing(model, source):
             assert chosen[row, step] == generated[row, step + 1]
 
 
+@BART_AND_SLOWLY_PROPHETNET
 def test_saves_and_loads_everywhere(model, source, labels, tmp_path):
     folder = tmp_path / "checkpoint"
     model.save_pretrained(folder)
@@ -342,14 +353,7 @@ def test_wrong_inputs_are_named(model, labels):
 # --- compilers, devices, configuration
 
 
-@pytest.mark.parametrize(
-    "backbone",
-    [
-        "bart",
-        pytest.param("prophetnet", marks=pytest.mark.slow(reason="tracing takes long, and the layers are the same")),
-    ],
-    indirect=True,
-)
+@BART_AND_SLOWLY_PROPHETNET
 def test_compiles_and_exports(model, source, labels):
     torch.compiler.reset()
     compiled = torch.compile(model, backend="aot_eager")
