@@ -34,7 +34,7 @@ from hf_localattn.experiments.trials import Trial
 from hf_localattn.hub.record import LIBRARIES
 from hf_localattn.training.arguments import ModelArguments
 from hf_localattn.training.part import prepare_part
-from hf_localattn.training.results import read_json, settings_of, write_results
+from hf_localattn.training.results import digest_of, read_json, settings_of, write_results
 from hf_localattn.training.run import Run
 
 logger = logging.getLogger(__name__)
@@ -57,8 +57,12 @@ class Runner:
 
     def folder_of(self, trial: Trial) -> Path:
         """Return where a trial is run; the same for all trials that are the same, of whatever row or table."""
+        tests = {
+            title: {name: digest_of(name, value) for name, value in arguments.items()}
+            for title, arguments in trial.tests.items()
+        }
         content = json.dumps(
-            [trial.task.script, self._settings(trial), trial.seed, trial.fold and trial.fold.number, trial.tests],
+            [trial.task.script, self._settings(trial), trial.seed, trial.fold and trial.fold.number, tests],
             sort_keys=True,
             default=str,
         )
@@ -92,7 +96,7 @@ class Runner:
             # What was measured before this process began is in the folder.
             metrics = read_json(self.model_of(trial) / "all_results.json") | metrics
             metrics |= {} if resumed else _pure_training_time(run)
-            data = {split: {"rows": len(rows), "digest": digest_of(rows)} for split, rows in run.data.items()}
+            data = {split: {"rows": len(rows), "digest": fingerprint(rows)} for split, rows in run.data.items()}
             del run
             for title, arguments in trial.tests.items():
                 metrics |= {f"{name}@{title}": value for name, value in self._test(trial, arguments).items()}
@@ -180,7 +184,7 @@ class Runner:
             return run.complete()
 
 
-def digest_of(rows: datasets.Dataset) -> str:
+def fingerprint(rows: datasets.Dataset) -> str:
     """Return a digest of the rows, by which it can be told whether data are the same."""
     digest = hashlib.sha256()
     for row in rows:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -26,21 +27,23 @@ WITHOUT_EFFECT = {
 }
 WITHOUT_EFFECT_PREFIXES = ("do_", "log_", "logging_", "hub_", "push_", "trackio_", "ddp_")
 
+FOLDERS = ("dataset_name", "backbone", "model_name_or_path")
+"""Options that may name a folder, where it does not matter but what is in it."""
+
 NO_SCORES = ("_runtime", "_samples", "_per_second", "_preparation_time")
 
 
 def settings_of(
     model_args: ModelArguments, data_args: DataArguments, training_args: TrainingArguments
 ) -> dict[str, Any]:
-    """Return the options that scores depend on, with the digests of local files in place of their paths."""
+    """Return the options that scores depend on; for local files and folders their digests stand in for the paths."""
     options: dict[str, Any] = {}
     for arguments in (model_args, data_args):
         options |= {
             field.name: getattr(arguments, field.name) for field in dataclasses.fields(arguments) if field.init
         }
     for name, value in options.items():
-        if value is not None and (name.endswith("_file") or name == "dataset_name") and Path(value).exists():
-            options[name] = _digest(Path(value))
+        options[name] = digest_of(name, value)
     options |= training_args.to_dict()
     kept = {
         name: value
@@ -48,6 +51,13 @@ def settings_of(
         if name not in WITHOUT_EFFECT and not name.startswith(WITHOUT_EFFECT_PREFIXES)
     }
     return as_written(kept)
+
+
+def digest_of(name: str, value: Any) -> Any:
+    """Return the digest of what an option names, if that is a file or folder of data or of a model; else its value."""
+    if value is None or not (name.endswith("_file") or name in FOLDERS) or not Path(value).exists():
+        return value
+    return _digest(Path(value), max((file.stat().st_mtime_ns for file in _files(Path(value))), default=0))
 
 
 def scores_of(metrics: Mapping[str, Any]) -> dict[str, float]:
@@ -113,10 +123,15 @@ def read_json(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path}, line {error.lineno}: invalid JSON: {error.msg}.") from None
 
 
-def _digest(path: Path) -> str:
-    """What a file contains, or all files of a folder."""
+def _files(path: Path) -> list[Path]:
+    return [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+
+
+@lru_cache(maxsize=64)
+def _digest(path: Path, changed: int) -> str:
+    """What a file contains, or all files of a folder, which last changed at that time."""
     digest = hashlib.sha256()
-    for file in [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file()):
+    for file in _files(path):
         digest.update(f"{file.relative_to(path)}\0{file.stat().st_size}\0".encode())
         with file.open("rb") as stream:
             while block := stream.read(1 << 20):

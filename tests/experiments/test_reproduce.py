@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+import shutil
 
 import pytest
 
@@ -12,6 +13,7 @@ from hf_localattn.experiments.grid import Grids, searched
 from hf_localattn.experiments.recipes import load_table, table_names
 from hf_localattn.experiments.runner import Runner
 from hf_localattn.experiments.trials import plan
+from hf_localattn.resources import reading_comprehension, tiny_backbone
 
 TINY = ("--backbone", "tiny", "--parser", "tiny", "--data", "samples", "--limit", "8", "--set", "max_steps=1")
 
@@ -83,6 +85,27 @@ def test_tables_share_their_runs(whole, folder, monkeypatch):
     monkeypatch.setattr("hf_localattn.experiments.runner.prepare_part", None)
     own = reproduce(folder, "cool-3", "--rows", "bert", "--seeds", "2")
     assert own["runs"] == [run for run in whole["runs"] if run["row"] == "bert"]
+
+
+def test_a_run_is_known_by_what_is_in_folders_not_by_their_names(tmp_path):
+    table = load_table("cool-4")
+
+    def place(name, **choices):
+        folder = tmp_path / name
+        for source, part in ((reading_comprehension()["train"].parent, "data"), (tiny_backbone(), "encoder")):
+            shutil.copytree(source, folder / part)
+        given = Choices(backbone=str(folder / "encoder"), data={"squad_v2": str(folder / "data")}, **choices)
+        return Runner(tmp_path).folder_of(plan(table, [table.rows["bert"]], list(table.tasks.values()), given)[0])
+
+    first = place("one")
+    assert place("two") == first
+    assert place("three", limit=8) != first
+    (tmp_path / "two" / "data" / "train.json").write_text("{}")
+    shutil.rmtree(tmp_path / "one")
+    (tmp_path / "two").rename(tmp_path / "one")
+    given = Choices(backbone=str(tmp_path / "one" / "encoder"), data={"squad_v2": str(tmp_path / "one" / "data")})
+    changed = plan(table, [table.rows["bert"]], list(table.tasks.values()), given)[0]
+    assert Runner(tmp_path).folder_of(changed) != first
 
 
 def test_a_killed_table_goes_on(folder, monkeypatch):
