@@ -32,7 +32,9 @@ def check_trials(runner: Runner, trials: Sequence[Trial], *, searches: bool = Fa
         ValueError, OSError, ImportError: arguments, fields, a parser, an extra or memory are missing or wrong; names
             the row and the task.
     """
-    first = {(trial.row.name, trial.task.name): trial for trial in reversed(trials)}
+    first: dict[tuple[str, str], Trial] = {}
+    for trial in trials:
+        first.setdefault((trial.row.name, trial.task.name), trial)
     for (row, task), trial in first.items():
         if searches and trial.task.search:
             import_extra("optuna", "search", "--search")

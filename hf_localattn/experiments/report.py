@@ -112,7 +112,8 @@ def values_of(runs: Runs, row: str, task: str, score: Score) -> dict[int, float]
 
 def _p_value(own: Sequence[float], other: Sequence[float]) -> float | None:
     """Of a paired t-test (SciPy's); None where there is no deviation to test against."""
-    if len(own) < 2 or len({a - b for a, b in zip(own, other, strict=True)}) == 1:
+    differences = [a - b for a, b in zip(own, other, strict=True)]
+    if len(differences) < 2 or max(differences) - min(differences) <= 1e-9 * max(1.0, *map(abs, differences)):
         return None
     value = float(stats.ttest_rel(own, other).pvalue)
     return None if math.isnan(value) else value

@@ -11,12 +11,12 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from hf_localattn.experiments.checks import check_trials
-from hf_localattn.experiments.choices import Selection
+from hf_localattn.experiments.choices import Choices, Selection
 from hf_localattn.experiments.corpus_files import described
 from hf_localattn.experiments.figures import draw_figure
 from hf_localattn.experiments.grid import Grids
 from hf_localattn.experiments.measures import MEASURES
-from hf_localattn.experiments.recipes import load_corpora
+from hf_localattn.experiments.recipes import Row, Task, load_corpora
 from hf_localattn.experiments.report import Runs, as_markdown, summarise
 from hf_localattn.experiments.runner import Runner
 from hf_localattn.experiments.trials import Trial, plan
@@ -51,20 +51,30 @@ def reproduce(
     trials = plan(table, selection.rows, selection.tasks, selection.choices)
     if not trials:
         raise ValueError(f"Nothing of this selection of {table.name} can be run: its numbers are quoted.")
-    check_trials(runner, trials, searches=searches)
-    left = [trial for trial in trials if runner.result_of(trial) is None]
     print(f"{table.title} ({table.source})")
+    left = [trial for trial in trials if runner.result_of(trial) is None]
+    check_trials(runner, left, searches=searches)
+    if searches and not dry_run:
+        grids = Grids(runner)
+        trials = [grids.best(trial) for trial in tqdm(trials, desc="searching", unit="run")]
+        left = [trial for trial in trials if runner.result_of(trial) is None]
     for trial in trials if dry_run else ():
         print(f"  {trial.name}{'' if trial in left else ', done'}: {trial.command}")
     if left:
         print(_estimate(runner, left, number=len(trials)))
     if dry_run:
         return
-    if searches:
-        grids = Grids(runner)
-        trials = [grids.best(trial) for trial in tqdm(trials, desc="searching", unit="run")]
+    baselines = [row for row in _baselines(selection) if not searches]  # whose best setting is not known here
+    known = [
+        trial
+        for trial in plan(table, baselines, selection.tasks, selection.choices)
+        if runner.result_of(trial) is not None
+    ]
+    chosen = {row.name for row in selection.rows} | {trial.row.name for trial in known}
+    selection = dataclasses.replace(selection, rows=[row for row in table.rows.values() if row.name in chosen])
     runs: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
     results = []
+    trials = [*known, *trials]
     with tqdm(trials, unit="run") as bar:
         for trial in bar:
             bar.set_postfix_str(trial.name)
@@ -83,7 +93,7 @@ def write_table(
     """Write what is measured so far: `TABLE.json`, with where it comes from, and `TABLE.md`."""
     table, choices, corpora = selection.table, selection.choices, load_corpora()
     cells = summarise(table, selection.rows, selection.tasks, runs)
-    names = dict.fromkeys(task.corpus for task in selection.tasks)
+    names = dict.fromkeys(name for task in selection.tasks for name in _corpora(task, choices))
     found = {
         "table": table.name,
         "title": table.title,
@@ -99,13 +109,31 @@ def write_table(
     write_whole(output / f"{table.name}.md", as_markdown(found))
 
 
+def _baselines(selection: Selection) -> list[Row]:
+    """Rows with which those of the selection are compared, and which are not among them."""
+    names = {row.name for row in selection.rows}
+    compared = {row.baseline for row in selection.rows} - names
+    return [row for row in selection.table.rows.values() if row.name in compared]
+
+
+def _corpora(task: Task, choices: Choices) -> list[str]:
+    """The names of the corpora that a task reads."""
+    if task.script == "profile":
+        return []
+    return [task.corpus, *(name for title, name in task.also.items() if choices.also is None or title in choices.also)]
+
+
 def _estimate(runner: Runner, left: Sequence[Trial], number: int) -> str:
-    """What is to be done, and how long its training takes, by a run of each task."""
-    seconds: dict[str, float] = {}
+    """What is to be done, and how long its training takes, by a run of each task and backbone."""
+    seconds: dict[tuple[str, str], float] = {}
+
+    def key(trial: Trial) -> tuple[str, str]:
+        return trial.task.name, trial.words[trial.words.index("--backbone") + 1]
+
     for trial in left:
-        if trial.task.script not in MEASURES and trial.task.name not in seconds:
-            seconds[trial.task.name] = runner.seconds_of(trial)
-    total = timedelta(seconds=round(sum(seconds.get(trial.task.name, 0.0) for trial in left)))
+        if trial.task.script not in MEASURES and key(trial) not in seconds:
+            seconds[key(trial)] = runner.seconds_of(trial)
+    total = timedelta(seconds=round(sum(seconds.get(key(trial), 0.0) for trial in left)))
     return (
         f"{len(left)} of {number} runs are left. By a few steps of one of each task they train for about {total};"
         " evaluation is not counted."

@@ -16,6 +16,18 @@ from hf_localattn.experiments.recipes import Table, Task, load_corpora, load_tab
 from hf_localattn.experiments.reproduction import reproduce
 from hf_localattn.experiments.scripts import argument_names
 
+_BY_RECIPE = "the recipe says what is trained, evaluated and predicted."
+SET_OTHERWISE = {
+    "seed": "runs have the seeds 0, 1, ...: --seeds says how many.",
+    "folds": "the recipe's: --seeds says how many of them.",
+    "output_dir": "give -o.",
+    "resume_from_checkpoint": "runs go on by themselves.",
+    "search": "give --search, for the paper's grid.",
+    "dataset_name": "data are given by --data.",
+    **dict.fromkeys(("do_train", "do_eval", "do_predict"), _BY_RECIPE),
+}
+"""Arguments that are not for `--set`, each with what is."""
+
 
 def run_request(arguments: argparse.Namespace) -> None:
     """Run what the arguments of `hf-localattn reproduce` ask for, or list what there is.
@@ -78,6 +90,8 @@ def _assignment(word: str) -> tuple[str, Any]:
     name, equals, value = word.partition("=")
     if not equals:
         raise ValueError(f"--set {word}: write ARGUMENT=VALUE, such as num_train_epochs=1.")
+    if name in SET_OTHERWISE or name.endswith("_file"):
+        raise ValueError(f"--set {name}: {SET_OTHERWISE.get(name, 'data are given by --data.')}")
     known = argument_names()
     if name not in known:
         nearest = difflib.get_close_matches(name, known, n=1)

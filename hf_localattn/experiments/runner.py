@@ -20,12 +20,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import datasets
 import torch
 import transformers
-from transformers import set_seed
+from transformers import TrainerCallback, set_seed
 from transformers.trainer_utils import IntervalStrategy
 
 from hf_localattn.experiments.measures import MEASURES
@@ -61,8 +62,11 @@ class Runner:
             title: {name: digest_of(name, value) for name, value in arguments.items()}
             for title, arguments in trial.tests.items()
         }
+        # Times are those of a machine.
+        machine = [_device(), torch.get_num_threads()] if any(score.ratio for score in trial.task.scores) else []
+        fold = trial.fold and [trial.fold.number, trial.fold.count]
         content = json.dumps(
-            [trial.task.script, self._settings(trial), trial.seed, trial.fold and trial.fold.number, tests],
+            [trial.task.script, self._settings(trial), trial.seed, fold, tests, machine],
             sort_keys=True,
             default=str,
         )
@@ -89,17 +93,21 @@ class Runner:
         if trial.task.script in MEASURES:
             metrics, data = MEASURES[trial.task.script](trial.words), {}
         else:
-            run = self.prepare(trial)
+            run = self.prepare(trial, self.model_of(trial))
+            timer = EpochTimer()
+            run.trainer.add_callback(timer)
             with quiet():
                 resumed = bool(run.trainer.args.resume_from_checkpoint) or not run.trainer.args.do_train
                 metrics = run.complete()
             # What was measured before this process began is in the folder.
             metrics = read_json(self.model_of(trial) / "all_results.json") | metrics
-            metrics |= {} if resumed else _pure_training_time(run)
-            data = {split: {"rows": len(rows), "digest": fingerprint(rows)} for split, rows in run.data.items()}
+            if timer.epochs and not resumed:
+                metrics["train_seconds_per_epoch"] = timer.seconds / timer.epochs
+            data = {split: fingerprint(rows) for split, rows in run.data.items()}
             del run
             for title, arguments in trial.tests.items():
-                metrics |= {f"{name}@{title}": value for name, value in self._test(trial, arguments).items()}
+                tested, data[title] = self._test(trial, arguments)
+                metrics |= {f"{name}@{title}": value for name, value in tested.items()}
             _free()
         result = {
             "script": trial.task.script,
@@ -108,7 +116,7 @@ class Runner:
             "fold": trial.fold and trial.fold.number,
             "data": data,
             "versions": {name: version(name) for name in LIBRARIES},
-            "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU",
+            "device": _device(),
             "threads": torch.get_num_threads(),
             "seconds": round(time.perf_counter() - begun, 1),
             "metrics": metrics,
@@ -118,8 +126,8 @@ class Runner:
             shutil.rmtree(self.model_of(trial), ignore_errors=True)
         return result
 
-    def prepare(self, trial: Trial) -> Run:
-        """Return a trial's run, ready to go.
+    def prepare(self, trial: Trial, folder: Path) -> Run:
+        """Return a trial's run in a folder, ready to go.
 
         Raises:
             ValueError, OSError: arguments, data or model cannot be used.
@@ -132,7 +140,7 @@ class Runner:
                 model_args,
                 data_args,
                 training_args,
-                folder=self.model_of(trial),
+                folder=folder,
                 seed=trial.seed,
                 fold=trial.fold,
             )
@@ -143,12 +151,13 @@ class Runner:
         Raises:
             ValueError, OSError: arguments, data or model cannot be used.
         """
-        run = self.prepare(trial)
-        try:
-            return _probe(run)
-        finally:
-            del run
-            _free()
+        with TemporaryDirectory() as folder:  # what the trial may have left in its own stays as it is
+            run = self.prepare(trial, Path(folder, MODEL))
+            try:
+                return _probe(run)
+            finally:
+                del run
+                _free()
 
     def arguments_of(self, trial: Trial) -> Arguments:
         """Return a trial's arguments, as its script would read them.
@@ -161,11 +170,12 @@ class Runner:
 
     def _settings(self, trial: Trial) -> dict[str, Any]:
         if trial.task.script in MEASURES:
-            return {"words": trial.words}
+            pairs = zip(trial.words, (*trial.words[1:], None), strict=True)
+            return {"words": [digest_of(name.removeprefix("--"), value) for name, value in pairs]}
         return settings_of(*self.arguments_of(trial))
 
-    def _test(self, trial: Trial, arguments: Mapping[str, Any]) -> dict[str, float]:
-        """Test the trained model on another corpus."""
+    def _test(self, trial: Trial, arguments: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, Any]]:
+        """Test the trained model on another corpus, and tell which rows these were."""
         _, data_args, training_args = self.arguments_of(trial)
         other = copy.copy(data_args)
         other.dataset_name = other.dataset_config_name = other.train_file = other.validation_file = None
@@ -181,15 +191,39 @@ class Runner:
             run = SCRIPTS[trial.task.script].prepare(other)(
                 ModelArguments(str(self.model_of(trial))), other, training_args
             )
-            return run.complete()
+            return run.complete(), fingerprint(run.data["test"])
 
 
-def fingerprint(rows: datasets.Dataset) -> str:
-    """Return a digest of the rows, by which it can be told whether data are the same."""
+def fingerprint(rows: datasets.Dataset) -> dict[str, Any]:
+    """Return the number of rows and a digest of them, by which it can be told whether data are the same."""
     digest = hashlib.sha256()
     for row in rows:
         digest.update(json.dumps(row, sort_keys=True, default=str, ensure_ascii=False).encode())
-    return f"sha256 {digest.hexdigest()}"
+    return {"rows": len(rows), "digest": f"sha256 {digest.hexdigest()}"}
+
+
+def _device() -> str:
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
+
+
+class EpochTimer(TrainerCallback):
+    """Adds up the seconds of epochs, but for evaluations and what is done between epochs, such as saving."""
+
+    def __init__(self) -> None:
+        self.seconds, self.epochs = 0.0, 0
+        self._begun: float | None = None
+
+    def on_epoch_begin(self, *args: Any, **kwargs: Any) -> None:
+        self._begun = time.perf_counter()
+
+    def on_log(self, *args: Any, logs: Mapping[str, float] | None = None, **kwargs: Any) -> None:
+        if self._begun is not None:
+            self._begun += (logs or {}).get("eval_runtime", 0.0)
+
+    def on_epoch_end(self, *args: Any, **kwargs: Any) -> None:
+        if self._begun is not None:
+            self.seconds += time.perf_counter() - self._begun
+            self.epochs, self._begun = self.epochs + 1, None
 
 
 def _probe(run: Run) -> float:
@@ -211,19 +245,6 @@ def _probe(run: Run) -> float:
         model.zero_grad()
     set_seed(args.seed)
     return min(times) * steps
-
-
-def _pure_training_time(run: Run) -> dict[str, float]:
-    """Seconds of an epoch, without the evaluations in between."""
-    state = run.trainer.state
-    last = state.log_history[-1] if state.log_history else {}
-    total = next((entry["train_runtime"] for entry in reversed(state.log_history) if "train_runtime" in entry), None)
-    epochs = state.epoch or last.get("epoch")
-    if total is None or not epochs:
-        return {}
-    position = next(place for place, entry in enumerate(state.log_history) if "train_runtime" in entry)
-    evaluated = sum(entry.get("eval_runtime", 0.0) for entry in state.log_history[:position])
-    return {"train_seconds_per_epoch": (total - evaluated) / epochs}
 
 
 @contextmanager

@@ -9,7 +9,9 @@ from typing import Any
 from hf_localattn.experiments.choices import TINY, Choices, quoted, words_of
 from hf_localattn.experiments.corpus_files import SAMPLES, corpus_arguments
 from hf_localattn.experiments.recipes import Row, Table, Task, load_corpora, setting_of
+from hf_localattn.experiments.scripts import SCRIPTS
 from hf_localattn.families import FAMILIES
+from hf_localattn.models.tokenization_sla_bert import DEFAULT_PARSER
 from hf_localattn.resources import tiny_parser
 from hf_localattn.training.folds import Fold
 from hf_localattn.training.search_settings import spoken
@@ -73,8 +75,9 @@ def _trial(table: Table, row: Row, task: Task, number: int, choices: Choices) ->
     setting = setting_of(table, row, task)
     backbone = choices.backbone or setting.backbone
     fields = dict(setting.local_config)
-    if choices.parser is not None and row.family in FAMILIES and _parses(FAMILIES[row.family], fields):
-        fields["parser"] = str(tiny_parser()) if choices.parser == TINY else choices.parser
+    if row.family in FAMILIES and _parses(FAMILIES[row.family], fields):
+        own = str(tiny_parser()) if choices.parser == TINY else choices.parser
+        fields["parser"] = own or fields.get("parser", DEFAULT_PARSER)
     model: dict[str, Any] = {"family": row.family, "backbone": backbone}
     if fields:
         model["local_config"] = [f"{name}={spoken(value)}" for name, value in fields.items()]
@@ -98,9 +101,10 @@ def _trial(table: Table, row: Row, task: Task, number: int, choices: Choices) ->
     parts = {"do_train": "train", "do_eval": "validation", "do_predict": "test"}
     arguments |= {option: True for option, split in parts.items() if split in (*needed, *optional)}
     words = tuple(words_of({**model, **arguments}))
-    command = " ".join(["python", f"{task.script}.py", *map(quoted, words), "--seed", str(number - 1)])
+    told = " ".join(map(quoted, words))
+    command = f"python {task.script}.py {told} --seed {number - 1}" if task.script in SCRIPTS else told
     if task.folds is not None:
-        command += f" --folds {task.folds} (fold {number})"
+        command += f" --folds {task.folds}  # fold {number}"
     return Trial(row, task, number, words, tests, command)
 
 

@@ -94,7 +94,8 @@ def usual_kind(config: PreTrainedConfig) -> str:
 def _local_map(model: PreTrainedModel) -> Callable[..., AttentionMap]:
     """The function that makes the map of a family's local weights."""
     make = {"cool": _outlook_map, "sla-bert": _syntax_map, "oa-xlnet": _query_map}.get(model.config.model_type)
-    if make is None or not model.config.local_depth:
+    shows_none = model.config.model_type == "cool" and usual_kind(model.config) != LOCAL  # weights of other shapes
+    if make is None or not model.config.local_depth or shows_none:
         hint = " SAM's are of single tokens: see `token_weights`." if model.config.model_type == "sam-roberta" else ""
         raise ValueError(
             f"{type(model).__name__}, as it is configured, has no local attention from token to token: `kind='self'`"

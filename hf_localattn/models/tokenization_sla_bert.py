@@ -10,6 +10,9 @@ from .dependency_parser import WORDS, load_pipeline, parse, whitespace_words
 from .tokenization_local_attention import BackboneTokenizer, is_batch, sample_numbers, samples_of, set_columns
 from .word_alignment import NO_WORD, STRUCTURE, Words, align, checked_heads
 
+DEFAULT_PARSER = "en_core_web_sm"
+"""The spaCy pipeline that parses if none is named."""
+
 
 class SlaBertTokenizer(BackboneTokenizer):
     """A backbone's fast tokenizer that adds the syntactic structure which the SLA models read.
@@ -48,7 +51,7 @@ class SlaBertTokenizer(BackboneTokenizer):
     def __init__(
         self,
         *args: Any,
-        parser: str | os.PathLike[str] | None = "en_core_web_sm",
+        parser: str | os.PathLike[str] | None = DEFAULT_PARSER,
         words: str = "parser",
         **kwargs: Any,
     ):

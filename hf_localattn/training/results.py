@@ -23,9 +23,9 @@ WITHOUT_EFFECT = {
     *("per_device_eval_batch_size", "eval_accumulation_steps", "save_total_limit", "save_on_each_node"),
     *("activation_checkpointing", "gradient_checkpointing", "torch_empty_cache_steps", "dataloader_num_workers"),
     *("dataloader_pin_memory", "dataloader_persistent_workers", "dataloader_prefetch_factor", "include_for_metrics"),
-    "search_trials",
+    *("search_trials", "do_train", "do_eval", "do_predict"),
 }
-WITHOUT_EFFECT_PREFIXES = ("do_", "log_", "logging_", "hub_", "push_", "trackio_", "ddp_")
+WITHOUT_EFFECT_PREFIXES = ("log_", "logging_", "hub_", "push_", "trackio_", "ddp_")
 
 FOLDERS = ("dataset_name", "backbone", "model_name_or_path")
 """Options that may name a folder, where it does not matter but what is in it."""
@@ -44,6 +44,7 @@ def settings_of(
         }
     for name, value in options.items():
         options[name] = digest_of(name, value)
+    options["local_config"] = [_without_path(word) for word in options["local_config"]]
     options |= training_args.to_dict()
     kept = {
         name: value
@@ -58,6 +59,12 @@ def digest_of(name: str, value: Any) -> Any:
     if value is None or not (name.endswith("_file") or name in FOLDERS) or not Path(value).exists():
         return value
     return _digest(Path(value), max((file.stat().st_mtime_ns for file in _files(Path(value))), default=0))
+
+
+def _without_path(assignment: str) -> str:
+    name, equals, value = assignment.partition("=")
+    is_folder = name.strip() == "parser" and Path(value).is_dir()
+    return f"{name}{equals}{digest_of('backbone', value)}" if is_folder else assignment
 
 
 def scores_of(metrics: Mapping[str, Any]) -> dict[str, float]:

@@ -186,7 +186,13 @@ def test_dry_run_writes_nothing(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert printed.count("python run_qa.py") == 5
     assert "5 of 5 runs are left. By a few steps of one of each task they train for about 0:00:0" in printed
-    assert not list((tmp_path / "none").glob("*.json"))
+    assert not (tmp_path / "none").exists()
+
+
+def test_baselines_that_are_there_are_compared_with(whole, folder):
+    found = reproduce(folder, "cool-4", "--rows", "outlook", "--seeds", "2")
+    assert found["scores"] == whole["scores"]
+    assert [run["row"] for run in found["runs"]] == ["bert", "bert", "outlook", "outlook"]
 
 
 def test_without_a_table_all_are_listed(capsys):
@@ -210,6 +216,12 @@ def test_without_a_table_all_are_listed(capsys):
             "the scripts have no such argument. Did you mean learning_rate",
         ),
         (["cool-4", *TINY, "--set", "max_steps"], "--set max_steps: write ARGUMENT=VALUE"),
+        (["cool-4", *TINY, "--set", "seed=5"], "--set seed: runs have the seeds 0, 1, ...: --seeds says how many"),
+        (["cool-4", *TINY, "--set", "train_file=x"], "--set train_file: data are given by --data"),
+        (
+            ["sla-1", "--backbone", "tiny", "--data", "samples"],
+            "lisa, cola: Cannot load the spaCy pipeline 'en_core_web",
+        ),
         (["sla-1", *TINY, "--parser", "nowhere"], "Cannot load the spaCy pipeline 'nowhere'"),
         (["cool-4", *TINY, "--seeds", "0"], "--seeds must be at least 1; got 0"),
         (["oa-2", *TINY, "--seeds", "11"], "--seeds 11: bioscope_papers is a cross-validation of 10 folds, no more"),

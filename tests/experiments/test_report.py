@@ -1,0 +1,81 @@
+"""Statistics of a table, with runs made by hand."""
+
+import math
+import statistics
+
+import pytest
+
+from hf_localattn.experiments.recipes import load_table
+from hf_localattn.experiments.report import as_markdown, summarise
+
+TABLE = load_table("sam-5")
+TASK = TABLE.tasks["trec"]
+
+
+def runs(**rows):
+    """Of each row accuracies, and times of an epoch."""
+    return {
+        (row, "trec"): {
+            number: {"predict_accuracy": accuracy, "train_seconds_per_epoch": seconds}
+            for number, (accuracy, seconds) in enumerate(values, start=1)
+        }
+        for row, values in rows.items()
+    }
+
+
+def cells(found):
+    rows = [TABLE.rows[row] for row in ("roberta", "sam")]
+    return {(cell.row, cell.score): cell for cell in summarise(TABLE, rows, [TASK], found)}
+
+
+def test_means_deviations_and_differences():
+    found = cells(runs(roberta=[(0.80, 2.0), (0.82, 2.0), (0.84, 2.0)], sam=[(0.90, 3.0), (0.93, 3.0), (0.91, 3.0)]))
+    sam = found["SAM", "Acc."]
+    assert sam.measured == pytest.approx(statistics.fmean([90, 93, 91]))
+    assert sam.deviation == pytest.approx(statistics.stdev([90, 93, 91]))
+    assert sam.published == 93.4
+    assert sam.difference == pytest.approx(sam.measured - 93.4)
+    differences = [10, 11, 7]
+    assert sam.against_baseline == pytest.approx(statistics.fmean(differences))
+    t = statistics.fmean(differences) / (statistics.stdev(differences) / math.sqrt(3))
+    # Student's distribution with two degrees of freedom, in closed form.
+    assert sam.p_value == pytest.approx(1 - t / math.sqrt(t * t + 2))
+    assert sam.pairs == 3
+
+
+def test_times_are_ratios_to_the_baseline():
+    found = cells(runs(roberta=[(0.8, 2.0), (0.8, 2.0)], sam=[(0.9, 3.0), (0.9, 4.0)]))
+    assert found["SAM", "T (ratio)"].measured == pytest.approx(1.75)
+    assert found["SAM", "T (ratio)"].published == pytest.approx(11 / 8)
+    assert found["RoBERTa", "T (ratio)"].measured == 1
+
+
+@pytest.mark.parametrize(
+    "sam",
+    [
+        [(0.52, 1.0), (0.57, 1.0), (0.58, 1.0)],  # all differences are the same but for rounding
+        [(0.52, 1.0)],
+    ],
+)
+def test_there_is_no_p_of_what_does_not_vary(sam):
+    found = cells(runs(roberta=[(0.50, 1.0), (0.55, 1.0), (0.56, 1.0)], sam=sam))
+    assert found["SAM", "Acc."].p_value is None
+    assert found["SAM", "Acc."].against_baseline == pytest.approx(2)
+
+
+def test_what_is_not_there_is_left_out():
+    found = cells(runs(roberta=[(0.8, None)], sam=[(float("nan"), 1.0)]))
+    assert found["SAM", "Acc."].measured is None
+    assert found["SAM", "Acc."].runs == 0
+    assert found["SAM", "T (ratio)"].measured is None
+    assert found["RoBERTa", "T (ratio)"].published == 1
+
+
+def test_a_table_for_people():
+    cell = {"row": "A | B", "task": "T", "score": "F1", "published": 1.0, "measured": 2.5, "deviation": 0.25}
+    cell |= {"difference": 1.5, "against_baseline": -0.5, "p_value": 0.0123, "pairs": 5}
+    found = {"title": "Title", "source": "Source", "table": "t-1", "scores": [cell], "corpora": {}, "runs": []}
+    found |= {"choices": {"arguments": {}}, "notes": ["A note."]}
+    lines = as_markdown(found).splitlines()
+    assert "| A / B | F1 | 1.00 | 2.50 ± 0.25 | +1.50 | -0.50 | 0.012 (5) |" in lines
+    assert lines[-1] == "* A note."
