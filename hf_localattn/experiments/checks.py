@@ -59,7 +59,12 @@ def _check(runner: Runner, trial: Trial) -> None:
         fields, settings = family.split_fields(given)
         family.config(backbone_config=config, **fields)
         if settings.get("parser") is not None:
-            load_pipeline(settings["parser"])
+            try:
+                load_pipeline(settings["parser"])
+            except (OSError, ValueError) as error:
+                raise type(error)(
+                    f"{error} Here another one is given by --parser NAME, the tiny one by --parser tiny."
+                ) from error
     needed, there = _parameters(source, generates=generates) * TRAINING_BYTES, _memory()
     if needed > there:
         raise ValueError(

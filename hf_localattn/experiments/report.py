@@ -143,11 +143,15 @@ def _about(found: Mapping[str, Any]) -> Iterator[str]:
     choices, runs = found["choices"], found["runs"]
     yield f"Data: {'; '.join(f'{name} from {where}' for name, where in found['corpora'].items())}."
     own = {
-        name: value for name, value in choices.items() if value not in (None, {}) and name not in ("data", "arguments")
+        name: value
+        for name, value in choices.items()
+        if value not in (None, {}) and name not in ("data", "arguments", "searched")
     }
     own |= choices["arguments"]
     if own:
         yield f"Otherwise than in the recipe: {', '.join(f'{name} {value}' for name, value in own.items())}."
+    if choices.get("searched"):
+        yield "The paper's grid was searched for each row with the first seed; commands end with what was best."
     if runs:
         versions = ", ".join(f"{name} {number}" for name, number in runs[-1]["versions"].items())
         yield f"{len(runs)} runs, {versions}, on {runs[-1]['device']}."

@@ -100,7 +100,7 @@ def write_table(
         "source": table.source,
         "notes": table.notes,
         "command": " ".join([selection.command(), *(["--search"] if searches else [])]),
-        "choices": choices.as_data(),
+        "choices": {**choices.as_data(), "searched": searches},
         "corpora": {name: described(choices.where(name), corpora, name) for name in names},
         "scores": [{**dataclasses.asdict(cell), "difference": cell.difference} for cell in cells],
         "runs": results,
@@ -136,5 +136,5 @@ def _estimate(runner: Runner, left: Sequence[Trial], number: int) -> str:
     total = timedelta(seconds=round(sum(seconds.get(key(trial), 0.0) for trial in left)))
     return (
         f"{len(left)} of {number} runs are left. By a few steps of one of each task they train for about {total};"
-        " evaluation is not counted."
+        " loading, evaluation and searches are not counted."
     )

@@ -104,4 +104,6 @@ def _list_tables() -> None:
     width = max(map(len, table_names()))
     for name in table_names():
         table = load_table(name)
-        print(f"{name:{width}}  {table.title}: {', '.join(table.rows)}")
+        print(f"{name:{width}}  {table.title}")
+        print(f"{'':{width}}    rows: {', '.join(table.rows)}")
+        print(f"{'':{width}}    tasks (corpora): {', '.join(f'{t.name} ({t.corpus})' for t in table.tasks.values())}")

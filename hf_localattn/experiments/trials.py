@@ -49,7 +49,8 @@ class Trial:
     @property
     def name(self) -> str:
         """As it is called in messages."""
-        return f"{self.row.name}, {self.task.name}, {'seed' if self.fold is None else 'fold'} {self.number}"
+        run = f"seed {self.seed}" if self.fold is None else f"fold {self.number}"
+        return f"{self.row.name}, {self.task.name}, {run}"
 
 
 def plan(table: Table, rows: Sequence[Row], tasks: Sequence[Task], choices: Choices) -> list[Trial]:

@@ -197,7 +197,9 @@ def test_baselines_that_are_there_are_compared_with(whole, folder):
 
 def test_without_a_table_all_are_listed(capsys):
     assert main(["reproduce"]) == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == table_names()
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines if not line.startswith(" ")] == table_names()
+    assert any(line.strip() == "tasks (corpora): squad_v2 (squad_v2)" for line in lines)
 
 
 @pytest.mark.parametrize(
