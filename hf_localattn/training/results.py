@@ -58,7 +58,8 @@ def digest_of(name: str, value: Any) -> Any:
     """Return the digest of what an option names, if that is a file or folder of data or of a model; else its value."""
     if value is None or not (name.endswith("_file") or name in FOLDERS) or not Path(value).exists():
         return value
-    return _digest(Path(value), max((file.stat().st_mtime_ns for file in _files(Path(value))), default=0))
+    path = Path(value)
+    return _digest(path, tuple((str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in _files(path)))
 
 
 def _without_path(assignment: str) -> str:
@@ -135,8 +136,8 @@ def _files(path: Path) -> list[Path]:
 
 
 @lru_cache(maxsize=64)
-def _digest(path: Path, changed: int) -> str:
-    """What a file contains, or all files of a folder, which last changed at that time."""
+def _digest(path: Path, state: tuple[tuple[str, int, int], ...]) -> str:
+    """What a file contains, or all files of a folder; computed anew where one of them looks otherwise."""
     digest = hashlib.sha256()
     for file in _files(path):
         digest.update(f"{file.relative_to(path)}\0{file.stat().st_size}\0".encode())
