@@ -97,9 +97,8 @@ def portable(word: str) -> str:
     path = Path(value)
     if not path.is_absolute():
         return word
-    return (
-        f"{name}{equals}$DATA/{path.parent.name}/{path.name}" if path.is_file() else f"{name}{equals}$DATA/{path.name}"
-    )
+    end = Path(path.parent.name, path.name) if path.is_file() else path.name
+    return f"{name}{equals}$DATA/{end}"
 
 
 def quoted(word: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from hf_localattn.experiments.recipes import Score, Table, Task
 from hf_localattn.experiments.report import Runs, values_of
+from hf_localattn.files import write_whole
 from hf_localattn.inspection.draw import draw_bars, draw_curves, picture
 
 
@@ -29,7 +30,7 @@ def figure_of(table: Table, runs: Runs) -> Any:
 def draw_figure(table: Table, runs: Runs, output: Path) -> Path:
     """Draw a figure into `TABLE.png` of a folder, and return its path."""
     path = output / f"{table.name}.png"
-    path.write_bytes(picture(figure_of(table, runs), "png"))
+    write_whole(path, picture(figure_of(table, runs), "png"))
     return path
 
 

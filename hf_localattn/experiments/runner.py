@@ -77,10 +77,6 @@ class Runner:
         path = self.folder_of(trial) / RESULT
         return read_json(path) if path.is_file() else None
 
-    def model_of(self, trial: Trial) -> Path:
-        """Return the folder of a trial's model, which is there if models are kept."""
-        return self.folder_of(trial) / MODEL
-
     def run(self, trial: Trial) -> dict[str, Any]:
         """Run a trial, or go on with it, and return what it has measured; a finished one is not run again.
 
@@ -89,24 +85,26 @@ class Runner:
         """
         if (done := self.result_of(trial)) is not None:
             return done
+        folder = self.folder_of(trial)
+        model = folder / MODEL
         begun = time.perf_counter()
         if trial.task.script in MEASURES:
             metrics, data = MEASURES[trial.task.script](trial.words), {}
         else:
-            run = self.prepare(trial, self.model_of(trial))
+            run = self.prepare(trial, model)
             timer = EpochTimer()
             run.trainer.add_callback(timer)
             with quiet():
                 resumed = bool(run.trainer.args.resume_from_checkpoint) or not run.trainer.args.do_train
                 metrics = run.complete()
             # What was measured before this process began is in the folder.
-            metrics = read_json(self.model_of(trial) / "all_results.json") | metrics
+            metrics = read_json(model / "all_results.json") | metrics
             if timer.epochs and not resumed:
                 metrics["train_seconds_per_epoch"] = timer.seconds / timer.epochs
             data = {split: fingerprint(rows) for split, rows in run.data.items()}
             del run
             for title, arguments in trial.tests.items():
-                tested, data[title] = self._test(trial, arguments)
+                tested, data[title] = self._test(trial, arguments, model)
                 metrics |= {f"{name}@{title}": value for name, value in tested.items()}
             _free()
         result = {
@@ -121,9 +119,9 @@ class Runner:
             "seconds": round(time.perf_counter() - begun, 1),
             "metrics": metrics,
         }
-        write_results(self.folder_of(trial) / RESULT, result)
+        write_results(folder / RESULT, result)
         if not self.keep_models:
-            shutil.rmtree(self.model_of(trial), ignore_errors=True)
+            shutil.rmtree(model, ignore_errors=True)
         return result
 
     def prepare(self, trial: Trial, folder: Path) -> Run:
@@ -174,23 +172,23 @@ class Runner:
             return {"words": [digest_of(name.removeprefix("--"), value) for name, value in pairs]}
         return settings_of(*self.arguments_of(trial))
 
-    def _test(self, trial: Trial, arguments: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, Any]]:
+    def _test(
+        self, trial: Trial, arguments: Mapping[str, Any], model: Path
+    ) -> tuple[dict[str, float], dict[str, Any]]:
         """Test the trained model on another corpus, and tell which rows these were."""
         _, data_args, training_args = self.arguments_of(trial)
         other = copy.copy(data_args)
         other.dataset_name = other.dataset_config_name = other.train_file = other.validation_file = None
         for name, value in arguments.items():
             setattr(other, name, value)
-        training_args.output_dir = str(self.model_of(trial) / "test")
+        training_args.output_dir = str(model / "test")
         training_args.do_train = training_args.do_eval = False
         training_args.do_predict = True
         # Nothing is chosen any more.
         training_args.early_stopping_patience = None
         training_args.eval_strategy, training_args.load_best_model_at_end = IntervalStrategy.NO, False
         with quiet():
-            run = SCRIPTS[trial.task.script].prepare(other)(
-                ModelArguments(str(self.model_of(trial))), other, training_args
-            )
+            run = SCRIPTS[trial.task.script].prepare(other)(ModelArguments(str(model)), other, training_args)
             return run.complete(), fingerprint(run.data["test"])
 
 

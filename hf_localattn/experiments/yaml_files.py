@@ -55,6 +55,7 @@ def make(cls: type[T], content: Any, where: str, **own: Any) -> T:
         ValueError: a value is missing, of another type, or of a name that the class does not have.
     """
     check_names(content, where)
+    # There is no public type for "a dataclass".
     fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
     check_known(content, [name for name in fields if name not in own], where)
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in content.items()} | own
