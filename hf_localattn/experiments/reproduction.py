@@ -11,7 +11,7 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from hf_localattn.experiments.checks import check_trials
-from hf_localattn.experiments.choices import Choices, Selection
+from hf_localattn.experiments.choices import Selection
 from hf_localattn.experiments.corpus_files import described
 from hf_localattn.experiments.figures import draw_figure
 from hf_localattn.experiments.grid import Grids
@@ -93,7 +93,7 @@ def write_table(
     """Write what is measured so far: `TABLE.json`, with where it comes from, and `TABLE.md`."""
     table, choices, corpora = selection.table, selection.choices, load_corpora()
     cells = summarise(table, selection.rows, selection.tasks, runs)
-    names = dict.fromkeys(name for task in selection.tasks for name in _corpora(task, choices))
+    names = dict.fromkeys(name for task in selection.tasks for name in _corpora(task))
     found = {
         "table": table.name,
         "title": table.title,
@@ -116,11 +116,11 @@ def _baselines(selection: Selection) -> list[Row]:
     return [row for row in selection.table.rows.values() if row.name in compared]
 
 
-def _corpora(task: Task, choices: Choices) -> list[str]:
+def _corpora(task: Task) -> list[str]:
     """The names of the corpora that a task reads."""
     if task.script == "profile":
         return []
-    return [task.corpus, *(name for title, name in task.also.items() if choices.also is None or title in choices.also)]
+    return [task.corpus, *task.also.values()]
 
 
 def _estimate(runner: Runner, left: Sequence[Trial], number: int) -> str:

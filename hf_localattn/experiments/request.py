@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import difflib
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,11 +40,8 @@ def run_request(arguments: argparse.Namespace) -> None:
         _list_tables()
         return
     table = load_table(arguments.table)
-    rows, tasks = select_rows(table, arguments.rows), _select_tasks(table, arguments.tasks)
-    choices = _choices(arguments)
-    titles = {title for task in tasks for title in task.also}
-    if unknown := [title for title in choices.also or () if title not in titles]:
-        raise ValueError(f"--also {unknown[0]}: the further test corpora are {', '.join(sorted(titles)) or 'none'}.")
+    rows, choices = select_rows(table, arguments.rows), _choices(arguments)
+    tasks = _select_tasks(table, arguments.tasks, choices.also)
     reproduce(
         Selection(table, rows, tasks, choices),
         arguments.output,
@@ -53,11 +51,21 @@ def run_request(arguments: argparse.Namespace) -> None:
     )
 
 
-def _select_tasks(table: Table, names: Sequence[str] | None) -> list[Task]:
+def _select_tasks(table: Table, names: Sequence[str] | None, also: Sequence[str] | None) -> list[Task]:
+    """Return the tasks of these names, each with those of its further test corpora that have these titles."""
     for name in names or ():
         if name not in table.tasks:
             raise ValueError(f"{table.name} has no task {name!r}. It has {', '.join(table.tasks)}.")
-    return [task for task in table.tasks.values() if names is None or task.name in names]
+    tasks = [task for task in table.tasks.values() if names is None or task.name in names]
+    if also is None:
+        return tasks
+    titles = {title for task in tasks for title in task.also}
+    if unknown := [title for title in also if title not in titles]:
+        raise ValueError(f"--also {unknown[0]}: the further test corpora are {', '.join(sorted(titles)) or 'none'}.")
+    return [
+        dataclasses.replace(task, also={title: name for title, name in task.also.items() if title in also})
+        for task in tasks
+    ]
 
 
 def _choices(arguments: argparse.Namespace) -> Choices:

@@ -26,7 +26,7 @@ from typing import Any
 import datasets
 import torch
 import transformers
-from transformers import TrainerCallback, set_seed
+from transformers import TrainerCallback, TrainerState, set_seed
 from transformers.trainer_utils import IntervalStrategy
 
 from hf_localattn.experiments.measures import MEASURES
@@ -41,6 +41,7 @@ from hf_localattn.training.run import Run
 logger = logging.getLogger(__name__)
 
 RESULT = "result.json"
+PROGRESS = "progress.json"
 MODEL = "model"
 PROBED_STEPS = 2
 
@@ -57,16 +58,12 @@ class Runner:
         self.folder, self.keep_models = folder, keep_models
 
     def folder_of(self, trial: Trial) -> Path:
-        """Return where a trial is run; the same for all trials that are the same, of whatever row or table."""
-        tests = {
-            title: {name: digest_of(name, value) for name, value in arguments.items()}
-            for title, arguments in trial.tests.items()
-        }
+        """Return where a trial is trained; the same for all that train the same, of whatever row or table."""
         # Times are those of a machine.
         machine = [_device(), torch.get_num_threads()] if any(score.ratio for score in trial.task.scores) else []
         fold = trial.fold and [trial.fold.number, trial.fold.count]
         content = json.dumps(
-            [trial.task.script, self._settings(trial), trial.seed, fold, tests, machine],
+            [trial.task.script, self._settings(trial), trial.seed, fold, machine],
             sort_keys=True,
             default=str,
         )
@@ -75,7 +72,11 @@ class Runner:
     def result_of(self, trial: Trial) -> dict[str, Any] | None:
         """Return what a finished trial has measured, None if it is not finished."""
         path = self.folder_of(trial) / RESULT
-        return read_json(path) if path.is_file() else None
+        if not path.is_file():
+            return None
+        found = read_json(path)
+        # A model that was tested on more corpora than these serves; one that was tested on fewer does not.
+        return found if _tests(trial).items() <= found["tests"].items() else None
 
     def run(self, trial: Trial) -> dict[str, Any]:
         """Run a trial, or go on with it, and return what it has measured; a finished one is not run again.
@@ -92,16 +93,15 @@ class Runner:
             metrics, data = MEASURES[trial.task.script](trial.words), {}
         else:
             run = self.prepare(trial, model)
-            timer = EpochTimer()
-            run.trainer.add_callback(timer)
+            progress = Progress(folder / PROGRESS, run)
+            run.trainer.add_callback(progress)
             with quiet():
-                resumed = bool(run.trainer.args.resume_from_checkpoint) or not run.trainer.args.do_train
                 metrics = run.complete()
             # What was measured before this process began is in the folder.
             metrics = read_json(model / "all_results.json") | metrics
-            if timer.epochs and not resumed:
-                metrics["train_seconds_per_epoch"] = timer.seconds / timer.epochs
-            data = {split: fingerprint(rows) for split, rows in run.data.items()}
+            if progress.epochs:
+                metrics["train_seconds_per_epoch"] = progress.seconds / progress.epochs
+            data = progress.data
             del run
             for title, arguments in trial.tests.items():
                 tested, data[title] = self._test(trial, arguments, model)
@@ -113,6 +113,7 @@ class Runner:
             "seed": trial.seed,
             "fold": trial.fold and trial.fold.number,
             "data": data,
+            "tests": _tests(trial),
             "versions": {name: version(name) for name in LIBRARIES},
             "device": _device(),
             "threads": torch.get_num_threads(),
@@ -120,6 +121,7 @@ class Runner:
             "metrics": metrics,
         }
         write_results(folder / RESULT, result)
+        (folder / PROGRESS).unlink(missing_ok=True)
         if not self.keep_models:
             shutil.rmtree(model, ignore_errors=True)
         return result
@@ -204,15 +206,36 @@ def _device() -> str:
     return torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
 
 
-class EpochTimer(TrainerCallback):
-    """Adds up the seconds of epochs, but for evaluations and what is done between epochs, such as saving."""
+def _tests(trial: Trial) -> dict[str, dict[str, Any]]:
+    """Of each further test corpus, by its title, what is in the files that are read."""
+    return {
+        title: {name: digest_of(name, value) for name, value in arguments.items()}
+        for title, arguments in trial.tests.items()
+    }
 
-    def __init__(self) -> None:
-        self.seconds, self.epochs = 0.0, 0
+
+class Progress(TrainerCallback):
+    """What a run that is killed and taken up again could not tell at its end: its data, the seconds of its epochs.
+
+    Only whole epochs count, without evaluations and what is done between epochs, such as saving.
+
+    Args:
+        path: a file; where it is there, an earlier part of the run has left it.
+        run: about to train.
+    """
+
+    def __init__(self, path: Path, run: Run):
+        known = read_json(path) if path.is_file() and not _is_new(run) else {}
+        self.path = path
+        self.seconds: float = known.get("seconds", 0.0)
+        self.epochs: int = known.get("epochs", 0)
+        self.data: dict[str, Any] = known.get("data", {})
+        self.data |= {split: fingerprint(rows) for split, rows in run.data.items()}
         self._begun: float | None = None
+        self._write()
 
-    def on_epoch_begin(self, *args: Any, **kwargs: Any) -> None:
-        self._begun = time.perf_counter()
+    def on_epoch_begin(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
+        self._begun = time.perf_counter() if float(state.epoch or 0.0).is_integer() else None
 
     def on_log(self, *args: Any, logs: Mapping[str, float] | None = None, **kwargs: Any) -> None:
         if self._begun is not None:
@@ -222,6 +245,15 @@ class EpochTimer(TrainerCallback):
         if self._begun is not None:
             self.seconds += time.perf_counter() - self._begun
             self.epochs, self._begun = self.epochs + 1, None
+            self._write()
+
+    def _write(self) -> None:
+        write_results(self.path, {"seconds": self.seconds, "epochs": self.epochs, "data": self.data})
+
+
+def _is_new(run: Run) -> bool:
+    """Whether it trains, and from the first step."""
+    return run.trainer.args.do_train and not run.trainer.args.resume_from_checkpoint
 
 
 def _probe(run: Run) -> float:

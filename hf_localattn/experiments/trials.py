@@ -94,11 +94,7 @@ def _trial(table: Table, row: Row, task: Task, number: int, choices: Choices) ->
         **({} if choices.limit is None else dict.fromkeys(limits.values(), choices.limit)),
         **choices.arguments,
     }
-    tests = {
-        title: _test_arguments(name, choices)
-        for title, name in task.also.items()
-        if choices.also is None or title in choices.also
-    }
+    tests = {title: _test_arguments(name, choices) for title, name in task.also.items()}
     parts = {"do_train": "train", "do_eval": "validation", "do_predict": "test"}
     arguments |= {option: True for option, split in parts.items() if split in (*needed, *optional)}
     words = tuple(words_of({**model, **arguments}))
