@@ -172,7 +172,8 @@ def get_family(name: str) -> Family:
     return FAMILIES[name]
 
 
-def _read_value(text: str) -> Any:
+def read_value(text: str) -> Any:
+    """Return a value of the command line, read as YAML (`2`, `true`, `[3, 4]`, `null`)."""
     value = yaml.safe_load(text)
     try:  # what YAML 1.1 takes for text: 1e-1
         return float(value) if isinstance(value, str) else value
@@ -192,7 +193,7 @@ def parse_config_fields(family: str, assignments: Iterable[str]) -> dict[str, An
         if not equals or not name.strip() or not value.strip():
             raise ValueError(f"{assignment!r} is not of the form field=value, such as num_local_layers=2.")
         try:
-            config_fields[name.strip()] = _read_value(value)
+            config_fields[name.strip()] = read_value(value)
         except yaml.YAMLError:
             raise ValueError(
                 f"Cannot read the value of {assignment!r}: write it as YAML, such as 2 or [3, 4]."

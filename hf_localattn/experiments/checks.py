@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -29,21 +29,28 @@ def check_trials(runner: Runner, trials: Sequence[Trial], *, searches: bool = Fa
     """Check everything about trials that can be checked without data and weights.
 
     Raises:
-        ValueError, OSError, ImportError: arguments, fields, a parser, an extra or memory are missing or wrong; names
-            the row and the task.
+        ValueError: arguments, fields, a parser, an extra or memory are missing or wrong; names all that is, each with
+            the rows and tasks that it is missing for.
     """
     first: dict[tuple[str, str], Trial] = {}
     for trial in trials:
         first.setdefault((trial.row.name, trial.task.name), trial)
+    problems: dict[str, dict[str, list[str]]] = {}  # of each the rows, of each row the tasks
     for (row, task), trial in first.items():
-        if searches and trial.task.search:
-            import_extra("optuna", "search", "--search")
-        if trial.task.script in MEASURES:
-            continue
         try:
-            _check(runner, trial)
+            if searches and trial.task.search:
+                import_extra("optuna", "search", "--search")
+            if trial.task.script not in MEASURES:
+                _check(runner, trial)
         except (ValueError, OSError, ImportError) as error:
-            raise type(error)(f"{row}, {task}: {error}") from error
+            problems.setdefault(str(error), {}).setdefault(row, []).append(task)
+    if problems:
+        told = [f"{_told(rows)}: {problem}" for problem, rows in problems.items()]
+        raise ValueError(told[0] if len(told) == 1 else " ".join(f"[{i}] {one}" for i, one in enumerate(told, 1)))
+
+
+def _told(rows: Mapping[str, Sequence[str]]) -> str:
+    return ", ".join(f"{row} ({', '.join(tasks)})" for row, tasks in rows.items())
 
 
 def _check(runner: Runner, trial: Trial) -> None:

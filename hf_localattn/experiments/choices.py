@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from typing import Any
 
 from hf_localattn.experiments.corpus_files import SAMPLES
 from hf_localattn.experiments.recipes import Row, Table, Task
+from hf_localattn.training.search_settings import spoken
 
 TINY = "tiny"
 
@@ -75,7 +75,7 @@ class Selection:
             "parser": choices.parser,
             "data": [f"{name}={where}" if name else where for name, where in choices.data.items()] or None,
             "also": None if choices.also is None else list(choices.also),
-            "set": [f"{name}={json.dumps(value)}" for name, value in choices.arguments.items()] or None,
+            "set": [f"{name}={spoken(value)}" for name, value in choices.arguments.items()] or None,
         }
         return " ".join(["hf-localattn", "reproduce", self.table.name, *map(quoted, words_of(options))])
 
@@ -87,8 +87,22 @@ def words_of(arguments: Mapping[str, Any]) -> list[str]:
         if value is None:
             continue
         values = value if isinstance(value, list | tuple) else [value]
-        words += [f"--{name}", *(own if isinstance(own, str) else json.dumps(own) for own in values)]
+        words += [f"--{name}", *map(spoken, values)]
     return words
+
+
+def with_options(words: Sequence[str], others: Sequence[str]) -> list[str]:
+    """Return words of a command with some options otherwise, or besides."""
+    options: dict[str, list[str]] = {}
+    for part in (words, others):
+        own: dict[str, list[str]] = {}
+        for word in part:
+            if word.startswith("--"):
+                values = own[word] = []
+            else:
+                values.append(word)
+        options |= own
+    return [word for name, values in options.items() for word in (name, *values)]
 
 
 def portable(word: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from hf_localattn.experiments.choices import with_options
 from hf_localattn.experiments.runner import Runner, quiet
 from hf_localattn.experiments.scripts import QUIET, SCRIPTS
 from hf_localattn.experiments.trials import Trial
@@ -30,7 +31,8 @@ class Grids:
 
     def __init__(self, runner: Runner):
         self.runner = runner
-        self._best: dict[tuple[str, str], list[str]] = {}
+        self.found: dict[tuple[str, str], dict[str, Any]] = {}
+        """Of each row and task the best setting, as options, with its score and how many settings were tried."""
 
     def best(self, trial: Trial) -> Trial:
         """Return the trial with the best setting of its row and task; itself, if there is nothing to search.
@@ -42,12 +44,12 @@ class Grids:
         if not space:
             return trial
         key = (trial.row.name, trial.task.name)
-        if key not in self._best:
-            self._best[key] = self._search(dataclasses.replace(trial, number=1), space)
-        words = self._best[key]
-        return dataclasses.replace(trial, words=(*trial.words, *words), command=f"{trial.command} {shlex.join(words)}")
+        if key not in self.found:
+            self.found[key] = self._search(dataclasses.replace(trial, number=1), space)
+        best = shlex.split(self.found[key]["best"])
+        return dataclasses.replace(trial, words=tuple(with_options(trial.words, best)))
 
-    def _search(self, trial: Trial, space: dict[str, Any]) -> list[str]:
+    def _search(self, trial: Trial, space: dict[str, Any]) -> dict[str, Any]:
         content = json.dumps([trial.task.script, trial.words, space], sort_keys=True)
         folder = self.runner.folder / f"search-{hashlib.sha256(content.encode()).hexdigest()[:16]}"
         grid = folder / "grid.yaml"
@@ -59,7 +61,17 @@ class Grids:
         data_args.fold = trial.fold
         with quiet():
             Search(script.prepare(data_args), model_args, data_args, training_args).complete()
-        return shlex.split(read_json(Path(output, RESULTS))["best"])
+        found = read_json(Path(output, RESULTS))
+        scores = [one["score"] for one in found["trials"]]
+        return {
+            "row": trial.row.name,
+            "task": trial.task.name,
+            "best": found["best"],
+            "metric": found["metric"],
+            "score": max(scores) if found["direction"] == "maximize" else min(scores),
+            "tried": len(scores) + len(found["failed"]),
+            "failed": len(found["failed"]),
+        }
 
 
 def searched(trial: Trial) -> dict[str, Any]:

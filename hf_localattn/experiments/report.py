@@ -22,23 +22,29 @@ class Cell:
     """One score of a row, published and measured, in the paper's unit (or as a ratio to the baseline's).
 
     Attributes:
-        row, task, score: titles.
+        row, task: names, as in the runs.
+        row_title, task_title, score: as in the paper.
         published: None where it is not printed.
         measured: mean of the runs; None without any.
         deviation: sample standard deviation; None of one run.
         runs: how many were measured.
-        against_baseline: the mean difference from the baseline's same runs; None for a baseline.
+        baseline, baseline_title: the row that this one is compared with; None for a baseline.
+        against_baseline: the mean difference from the baseline's same runs.
         p_value: of a paired t-test of that difference; None of less than two pairs.
         pairs: how many runs both have.
     """
 
     row: str
+    row_title: str
     task: str
+    task_title: str
     score: str
     published: float | None
     measured: float | None
     deviation: float | None
     runs: int
+    baseline: str | None
+    baseline_title: str | None
     against_baseline: float | None
     p_value: float | None
     pairs: int
@@ -89,13 +95,17 @@ def _cell(table: Table, row: Row, task: Task, score: Score, runs: Runs) -> Cell:
     values = list(own.values())
     common = sorted(own.keys() & other.keys())
     return Cell(
-        row=row.title,
-        task=task.title,
+        row=row.name,
+        row_title=row.title,
+        task=task.name,
+        task_title=task.title,
         score=f"{score.name} (ratio)" if score.ratio else score.name,
         published=published,
         measured=statistics.fmean(values) if values else None,
         deviation=statistics.stdev(values) if len(values) > 1 else None,
         runs=len(values),
+        baseline=row.baseline,
+        baseline_title=None if baseline is None else baseline.title,
         against_baseline=statistics.fmean(own[number] - other[number] for number in common) if common else None,
         p_value=_p_value([own[number] for number in common], [other[number] for number in common]),
         pairs=len(common),
@@ -119,22 +129,28 @@ def _p_value(own: Sequence[float], other: Sequence[float]) -> float | None:
     return None if math.isnan(value) else value
 
 
+_CALLED = {"backbone": "backbone", "parser": "parser", "runs": "seeds", "limit": "rows of each split at most"}
+
+
 def as_markdown(found: Mapping[str, Any]) -> str:
     """Return what `TABLE.json` holds as a table for people, with where it comes from and its notes."""
     cells = found["scores"]
     several = len({cell["task"] for cell in cells}) > 1
-    head = ["row", *(["task"] if several else []), "score", "published", "measured", "difference", "against baseline"]
-    head += ["p (n)"]
+    baselines = list(dict.fromkeys(cell["baseline_title"] for cell in cells if cell["baseline"] is not None))
+    head = ["row", *(["task"] if several else []), "score", "published", "measured", "difference"]
+    head += [f"against {baselines[0] if len(baselines) == 1 else 'baseline'}", "p (n)"]
     lines = [f"## {found['title']}", "", f"{found['source']} (`{found['table']}`).", ""]
     lines += [_line(head), _line(["---"] * len(head))]
     for cell in cells:
         measured = _shown(cell["measured"])
         if cell["deviation"] is not None:
             measured += f" ± {_shown(cell['deviation'])}"
-        p_value = "" if cell["p_value"] is None else f"{cell['p_value']:.2g} ({cell['pairs']})"
-        own = [cell["row"], *([cell["task"]] if several else []), cell["score"], _shown(cell["published"]), measured]
+        p_value = "-" if cell["p_value"] is None else f"{cell['p_value']:.2g}"
+        p_value = f"{p_value} ({cell['pairs']})" if cell["pairs"] else ""
+        own = [cell["row_title"], *([cell["task_title"]] if several else [])]
+        own += [cell["score"], _shown(cell["published"]), measured]
         lines.append(_line([*own, _signed(cell["difference"]), _signed(cell["against_baseline"]), p_value]))
-    lines += ["", *(f"* {note}" for note in (*_about(found), *found["notes"]))]
+    lines += ["", *(f"* {note}" for note in (*_about(found), *_compared(cells, baselines), *found["notes"]))]
     return "\n".join(lines) + "\n"
 
 
@@ -142,19 +158,28 @@ def _about(found: Mapping[str, Any]) -> Iterator[str]:
     """What was run otherwise than published."""
     choices, runs = found["choices"], found["runs"]
     yield f"Data: {'; '.join(f'{name} from {where}' for name, where in found['corpora'].items())}."
-    own = {
-        name: value
-        for name, value in choices.items()
-        if value not in (None, {}) and name not in ("data", "arguments", "searched")
-    }
+    own = {_CALLED[name]: choices[name] for name in _CALLED if choices.get(name) is not None}
+    if choices.get("also") is not None:
+        own["tested also on"] = ", ".join(choices["also"]) or "nothing else"
     own |= choices["arguments"]
     if own:
         yield f"Otherwise than in the recipe: {', '.join(f'{name} {value}' for name, value in own.items())}."
-    if choices.get("searched"):
-        yield "The paper's grid was searched for each row with the first seed; commands end with what was best."
+    for search in found["searches"]:
+        failed = f", of which {search['failed']} failed" if search["failed"] else ""
+        yield (
+            f"Searched for {search['row']}, {search['task']}, with the first seed: {search['tried']} settings"
+            f"{failed}; the best, `{search['best']}`, has {search['metric']} {search['score']:.4f}."
+        )
     if runs:
         versions = ", ".join(f"{name} {number}" for name, number in runs[-1]["versions"].items())
-        yield f"{len(runs)} runs, {versions}, on {runs[-1]['device']}."
+        yield f"{len(runs)} run{'' if len(runs) == 1 else 's'}, {versions}, on {runs[-1]['device']}."
+
+
+def _compared(cells: Sequence[Mapping[str, Any]], baselines: Sequence[str]) -> Iterator[str]:
+    """Which rows are compared with which, where that is not always the same one."""
+    for baseline in baselines if len(baselines) > 1 else ():
+        rows = dict.fromkeys(cell["row_title"] for cell in cells if cell["baseline_title"] == baseline)
+        yield f"The baseline of {', '.join(rows)} is {baseline}."
 
 
 def _line(cells: Sequence[str]) -> str:

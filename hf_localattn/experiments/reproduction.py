@@ -53,13 +53,13 @@ def reproduce(
         raise ValueError(f"Nothing of this selection of {table.name} can be run: its numbers are quoted.")
     print(f"{table.title} ({table.source})")
     left = [trial for trial in trials if runner.result_of(trial) is None]
-    check_trials(runner, left, searches=searches)
-    if searches and not dry_run:
-        grids = Grids(runner)
-        trials = [grids.best(trial) for trial in tqdm(trials, desc="searching", unit="run")]
-        left = [trial for trial in trials if runner.result_of(trial) is None]
     for trial in trials if dry_run else ():
         print(f"  {trial.name}{'' if trial in left else ', done'}: {trial.command}")
+    check_trials(runner, left, searches=searches)
+    grids = Grids(runner)
+    if searches and not dry_run:
+        trials = [grids.best(trial) for trial in tqdm(trials, desc="searching", unit="run")]
+        left = [trial for trial in trials if runner.result_of(trial) is None]
     if left:
         print(_estimate(runner, left, number=len(trials)))
     if dry_run:
@@ -81,14 +81,19 @@ def reproduce(
             result = runner.run(trial)
             runs.setdefault((trial.row.name, trial.task.name), {})[trial.number] = result["metrics"]
             results.append({"row": trial.row.name, "task": trial.task.name, "run": trial.number, **result})
-            write_table(selection, runs, results, output, searches=searches)
+            write_table(selection, runs, results, output, searches=list(grids.found.values()))
     print((output / f"{table.name}.md").read_text(encoding="utf-8"))
     if table.figure is not None:
         print(f"Drew {draw_figure(table, runs, output)}.")
 
 
 def write_table(
-    selection: Selection, runs: Runs, results: Sequence[dict[str, Any]], output: Path, *, searches: bool = False
+    selection: Selection,
+    runs: Runs,
+    results: Sequence[dict[str, Any]],
+    output: Path,
+    *,
+    searches: Sequence[dict[str, Any]] = (),
 ) -> None:
     """Write what is measured so far: `TABLE.json`, with where it comes from, and `TABLE.md`."""
     table, choices, corpora = selection.table, selection.choices, load_corpora()
@@ -100,7 +105,8 @@ def write_table(
         "source": table.source,
         "notes": table.notes,
         "command": " ".join([selection.command(), *(["--search"] if searches else [])]),
-        "choices": {**choices.as_data(), "searched": searches},
+        "choices": choices.as_data(),
+        "searches": searches,
         "corpora": {name: described(choices.where(name), corpora, name) for name in names},
         "scores": [{**dataclasses.asdict(cell), "difference": cell.difference} for cell in cells],
         "runs": results,
@@ -124,7 +130,7 @@ def _corpora(task: Task) -> list[str]:
 
 
 def _estimate(runner: Runner, left: Sequence[Trial], number: int) -> str:
-    """What is to be done, and how long its training takes, by a run of each task and backbone."""
+    """What is to be done, and how long it takes, by a run of each task and backbone."""
     seconds: dict[tuple[str, str], float] = {}
 
     def key(trial: Trial) -> tuple[str, str]:
@@ -135,6 +141,6 @@ def _estimate(runner: Runner, left: Sequence[Trial], number: int) -> str:
             seconds[key(trial)] = runner.seconds_of(trial)
     total = timedelta(seconds=round(sum(seconds.get(key(trial), 0.0) for trial in left)))
     return (
-        f"{len(left)} of {number} runs are left. By a few steps of one of each task they train for about {total};"
-        " loading, evaluation and searches are not counted."
+        f"{len(left)} of {number} runs are left. By a few steps of one of each task they take about {total};"
+        " loading, further test corpora and searches are not counted."
     )

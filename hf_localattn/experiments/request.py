@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from hf_localattn.experiments.choices import Choices, Selection
 from hf_localattn.experiments.corpus_files import SAMPLES
 from hf_localattn.experiments.recipes import Table, Task, load_corpora, load_table, select_rows, table_names
 from hf_localattn.experiments.reproduction import reproduce
 from hf_localattn.experiments.scripts import argument_names
+from hf_localattn.families import read_value
 
 _BY_RECIPE = "the recipe says what is trained, evaluated and predicted."
 SET_OTHERWISE = {
@@ -105,7 +104,7 @@ def _assignment(word: str) -> tuple[str, Any]:
         nearest = difflib.get_close_matches(name, known, n=1)
         hint = f" Did you mean {nearest[0]}?" if nearest else ""
         raise ValueError(f"--set {name}: the scripts have no such argument.{hint}")
-    return name, yaml.safe_load(value)
+    return name, read_value(value)
 
 
 def _list_tables() -> None:

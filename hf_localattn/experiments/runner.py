@@ -16,7 +16,7 @@ import logging
 import math
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -146,7 +146,7 @@ class Runner:
             )
 
     def seconds_of(self, trial: Trial) -> float:
-        """Estimate how long a trial trains, by a few of its steps; evaluation is not in it.
+        """Estimate how long a trial trains, evaluates and predicts, by a few of its steps.
 
         Raises:
             ValueError, OSError: arguments, data or model cannot be used.
@@ -257,24 +257,43 @@ def _is_new(run: Run) -> bool:
 
 
 def _probe(run: Run) -> float:
+    """Seconds of all its steps, by a few of training and a few of evaluation."""
     trainer = run.trainer
     args = trainer.args
-    if not args.do_train:
-        return 0.0
-    loader = trainer.get_train_dataloader()
-    steps = args.max_steps if args.max_steps > 0 else math.ceil(len(loader) * args.num_train_epochs)
-    model = trainer.model.to(args.device).train()
-    times = []
-    for _, batch in zip(range(PROBED_STEPS), loader, strict=False):
-        begun = time.perf_counter()
-        inputs = trainer._prepare_inputs(batch)
-        trainer.compute_loss(model, inputs).backward()
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
-        times.append(time.perf_counter() - begun)
-        model.zero_grad()
+    model = trainer.model.to(args.device)
+
+    def seconds_of_a_step(loader: Iterable[Any], *, trains: bool) -> float:
+        model.train(trains)
+        times = []
+        for _, batch in zip(range(PROBED_STEPS), loader, strict=False):
+            begun = time.perf_counter()
+            inputs = trainer._prepare_inputs(batch)
+            if trains:
+                trainer.compute_loss(model, inputs).backward()
+            else:
+                trainer.prediction_step(model, inputs, prediction_loss_only=False)
+            if torch.cuda.is_available():
+                torch.cuda.synchronize()
+            times.append(time.perf_counter() - begun)
+            model.zero_grad()
+        return min(times)
+
+    seconds, evaluations = 0.0, 1.0
+    if args.do_train:
+        loader = trainer.get_train_dataloader()
+        steps = args.max_steps if args.max_steps > 0 else math.ceil(len(loader) * args.num_train_epochs)
+        seconds += steps * seconds_of_a_step(loader, trains=True)
+        if args.eval_strategy == IntervalStrategy.EPOCH:
+            evaluations += steps / len(loader)
+        elif args.eval_strategy == IntervalStrategy.STEPS:
+            evaluations += steps / args.eval_steps
+    for split, features in run.features.items():
+        if split != "train":
+            loader = trainer.get_eval_dataloader(features)
+            times = evaluations if split.startswith("validation") else 1.0
+            seconds += times * len(loader) * seconds_of_a_step(loader, trains=False)
     set_seed(args.seed)
-    return min(times) * steps
+    return seconds
 
 
 @contextmanager

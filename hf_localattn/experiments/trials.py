@@ -26,7 +26,6 @@ class Trial:
         number: which of the runs, from 1.
         words: the script's arguments but for the folder, the seed and the number of folds.
         tests: for each further test corpus of the task its title and the data arguments that read it.
-        command: the same to be read and typed, without a path of this machine.
     """
 
     row: Row
@@ -34,7 +33,6 @@ class Trial:
     number: int
     words: tuple[str, ...]
     tests: Mapping[str, Mapping[str, Any]]
-    command: str
 
     @property
     def seed(self) -> int:
@@ -45,6 +43,15 @@ class Trial:
     def fold(self) -> Fold | None:
         """The part of the data that it works on, None for the corpus's own splits."""
         return None if self.task.folds is None else Fold(self.number, self.task.folds, seed=0)
+
+    @property
+    def command(self) -> str:
+        """What runs it, to be read and typed, without a path of this machine."""
+        told = " ".join(map(quoted, self.words))
+        if self.task.script not in SCRIPTS:
+            return told
+        folds = "" if self.fold is None else f" --folds {self.fold.count}  # fold {self.number}"
+        return f"python {self.task.script}.py {told} --seed {self.seed}{folds}"
 
     @property
     def name(self) -> str:
@@ -97,12 +104,7 @@ def _trial(table: Table, row: Row, task: Task, number: int, choices: Choices) ->
     tests = {title: _test_arguments(name, choices) for title, name in task.also.items()}
     parts = {"do_train": "train", "do_eval": "validation", "do_predict": "test"}
     arguments |= {option: True for option, split in parts.items() if split in (*needed, *optional)}
-    words = tuple(words_of({**model, **arguments}))
-    told = " ".join(map(quoted, words))
-    command = f"python {task.script}.py {told} --seed {number - 1}" if task.script in SCRIPTS else told
-    if task.folds is not None:
-        command += f" --folds {task.folds}  # fold {number}"
-    return Trial(row, task, number, words, tests, command)
+    return Trial(row, task, number, tuple(words_of({**model, **arguments})), tests)
 
 
 def _test_arguments(name: str, choices: Choices) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def cells(found):
 
 def test_means_deviations_and_differences():
     found = cells(runs(roberta=[(0.80, 2.0), (0.82, 2.0), (0.84, 2.0)], sam=[(0.90, 3.0), (0.93, 3.0), (0.91, 3.0)]))
-    sam = found["SAM", "Acc."]
+    sam = found["sam", "Acc."]
     assert sam.measured == pytest.approx(statistics.fmean([90, 93, 91]))
     assert sam.deviation == pytest.approx(statistics.stdev([90, 93, 91]))
     assert sam.published == 93.4
@@ -45,9 +45,9 @@ def test_means_deviations_and_differences():
 
 def test_times_are_ratios_to_the_baseline():
     found = cells(runs(roberta=[(0.8, 2.0), (0.8, 2.0)], sam=[(0.9, 3.0), (0.9, 4.0)]))
-    assert found["SAM", "T (ratio)"].measured == pytest.approx(1.75)
-    assert found["SAM", "T (ratio)"].published == pytest.approx(11 / 8)
-    assert found["RoBERTa", "T (ratio)"].measured == 1
+    assert found["sam", "T (ratio)"].measured == pytest.approx(1.75)
+    assert found["sam", "T (ratio)"].published == pytest.approx(11 / 8)
+    assert found["roberta", "T (ratio)"].measured == 1
 
 
 @pytest.mark.parametrize(
@@ -59,23 +59,38 @@ def test_times_are_ratios_to_the_baseline():
 )
 def test_there_is_no_p_of_what_does_not_vary(sam):
     found = cells(runs(roberta=[(0.50, 1.0), (0.55, 1.0), (0.56, 1.0)], sam=sam))
-    assert found["SAM", "Acc."].p_value is None
-    assert found["SAM", "Acc."].against_baseline == pytest.approx(2)
+    assert found["sam", "Acc."].p_value is None
+    assert found["sam", "Acc."].against_baseline == pytest.approx(2)
 
 
 def test_what_is_not_there_is_left_out():
     found = cells(runs(roberta=[(0.8, None)], sam=[(float("nan"), 1.0)]))
-    assert found["SAM", "Acc."].measured is None
-    assert found["SAM", "Acc."].runs == 0
-    assert found["SAM", "T (ratio)"].measured is None
-    assert found["RoBERTa", "T (ratio)"].published == 1
+    assert found["sam", "Acc."].measured is None
+    assert found["sam", "Acc."].runs == 0
+    assert found["sam", "T (ratio)"].measured is None
+    assert found["roberta", "T (ratio)"].published == 1
 
 
 def test_a_table_for_people():
-    cell = {"row": "A | B", "task": "T", "score": "F1", "published": 1.0, "measured": 2.5, "deviation": 0.25}
-    cell |= {"difference": 1.5, "against_baseline": -0.5, "p_value": 0.0123, "pairs": 5}
+    cell = {"row": "a", "row_title": "A | B", "task": "t", "task_title": "T", "score": "F1", "published": 1.0}
+    cell |= {"measured": 2.5, "deviation": 0.25, "difference": 1.5, "baseline": "c", "baseline_title": "C"}
+    cell |= {"against_baseline": -0.5, "p_value": 0.0123, "pairs": 5}
     found = {"title": "Title", "source": "Source", "table": "t-1", "scores": [cell], "corpora": {}, "runs": []}
-    found |= {"choices": {"arguments": {}}, "notes": ["A note."]}
+    found |= {"choices": {"also": [], "runs": 2, "arguments": {"max_steps": 3}}, "notes": ["A note."]}
+    found["searches"] = [
+        {"row": "a", "task": "t", "best": "--dropout 0.2", "metric": "f1", "score": 0.5, "tried": 4, "failed": 1}
+    ]
     lines = as_markdown(found).splitlines()
+    assert lines[4].endswith("| difference | against C | p (n) |")
     assert "| A / B | F1 | 1.00 | 2.50 ± 0.25 | +1.50 | -0.50 | 0.012 (5) |" in lines
+    assert "* Otherwise than in the recipe: seeds 2, tested also on nothing else, max_steps 3." in lines
+    searched = (
+        "* Searched for a, t, with the first seed: 4 settings, of which 1 failed; the best, `--dropout 0.2`, has"
+    )
+    assert f"{searched} f1 0.5000." in lines
     assert lines[-1] == "* A note."
+    other = {**cell, "row": "d", "row_title": "D", "baseline": "e", "baseline_title": "E", "p_value": None}
+    lines = as_markdown({**found, "scores": [cell, other]}).splitlines()
+    assert lines[4].endswith("| difference | against baseline | p (n) |")
+    assert lines[7].endswith("| -0.50 | - (5) |")
+    assert {"* The baseline of A | B is C.", "* The baseline of D is E."} <= set(lines)

@@ -39,12 +39,13 @@ def whole(folder):
 def test_measured_beside_published(whole, folder):
     scores = {(cell["row"], cell["score"]): cell for cell in whole["scores"]}
     assert len(scores) == 4
-    bert, cool = scores["BERT", "F1"], scores["BERT + Context Outlook Attention", "F1"]
+    bert, cool = scores["bert", "F1"], scores["outlook", "F1"]
     assert (bert["published"], cool["published"]) == (75.41, 76.79)
     assert bert["runs"] == cool["runs"] == cool["pairs"] == 2
     assert cool["difference"] == pytest.approx(cool["measured"] - 76.79)
     assert cool["against_baseline"] == pytest.approx(cool["measured"] - bert["measured"])
-    assert bert["against_baseline"] is None
+    assert bert["against_baseline"] is bert["baseline"] is None
+    assert cool["baseline"] == "bert"
     table = (folder / "cool-4.md").read_text()
     assert re.search(r"\| BERT \| F1 \| 75.41 \| \d+\.\d\d ± \d+\.\d\d \| [+-]\d", table)
     assert "Otherwise than in the recipe: backbone tiny, " in table
@@ -149,8 +150,8 @@ def test_models_are_tested_on_other_corpora(folder, monkeypatch):
 def test_sizes_and_lengths(folder):
     found = reproduce(folder, "oa-1", "--rows", "baseline", "em")
     cells = {(cell["row"], cell["score"]): cell["measured"] for cell in found["scores"]}
-    assert cells["OA-EM", "Parameters (M)"] > cells["Baseline (XLNet)", "Parameters (M)"]
-    assert cells["Baseline (XLNet)", "Batch of 8 (ratio)"] == 1
+    assert cells["em", "Parameters (M)"] > cells["baseline", "Parameters (M)"]
+    assert cells["baseline", "Batch of 8 (ratio)"] == 1
     found = reproduce(folder, "sam-1", "--tasks", "trec")
     assert {cell["score"]: cell["measured"] for cell in found["scores"]}["Train"] == 8
 
@@ -170,11 +171,13 @@ def test_the_grid_is_searched_first(folder):
     grids = Grids(Runner(folder / "runs"))
     first, second = map(grids.best, trials)
     assert searched(trials[0]).keys() == {"learning_rate", "dropout"}
-    best = first.words[len(trials[0].words) :]
-    assert best == second.words[len(trials[1].words) :]
-    assert best[0] == "--learning_rate"
-    assert "freeze_backbone=true" in best, "the row's own fields stay"
-    assert "dropout=0.2" in best
+    assert first.words == second.words
+    assert first.command.count("--learning_rate ") == first.command.count("--local_config ") == 1
+    assert first.command.endswith("# fold 1"), "a comment, with nothing behind it"
+    assert "freeze_backbone=true" in first.words, "the row's own fields stay"
+    assert "dropout=0.2" in first.words
+    (found,) = grids.found.values()
+    assert (found["row"], found["task"], found["tried"], found["failed"]) == ("sam", "trec", 2, 0)
     assert len(list((folder / "runs").glob("search-*/trials/search.json"))) == 1
 
 
@@ -189,8 +192,22 @@ def test_dry_run_writes_nothing(tmp_path, capsys):
     assert reproduce(tmp_path / "none", "cool-4", "--seeds", "1", "--dry-run") is None
     printed = capsys.readouterr().out
     assert printed.count("python run_qa.py") == 5
-    assert "5 of 5 runs are left. By a few steps of one of each task they train for about 0:00:0" in printed
+    assert "5 of 5 runs are left. By a few steps of one of each task they take about 0:00:0" in printed
     assert not (tmp_path / "none").exists()
+
+
+def test_a_dry_run_shows_the_plan_and_all_that_is_missing(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("hf_localattn.experiments.checks._memory", lambda: 1 << 20)
+    arguments = ("sla-1", "--backbone", "tiny", "--data", "samples", "--tasks", "cola")
+    with pytest.raises(SystemExit):
+        main(["reproduce", *arguments, "--dry-run", "-o", str(tmp_path / "out")])
+    captured = capsys.readouterr()
+    assert "python run_glue.py" in captured.out
+    _, parser, memory = re.split(r"\[\d\] ", captured.err)
+    assert "bert (cola), wla (cola)" in memory
+    assert "GiB of memory" in memory
+    assert "lisa (cola), sgnet (cola), sla (cola)" in parser
+    assert "Cannot load the spaCy pipeline" in parser
 
 
 def test_baselines_that_are_there_are_compared_with(whole, folder):
@@ -226,7 +243,7 @@ def test_without_a_table_all_are_listed(capsys):
         (["cool-4", *TINY, "--set", "train_file=x"], "--set train_file: data are given by --data"),
         (
             ["sla-1", "--backbone", "tiny", "--data", "samples"],
-            "lisa, cola: Cannot load the spaCy pipeline 'en_core_web",
+            "lisa (cola, sst2, conll2003, fce), sgnet (cola, .*: Cannot load the spaCy pipeline 'en_core_web",
         ),
         (["sla-1", *TINY, "--parser", "nowhere"], "Cannot load the spaCy pipeline 'nowhere'"),
         (["cool-4", *TINY, "--seeds", "0"], "--seeds must be at least 1; got 0"),
@@ -239,7 +256,7 @@ def test_what_cannot_be_run_is_said_before_anything_is(arguments, message, tmp_p
     with pytest.raises(SystemExit) as exit_code:
         main(["reproduce", *arguments, "-o", str(tmp_path / "out")])
     assert exit_code.value.code == 2
-    assert re.search(message.replace("(", r"\("), capsys.readouterr().err)
+    assert re.search(message.replace("(", r"\(").replace(")", r"\)"), capsys.readouterr().err)
     assert not (tmp_path / "out").exists()
 
 

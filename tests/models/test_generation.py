@@ -353,6 +353,7 @@ def test_wrong_inputs_are_named(model, labels):
 # --- compilers, devices, configuration
 
 
+@pytest.mark.slow(reason="tracing takes long")
 @BART_AND_SLOWLY_PROPHETNET
 def test_compiles_and_exports(model, source, labels):
     torch.compiler.reset()
