@@ -49,7 +49,7 @@ def _curves(table: Table, figure: Mapping[str, Any], runs: Runs) -> Any:
         if places and (level := _values(runs, row, task, score)):
             curves[title] = dict.fromkeys((places[0], places[-1]), level)
     curves = {title: curve for title, curve in curves.items() if curve}
-    return draw_curves(curves, x_label=field, y_label=f"{score.name} ({task.title})", title=table.title)
+    return draw_curves(curves, x_label=figure["x_label"], y_label=f"{score.name} ({task.title})", title=table.title)
 
 
 def _bars(table: Table, figure: Mapping[str, Any], runs: Runs) -> Any:

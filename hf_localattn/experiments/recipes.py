@@ -27,7 +27,7 @@ PLAIN = "none"
 INHERITED = ("backbone", "runs", "family", "baseline", "scores", "arguments")
 """What a table takes, unless it says so itself, from one that it is `like`, besides tasks and rows."""
 
-FIGURES = {"curve": ("x", "task", "score", "series", "levels"), "bars": ("score", "series")}
+FIGURES = {"curve": ("x", "x_label", "task", "score", "series", "levels"), "bars": ("score", "series")}
 """The kinds of figures, and what there is to say of each."""
 
 
@@ -151,10 +151,10 @@ class Table:
         runs: seeds that the paper averages over; 1 where it does not say.
         tasks, rows: by name, in the paper's order.
         notes: where the recipe departs from the paper and why, and what is not printed there.
-        figure: how it is drawn, if it is a figure. `{"kind": "curve", "x": a field, "task", "score", "series": {title:
-            [row, ...]}, "levels": {title: row}}`: a point for each row at its value of the field; levels are drawn
-            across. `{"kind": "bars", "score", "series": {title: [row, other]}}`: for each task what the row has more
-            than the other.
+        figure: how it is drawn, if it is a figure. `{"kind": "curve", "x": a field, "x_label": what it is called,
+            "task", "score", "series": {title: [row, ...]}, "levels": {title: row}}`: a point for each row at its value
+            of the field; levels are drawn across. `{"kind": "bars", "score", "series": {title: [row, other]}}`: for
+            each task what the row has more than the other.
     """
 
     name: str

@@ -45,6 +45,9 @@ OTHER_FONTS = (
     *("Unifont", "Noto Emoji", "Symbola"),
 )
 
+DEVIATION = ", ± deviation"
+"""What is said of an axis whose values have lines for their deviations."""
+
 Series = Mapping[Any, float | Sequence[float]]
 """Values by place; of several of one place, such as those of different seeds, mean and deviation are drawn."""
 
@@ -151,16 +154,18 @@ def draw_curves(curves: Mapping[str, Series], *, x_label: str, y_label: str, tit
     _check_not_empty(curves, "curve")
     figure = _figure()
     axes = _add_axes(figure, 5.0, 3.2)
+    deviates = False
     places = sorted({place for values in curves.values() for place in values})
     for number, (name, values) in enumerate(curves.items()):
         xs = sorted(values)
         means, deviations = _means_and_deviations([values[x] for x in xs])
         style = {"marker": "osD^vPX*"[number % 8], "markersize": 5, "capsize": 3, "label": name}
+        deviates |= not np.isnan(deviations).all()
         axes.errorbar(xs, means, yerr=None if np.isnan(deviations).all() else deviations, **style)
     if len(places) <= 16:
         axes.set_xticks(places)
     axes.grid(alpha=0.3)
-    return _finish_plot(figure, axes, x_label, y_label, title, len(curves))
+    return _finish_plot(figure, axes, x_label, y_label + DEVIATION * deviates, title, len(curves))
 
 
 def draw_bars(bars: Mapping[str, Series], *, y_label: str, x_label: str = "", title: str = "") -> Any:
@@ -179,18 +184,19 @@ def draw_bars(bars: Mapping[str, Series], *, y_label: str, x_label: str = "", ti
     groups = list(dict.fromkeys(group for values in bars.values() for group in values))
     figure = _figure()
     axes = _add_axes(figure, max(4.0, 0.35 * len(groups) * (len(bars) + 1)), 3.2)
-    thickness = 0.8 / len(bars)
+    thickness, deviates = 0.8 / len(bars), False
     for number, (name, values) in enumerate(bars.items()):
         own = [place for place, group in enumerate(groups) if group in values]
         means, deviations = _means_and_deviations([values[groups[place]] for place in own])
         xs = [place + (number - (len(bars) - 1) / 2) * thickness for place in own]
+        deviates |= not np.isnan(deviations).all()
         axes.bar(xs, means, thickness, yerr=deviations, capsize=3, label=name)
     longest = max(len(str(group)) for group in groups)
     axes.set_xticks(range(len(groups)), labels=groups, rotation=90 if longest > 8 else 0)
     axes.axhline(0.0, color="black", linewidth=0.8)
     axes.grid(axis="y", alpha=0.3)
     axes.set_axisbelow(True)
-    return _finish_plot(figure, axes, x_label, y_label, title, len(bars))
+    return _finish_plot(figure, axes, x_label, y_label + DEVIATION * deviates, title, len(bars))
 
 
 def picture(figure: Any, form: str) -> bytes:

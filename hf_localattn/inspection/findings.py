@@ -58,7 +58,8 @@ class Findings:
             return picture(draw_gates(self.gates), form)
         if self.texts:
             names, texts = zip(*self.texts, strict=True)
-            return picture(draw_token_weights(texts, names if len(self.names) > 1 else None), form)
+            own = (*self.names, *[""] * (len(texts) - 1))  # one model is named above the first text
+            return picture(draw_token_weights(texts, names if len(self.names) > 1 else own), form)
         if len(self.maps) > MOST_MAPS:
             raise ValueError(f"{len(self.maps)} maps do not fit into a picture, which shows {MOST_MAPS}: write .html.")
         names, maps = zip(*self.maps, strict=True)

@@ -17,6 +17,8 @@ logger = logging.getLogger(__name__)
 
 SELF, LOCAL, AUTO = "self", "local", "auto"
 KINDS = (AUTO, SELF, LOCAL)
+LOOKS, LOOKED_AT = "token that looks", "token looked at"
+"""Rows and columns, of every family."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,10 +63,10 @@ def attention_map(
         text: for orthogonal attention with its cues marked, unless there is a pair.
         text_pair: the second text of a pair. Of a question-answering model it is the passage.
         kind: "self": the encoder's self-attention, which in SLA is the mixture of local and global attention that was
-            applied (its figure 3; COOL's figure 4). "local": COOL's outlook weights, how much of a source reaches a
-            target; SLA's local attention before the mixture; OA's attention of every token over the query. "auto":
-            "local" of COOL and OA where they have it, "self" of all others. SAM weighs tokens, not pairs of them: see
-            `token_weights`.
+            applied (its figure 3; COOL's figure 4). "local": COOL's outlook weights, how much of a column's token
+            reaches a row's; SLA's local attention before the mixture; OA's attention of every token over the query.
+            "auto": "local" of COOL and OA where they have it, "self" of all others. SAM weighs tokens, not pairs of
+            them: see `token_weights`.
         layers: numbers of layers of that kind, from 0; all when absent.
         special_tokens: whether those around the texts, such as [CLS], are rows and columns too.
 
@@ -127,8 +129,7 @@ def _outlook_map(
     mask = torch.from_numpy(reading.is_real).to(model.device)
     matrices = [outlook_attention_matrix(weights, mask) for weights in reading.output["local_attentions"]]
     chosen = _chosen(layers, len(matrices))
-    labels = ("target", "source")
-    return _square(reading, shown, _mean(matrices, chosen, heads=False), chosen, "outlook attention", *labels)
+    return _square(reading, shown, _mean(matrices, chosen, heads=False), chosen, "outlook attention")
 
 
 def _query_map(
@@ -151,8 +152,8 @@ def _query_map(
         sources=tuple(tokens[place] for place in query),
         weights=_mean(weights, chosen, heads=True)[shown, : len(query)],
         title=_title("orthogonal attention", chosen),
-        row_label="token",
-        column_label="token of the query",
+        row_label=LOOKS,
+        column_label=f"{LOOKED_AT}, of the query",
         layers=tuple(chosen),
     )
 
@@ -189,12 +190,10 @@ def _square(
     weights: np.ndarray,
     chosen: list[int],
     what: str,
-    row_label: str = "token that looks",
-    column_label: str = "token looked at",
 ) -> AttentionMap:
     tokens = tuple(token for token, wanted in zip(reading.tokens[0], shown, strict=True) if wanted)
     square = weights[np.ix_(shown, shown)]
-    return AttentionMap(tokens, tokens, square, _title(what, chosen), row_label, column_label, tuple(chosen))
+    return AttentionMap(tokens, tokens, square, _title(what, chosen), LOOKS, LOOKED_AT, tuple(chosen))
 
 
 def _title(what: str, chosen: list[int]) -> str:

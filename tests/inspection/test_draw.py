@@ -126,11 +126,13 @@ def test_curves_have_means_and_deviations_of_samples():
     assert line.get_xydata().tolist() == [[1, 5], [2, 2]]
     low, high = bars.get_segments()[-1][:, 1]
     assert (low, high) == pytest.approx((2 - 2**0.5, 2 + 2**0.5))
+    assert axes.get_ylabel() == "F1, ± deviation"
+    assert draw_curves({"a": {1: 5.0}}, x_label="layers", y_label="F1").axes[0].get_ylabel() == "F1"
 
 
 def test_bars_stand_in_groups_and_may_be_negative():
     figure = draw_bars({"one": {"em": [1.0, 2.0], "c": -0.5}, "two": {"c": 0.2}}, y_label="difference")
-    assert_whole(figure, ["one", "two", "em", "c", "difference"])
+    assert_whole(figure, ["one", "two", "em", "c", "difference, ± deviation"])
     heights = [bar.get_height() for bar in figure.axes[0].patches]
     assert heights == [1.5, -0.5, 0.2]
     middles = [bar.get_x() + bar.get_width() / 2 for bar in figure.axes[0].patches]

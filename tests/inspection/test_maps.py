@@ -5,6 +5,7 @@ import torch
 
 from hf_localattn import CoolForConditionalGeneration, outlook_attention_matrix
 from hf_localattn.inspection import attention_map
+from hf_localattn.models.configuration_cool import LOCAL_ENCODERS
 from hf_localattn.resources import tiny_backbone
 from tests.inspection.models import TEXT, loaded, output_of
 from tests.qa_helpers import tiny_bert, word_pieces
@@ -39,14 +40,14 @@ def test_a_map_is_the_mean_of_layers_and_heads(name, fields, kind, output):
     assert inner.weights == pytest.approx(mean_of(weights, [1])[1:-1, 1:-1], abs=1e-6)
 
 
-def test_outlook_weights_are_what_of_a_source_reaches_a_target():
+def test_outlook_weights_are_what_of_a_column_reaches_a_row():
     model, tokenizer = loaded("cool", use_conv=False)
     weights = output_of(model, tokenizer, TEXT).local_attentions
     expected = torch.stack([outlook_attention_matrix(one)[0] for one in weights]).mean(0)[1:-1, 1:-1].numpy()
     found = attention_map(model, tokenizer, TEXT)
     assert found.weights == pytest.approx(expected, abs=1e-6)
     assert abs(found.weights - found.weights.T).max() > 0.01
-    assert (found.row_label, found.column_label) == ("target", "source")
+    assert (found.row_label, found.column_label) == ("token that looks", "token looked at")
 
 
 @pytest.mark.parametrize("special_tokens", [True, False])
@@ -120,3 +121,11 @@ def test_attention_that_is_not_kept_is_an_error():
     model.set_attn_implementation("sdpa")
     with pytest.raises(ValueError, match="attn_implementation='sdpa', which keeps no attention: load it with"):
         attention_map(model, word_pieces(), TEXT)
+
+
+@pytest.mark.parametrize("local_encoder", [name for name in LOCAL_ENCODERS if name != "outlook"])
+def test_what_cool_has_without_an_outlook_is_no_map(local_encoder):
+    model, tokenizer = loaded("cool", local_encoder=local_encoder)
+    with pytest.raises(ValueError, match="no local attention from token to token: `kind='self'`"):
+        attention_map(model, tokenizer, TEXT, kind="local")
+    assert attention_map(model, tokenizer, TEXT).title.startswith("self-attention")
