@@ -88,6 +88,8 @@ class Runner:
             return done
         folder = self.folder_of(trial)
         model = folder / MODEL
+        # A run that was tested on other corpora than these is the same run.
+        known = read_json(folder / RESULT) if (folder / RESULT).is_file() else {}
         begun = time.perf_counter()
         if trial.task.script in MEASURES:
             metrics, data = MEASURES[trial.task.script](trial.words), {}
@@ -98,10 +100,10 @@ class Runner:
             with quiet():
                 metrics = run.complete()
             # What was measured before this process began is in the folder.
-            metrics = read_json(model / "all_results.json") | metrics
+            metrics = read_json(model / "all_results.json") | metrics | known.get("metrics", {})
             if progress.epochs:
                 metrics["train_seconds_per_epoch"] = progress.seconds / progress.epochs
-            data = progress.data
+            data = known.get("data", {}) | progress.data
             del run
             for title, arguments in trial.tests.items():
                 tested, data[title] = self._test(trial, arguments, model)
@@ -113,7 +115,7 @@ class Runner:
             "seed": trial.seed,
             "fold": trial.fold and trial.fold.number,
             "data": data,
-            "tests": _tests(trial),
+            "tests": known.get("tests", {}) | _tests(trial),
             "versions": {name: version(name) for name in LIBRARIES},
             "device": _device(),
             "threads": torch.get_num_threads(),

@@ -147,6 +147,18 @@ def test_models_are_tested_on_other_corpora(folder, monkeypatch):
     assert [cell["score"] for cell in fewer["scores"]] == ["F1", "F1 on BA"]
 
 
+def test_a_model_that_was_kept_is_tested_on_more_corpora(tmp_path, monkeypatch):
+    arguments = ("oa-2", "--rows", "baseline", "--tasks", "bioscope_papers", "--seeds", "1", "--keep-models", "--also")
+    (first,) = reproduce(tmp_path, *arguments, "BA")["runs"]
+    monkeypatch.setattr("hf_localattn.training.trainer.LocalAttentionTrainer.train", None)
+    (second,) = reproduce(tmp_path, *arguments, "SFU")["runs"]
+    assert first["tests"].keys() < second["tests"].keys() == {"BA", "SFU"}
+    assert first["data"].items() < second["data"].items()
+    scores = {name for name in first["metrics"] if "_per_second" not in name and "_runtime" not in name}
+    assert {name: second["metrics"][name] for name in scores} == {name: first["metrics"][name] for name in scores}
+    assert "predict_f1@SFU" in second["metrics"]
+
+
 def test_sizes_and_lengths(folder):
     found = reproduce(folder, "oa-1", "--rows", "baseline", "em")
     cells = {(cell["row"], cell["score"]): cell["measured"] for cell in found["scores"]}
