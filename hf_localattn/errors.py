@@ -1,13 +1,18 @@
 """How errors reach the user: one line for what the user can mend, a traceback for everything else."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from huggingface_hub import get_session
 
 PATIENCE = 120.0
 """Seconds that the Hub may be silent during an upload."""
+
+
+def listed(problems: Sequence[str]) -> str:
+    """Return one problem as it is, several with their numbers."""
+    return problems[0] if len(problems) == 1 else " ".join(f"({i}) {one}" for i, one in enumerate(problems, 1))
 
 
 @contextmanager

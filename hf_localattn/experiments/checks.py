@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -10,7 +10,7 @@ import psutil
 import torch
 from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM
 
-from hf_localattn.errors import loading
+from hf_localattn.errors import listed, loading
 from hf_localattn.experiments.measures import MEASURES
 from hf_localattn.experiments.runner import Runner
 from hf_localattn.experiments.trials import Trial
@@ -37,23 +37,28 @@ def check_trials(runner: Runner, trials: Sequence[Trial], *, searches: bool = Fa
         first.setdefault((trial.row.name, trial.task.name), trial)
     problems: dict[str, dict[str, list[str]]] = {}  # of each the rows, of each row the tasks
     for (row, task), trial in first.items():
-        try:
-            if searches and trial.task.search:
-                import_extra("optuna", "search", "--search")
-            if trial.task.script not in MEASURES:
-                _check(runner, trial)
-        except (ValueError, OSError, ImportError) as error:
-            problems.setdefault(str(error), {}).setdefault(row, []).append(task)
+        for problem in _problems(runner, trial, searches=searches):
+            problems.setdefault(problem, {}).setdefault(row, []).append(task)
     if problems:
-        told = [f"{_told(rows)}: {problem}" for problem, rows in problems.items()]
-        raise ValueError(told[0] if len(told) == 1 else " ".join(f"[{i}] {one}" for i, one in enumerate(told, 1)))
+        raise ValueError(listed([f"{_told(rows)}: {problem}" for problem, rows in problems.items()]))
 
 
 def _told(rows: Mapping[str, Sequence[str]]) -> str:
     return ", ".join(f"{row} ({', '.join(tasks)})" for row, tasks in rows.items())
 
 
-def _check(runner: Runner, trial: Trial) -> None:
+def _problems(runner: Runner, trial: Trial, *, searches: bool) -> Iterator[str]:
+    """What keeps a trial from running, as far as it can be told: wrong arguments hide what comes behind them."""
+    try:
+        if searches and trial.task.search:
+            import_extra("optuna", "search", "--search")
+        if trial.task.script not in MEASURES:
+            yield from _check(runner, trial)
+    except (ValueError, OSError, ImportError) as error:
+        yield str(error)
+
+
+def _check(runner: Runner, trial: Trial) -> Iterator[str]:
     model_args, _, training_args = runner.arguments_of(trial)
     if training_args.lookahead_steps is not None:
         import_lookahead()
@@ -69,12 +74,10 @@ def _check(runner: Runner, trial: Trial) -> None:
             try:
                 load_pipeline(settings["parser"])
             except (OSError, ValueError) as error:
-                raise type(error)(
-                    f"{error} Here another one is given by --parser NAME, the tiny one by --parser tiny."
-                ) from error
+                yield f"{error} Here another one is given by --parser NAME, the tiny one by --parser tiny."
     needed, there = _parameters(source, generates=generates) * TRAINING_BYTES, _memory()
     if needed > there:
-        raise ValueError(
+        yield (
             f"training {source} takes at least {needed / 2**30:.1f} GiB of memory, and {there / 2**30:.1f} are free:"
             " choose a smaller --backbone, or another machine."
         )

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 import shlex
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +29,30 @@ class Grids:
 
     Args:
         runner: its folder has the searches, beside the runs.
+        given: names of arguments that the caller has set, and which are not searched therefore.
     """
 
-    def __init__(self, runner: Runner):
-        self.runner = runner
+    def __init__(self, runner: Runner, given: Collection[str] = ()):
+        self.runner, self.given = runner, given
         self.found: dict[tuple[str, str], dict[str, Any]] = {}
-        """Of each row and task the best setting, as options, with its score and how many settings were tried."""
+        """Of each row and task the best setting, with its score and how many were tried."""
+        self._best: dict[tuple[str, str], list[str]] = {}
+
+    def space_of(self, trial: Trial) -> dict[str, Any]:
+        """Return the paper's grid as far as the row has what is varied: a plain encoder has no fields of a family."""
+        fields: set[str] = set()
+        if trial.row.family in FAMILIES:
+            fields = {field.name for field in dataclasses.fields(FAMILIES[trial.row.family].config)}
+        return {
+            name: values
+            for name, values in trial.task.search.items()
+            if name in {*SEARCHABLE, *fields} and name not in self.given
+        }
+
+    def count(self, trial: Trial) -> int:
+        """Return how many settings are tried for a trial's row and task, at most; 0 without a search."""
+        space = self.space_of(trial)
+        return math.prod(len(values) if isinstance(values, list) else 1 for values in space.values()) if space else 0
 
     def best(self, trial: Trial) -> Trial:
         """Return the trial with the best setting of its row and task; itself, if there is nothing to search.
@@ -40,17 +60,19 @@ class Grids:
         Raises:
             ValueError, OSError, ImportError: it cannot be searched here.
         """
-        space = searched(trial)
+        space = self.space_of(trial)
         if not space:
             return trial
         key = (trial.row.name, trial.task.name)
-        if key not in self.found:
-            self.found[key] = self._search(dataclasses.replace(trial, number=1), space)
-        best = shlex.split(self.found[key]["best"])
-        return dataclasses.replace(trial, words=tuple(with_options(trial.words, best)))
+        if key not in self._best:
+            self._best[key] = self._search(dataclasses.replace(trial, number=1), space)
+        return dataclasses.replace(trial, words=tuple(with_options(trial.words, self._best[key])))
 
-    def _search(self, trial: Trial, space: dict[str, Any]) -> dict[str, Any]:
-        content = json.dumps([trial.task.script, trial.words, space], sort_keys=True)
+    def _search(self, trial: Trial, space: dict[str, Any]) -> list[str]:
+        fold = trial.fold and [trial.fold.number, trial.fold.count]
+        content = json.dumps(
+            [trial.task.script, self.runner.settings(trial), fold, space], sort_keys=True, default=str
+        )
         folder = self.runner.folder / f"search-{hashlib.sha256(content.encode()).hexdigest()[:16]}"
         grid = folder / "grid.yaml"
         write_whole(grid, yaml.safe_dump(space))
@@ -62,21 +84,15 @@ class Grids:
         with quiet():
             Search(script.prepare(data_args), model_args, data_args, training_args).complete()
         found = read_json(Path(output, RESULTS))
-        scores = [one["score"] for one in found["trials"]]
-        return {
+        choose = max if found["direction"] == "maximize" else min
+        best = choose(found["trials"], key=lambda one: one["score"])
+        self.found[trial.row.name, trial.task.name] = {
             "row": trial.row.name,
             "task": trial.task.name,
-            "best": found["best"],
+            "best": best["setting"],
             "metric": found["metric"],
-            "score": max(scores) if found["direction"] == "maximize" else min(scores),
-            "tried": len(scores) + len(found["failed"]),
+            "score": best["score"],
+            "tried": len(found["trials"]) + len(found["failed"]),
             "failed": len(found["failed"]),
         }
-
-
-def searched(trial: Trial) -> dict[str, Any]:
-    """Return the paper's grid as far as the row has what is varied: a plain encoder has no fields of a family."""
-    fields: set[str] = set()
-    if trial.row.family in FAMILIES:
-        fields = {field.name for field in dataclasses.fields(FAMILIES[trial.row.family].config)}
-    return {name: values for name, values in trial.task.search.items() if name in {*SEARCHABLE, *fields}}
+        return shlex.split(found["best"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import statistics
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,7 +31,7 @@ class Cell:
         runs: how many were measured.
         baseline, baseline_title: the row that this one is compared with; None for a baseline.
         against_baseline: the mean difference from the baseline's same runs.
-        p_value: of a paired t-test of that difference; None of less than two pairs.
+        p_value: of a paired t-test of that difference; None of less than two pairs, or where all differ alike.
         pairs: how many runs both have.
     """
 
@@ -166,13 +167,17 @@ def _about(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"Otherwise than in the recipe: {', '.join(f'{name} {value}' for name, value in own.items())}."
     for search in found["searches"]:
         failed = f", of which {search['failed']} failed" if search["failed"] else ""
+        best = ", ".join(f"{name} {value}" for name, value in search["best"].items())
         yield (
             f"Searched for {search['row']}, {search['task']}, with the first seed: {search['tried']} settings"
-            f"{failed}; the best, `{search['best']}`, has {search['metric']} {search['score']:.4f}."
+            f"{failed}; the best is {best}, with {search['metric']} {search['score']:.4f}."
         )
-    if runs:
-        versions = ", ".join(f"{name} {number}" for name, number in runs[-1]["versions"].items())
-        yield f"{len(runs)} run{'' if len(runs) == 1 else 's'}, {versions}, on {runs[-1]['device']}."
+    where = Counter(
+        ", ".join(f"{name} {number}" for name, number in run["versions"].items()) + f", on {run['device']}"
+        for run in runs
+    )
+    for versions, count in where.items():
+        yield f"{count} run{'' if count == 1 else 's'}: {versions}."
 
 
 def _compared(cells: Sequence[Mapping[str, Any]], baselines: Sequence[str]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -46,24 +46,23 @@ def reproduce(
     Raises:
         ValueError, OSError, ImportError: something cannot be run here; before anything is.
     """
-    table = selection.table
+    table, choices = selection.table, selection.choices
     runner = Runner(output / RUNS, keep_models=keep_models)
-    trials = plan(table, selection.rows, selection.tasks, selection.choices)
+    trials = plan(table, selection.rows, selection.tasks, choices)
     if not trials:
         raise ValueError(f"Nothing of this selection of {table.name} can be run: its numbers are quoted.")
     print(f"{table.title} ({table.source})")
     left = [trial for trial in trials if runner.result_of(trial) is None]
     for trial in trials if dry_run else ():
-        print(f"  {trial.name}{'' if trial in left else ', done'}: {trial.command}")
-    check_trials(runner, left, searches=searches)
-    grids = Grids(runner)
-    if searches and not dry_run:
-        trials = [grids.best(trial) for trial in tqdm(trials, desc="searching", unit="run")]
-        left = [trial for trial in trials if runner.result_of(trial) is None]
-    if left:
-        print(_estimate(runner, left, number=len(trials)))
+        print(f"  {trial.name}{'' if trial in left or searches else ', done'}: {trial.command}")
+    check_trials(runner, trials if searches else left, searches=searches)
+    grids = Grids(runner, given=choices.arguments)
+    for line in _estimates(runner, left, trials, grids if searches else None):
+        print(line)
     if dry_run:
         return
+    if searches:
+        trials = [grids.best(trial) for trial in tqdm(trials, desc="searching", unit="run")]
     baselines = [row for row in _baselines(selection) if not searches]  # whose best setting is not known here
     known = [
         trial
@@ -80,7 +79,8 @@ def reproduce(
             bar.set_postfix_str(trial.name)
             result = runner.run(trial)
             runs.setdefault((trial.row.name, trial.task.name), {})[trial.number] = result["metrics"]
-            results.append({"row": trial.row.name, "task": trial.task.name, "run": trial.number, **result})
+            where = {"row": trial.row.name, "task": trial.task.name, "run": trial.number, "command": trial.command}
+            results.append({**result, **where})
             write_table(selection, runs, results, output, searches=list(grids.found.values()))
     print((output / f"{table.name}.md").read_text(encoding="utf-8"))
     if table.figure is not None:
@@ -129,18 +129,29 @@ def _corpora(task: Task) -> list[str]:
     return [task.corpus, *task.also.values()]
 
 
-def _estimate(runner: Runner, left: Sequence[Trial], number: int) -> str:
-    """What is to be done, and how long it takes, by a run of each task and backbone."""
+def _estimates(runner: Runner, left: Sequence[Trial], trials: Sequence[Trial], grids: Grids | None) -> Iterator[str]:
+    """What is to be done, and how long it takes, by a few steps of one run of each task and backbone."""
     seconds: dict[tuple[str, str], float] = {}
 
-    def key(trial: Trial) -> tuple[str, str]:
-        return trial.task.name, trial.words[trial.words.index("--backbone") + 1]
+    def seconds_of(trial: Trial) -> float:
+        if trial.task.script in MEASURES:
+            return 0.0
+        key = trial.task.name, trial.words[trial.words.index("--backbone") + 1]
+        if key not in seconds:
+            seconds[key] = runner.seconds_of(trial)
+        return seconds[key]
 
-    for trial in left:
-        if trial.task.script not in MEASURES and key(trial) not in seconds:
-            seconds[key(trial)] = runner.seconds_of(trial)
-    total = timedelta(seconds=round(sum(seconds.get(key(trial), 0.0) for trial in left)))
-    return (
-        f"{len(left)} of {number} runs are left. By a few steps of one of each task they take about {total};"
-        " loading, further test corpora and searches are not counted."
-    )
+    def told(total: float) -> str:
+        return f"{timedelta(seconds=round(total))}"
+
+    if grids is not None:
+        searches = {(trial.row.name, trial.task.name): trial for trial in trials if grids.count(trial)}
+        counts = [(grids.count(trial), trial) for trial in searches.values()]
+        total = sum(count * seconds_of(trial) for count, trial in counts)
+        yield f"Searches try up to {sum(count for count, _ in counts)} settings, which takes about {told(total)}."
+        left = trials  # with the best settings, which are not known yet
+    if left:
+        yield (
+            f"{len(left)} of {len(trials)} runs are left. By a few steps of one of each task they take about"
+            f" {told(sum(map(seconds_of, left)))}; loading and further test corpora are not counted."
+        )

@@ -34,6 +34,7 @@ from hf_localattn.experiments.scripts import QUIET, SCRIPTS, Arguments
 from hf_localattn.experiments.trials import Trial
 from hf_localattn.hub.record import LIBRARIES
 from hf_localattn.training.arguments import ModelArguments
+from hf_localattn.training.output_folder import STATE
 from hf_localattn.training.part import prepare_part
 from hf_localattn.training.results import digest_of, read_json, settings_of, write_results
 from hf_localattn.training.run import Run
@@ -63,7 +64,7 @@ class Runner:
         machine = [_device(), torch.get_num_threads()] if any(score.ratio for score in trial.task.scores) else []
         fold = trial.fold and [trial.fold.number, trial.fold.count]
         content = json.dumps(
-            [trial.task.script, self._settings(trial), trial.seed, fold, machine],
+            [trial.task.script, self.settings(trial), trial.seed, fold, machine],
             sort_keys=True,
             default=str,
         )
@@ -88,9 +89,12 @@ class Runner:
             return done
         folder = self.folder_of(trial)
         model = folder / MODEL
-        # A run that was tested on other corpora than these is the same run.
-        known = read_json(folder / RESULT) if (folder / RESULT).is_file() else {}
-        begun = time.perf_counter()
+        known: dict[str, Any] = {}
+        if (folder / RESULT).is_file():  # it was tested on other corpora than these
+            if (model / STATE).is_file():
+                known = read_json(folder / RESULT)
+            else:
+                (folder / RESULT).unlink()  # another model is trained, which may score otherwise
         if trial.task.script in MEASURES:
             metrics, data = MEASURES[trial.task.script](trial.words), {}
         else:
@@ -111,7 +115,6 @@ class Runner:
             _free()
         result = {
             "script": trial.task.script,
-            "command": trial.command,
             "seed": trial.seed,
             "fold": trial.fold and trial.fold.number,
             "data": data,
@@ -119,12 +122,11 @@ class Runner:
             "versions": {name: version(name) for name in LIBRARIES},
             "device": _device(),
             "threads": torch.get_num_threads(),
-            "seconds": round(time.perf_counter() - begun, 1),
             "metrics": metrics,
         }
         write_results(folder / RESULT, result)
         (folder / PROGRESS).unlink(missing_ok=True)
-        if not self.keep_models:
+        if not self.keep_models and not known:
             shutil.rmtree(model, ignore_errors=True)
         return result
 
@@ -170,7 +172,8 @@ class Runner:
         words = [*trial.words, *QUIET, "--save_total_limit", "1", "--output_dir", str(self.folder / MODEL)]
         return SCRIPTS[trial.task.script].parse(words)
 
-    def _settings(self, trial: Trial) -> dict[str, Any]:
+    def settings(self, trial: Trial) -> dict[str, Any]:
+        """Return what a trial's scores depend on, but for its seed and fold; of files and folders what is in them."""
         if trial.task.script in MEASURES:
             pairs = zip(trial.words, (*trial.words[1:], None), strict=True)
             return {"words": [digest_of(name.removeprefix("--"), value) for name, value in pairs]}
@@ -219,7 +222,7 @@ def _tests(trial: Trial) -> dict[str, dict[str, Any]]:
 class Progress(TrainerCallback):
     """What a run that is killed and taken up again could not tell at its end: its data, the seconds of its epochs.
 
-    Only whole epochs count, without evaluations and what is done between epochs, such as saving.
+    Only whole epochs count, without evaluations, and without what is done between epochs, such as saving.
 
     Args:
         path: a file; where it is there, an earlier part of the run has left it.
@@ -243,8 +246,8 @@ class Progress(TrainerCallback):
         if self._begun is not None:
             self._begun += (logs or {}).get("eval_runtime", 0.0)
 
-    def on_epoch_end(self, *args: Any, **kwargs: Any) -> None:
-        if self._begun is not None:
+    def on_epoch_end(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
+        if self._begun is not None and float(state.epoch or 0.0).is_integer():  # `max_steps` may end it before
             self.seconds += time.perf_counter() - self._begun
             self.epochs, self._begun = self.epochs + 1, None
             self._write()
@@ -271,7 +274,9 @@ def _probe(run: Run) -> float:
             begun = time.perf_counter()
             inputs = trainer._prepare_inputs(batch)
             if trains:
-                trainer.compute_loss(model, inputs).backward()
+                with trainer.compute_loss_context_manager():
+                    loss = trainer.compute_loss(model, inputs)
+                loss.backward()
             else:
                 trainer.prediction_step(model, inputs, prediction_loss_only=False)
             if torch.cuda.is_available():
@@ -283,12 +288,16 @@ def _probe(run: Run) -> float:
     seconds, evaluations = 0.0, 1.0
     if args.do_train:
         loader = trainer.get_train_dataloader()
-        steps = args.max_steps if args.max_steps > 0 else math.ceil(len(loader) * args.num_train_epochs)
-        seconds += steps * seconds_of_a_step(loader, trains=True)
+        batches = math.ceil(len(loader) * args.num_train_epochs)
+        if args.max_steps > 0:
+            batches = args.max_steps * args.gradient_accumulation_steps
+        seconds += batches * seconds_of_a_step(loader, trains=True)
         if args.eval_strategy == IntervalStrategy.EPOCH:
-            evaluations += steps / len(loader)
+            evaluations += batches / len(loader)
         elif args.eval_strategy == IntervalStrategy.STEPS:
-            evaluations += steps / args.eval_steps
+            evaluations += batches / args.gradient_accumulation_steps / args.eval_steps
+    if getattr(args, "predict_with_generate", False):  # what `evaluate` would tell `prediction_step`
+        trainer._gen_kwargs = {"max_length": args.generation_max_length, "num_beams": args.generation_num_beams}
     for split, features in run.features.items():
         if split != "train":
             loader = trainer.get_eval_dataloader(features)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hf_localattn.errors import listed
 from hf_localattn.experiments.choices import TINY, Choices, quoted, words_of
 from hf_localattn.experiments.corpus_files import SAMPLES, corpus_arguments
 from hf_localattn.experiments.recipes import Row, Table, Task, load_corpora, setting_of
@@ -46,12 +47,15 @@ class Trial:
 
     @property
     def command(self) -> str:
-        """What runs it, to be read and typed, without a path of this machine."""
+        """What runs it, to be read and typed, without a path of this machine; of a measure a comment."""
         told = " ".join(map(quoted, self.words))
         if self.task.script not in SCRIPTS:
-            return told
-        folds = "" if self.fold is None else f" --folds {self.fold.count}  # fold {self.number}"
-        return f"python {self.task.script}.py {told} --seed {self.seed}{folds}"
+            return f"# {self.task.script} of {told}"
+        if self.fold is None:
+            return f"python {self.task.script}.py {told} --seed {self.seed}"
+        # Run k of a cross-validation has its seed and k - 1.
+        folds = f"--folds {self.fold.count}  # fold {self.number}"
+        return f"python {self.task.script}.py {told} --seed {self.fold.seed} {folds}"
 
     @property
     def name(self) -> str:
@@ -64,8 +68,9 @@ def plan(table: Table, rows: Sequence[Row], tasks: Sequence[Task], choices: Choi
     """Return all runs of the rows that can be run, one run of each before the second of any.
 
     Raises:
-        ValueError, OSError: the data of a task cannot be had.
+        ValueError: the data of some tasks cannot be had; names all of them.
     """
+    _check_data([task for task in tasks if any(_runs(row, task) for row in rows)], choices)
     counts = [(task.folds or table.runs) if choices.runs is None else choices.runs for task in tasks]
     for task, count in zip(tasks, counts, strict=True):
         if task.folds is not None and count > task.folds:
@@ -75,8 +80,24 @@ def plan(table: Table, rows: Sequence[Row], tasks: Sequence[Task], choices: Choi
         for number in range(1, max(counts, default=0) + 1)
         for row in rows
         for task, count in zip(tasks, counts, strict=True)
-        if number <= count and row.family is not None and (row.tasks is None or task.name in row.tasks)
+        if number <= count and _runs(row, task)
     ]
+
+
+def _runs(row: Row, task: Task) -> bool:
+    return row.family is not None and (row.tasks is None or task.name in row.tasks)
+
+
+def _check_data(tasks: Sequence[Task], choices: Choices) -> None:
+    problems: dict[str, None] = {}  # several tasks may lack the same
+    for task in tasks:
+        try:
+            _data_arguments(task, choices)
+            _tests(task, choices)
+        except (ValueError, OSError) as error:
+            problems[str(error)] = None
+    if problems:
+        raise ValueError(listed(list(problems)))
 
 
 def _trial(table: Table, row: Row, task: Task, number: int, choices: Choices) -> Trial:
@@ -89,22 +110,31 @@ def _trial(table: Table, row: Row, task: Task, number: int, choices: Choices) ->
     model: dict[str, Any] = {"family": row.family, "backbone": backbone}
     if fields:
         model["local_config"] = [f"{name}={spoken(value)}" for name, value in fields.items()]
-    corpus = load_corpora()[task.corpus]
-    where = choices.where(corpus.name)
-    if task.script == "profile":
-        where = SAMPLES  # it reads none, but a script wants to be given some
     needed, optional = needed_splits(task)
     limits = {"train": "max_train_samples", "validation": "max_eval_samples", "test": "max_predict_samples"}
     arguments = {
         **setting.arguments,
-        **corpus_arguments(corpus, needed, where, optional),
+        **_data_arguments(task, choices),
         **({} if choices.limit is None else dict.fromkeys(limits.values(), choices.limit)),
         **choices.arguments,
     }
-    tests = {title: _test_arguments(name, choices) for title, name in task.also.items()}
     parts = {"do_train": "train", "do_eval": "validation", "do_predict": "test"}
     arguments |= {option: True for option, split in parts.items() if split in (*needed, *optional)}
-    return Trial(row, task, number, tuple(words_of({**model, **arguments})), tests)
+    return Trial(row, task, number, tuple(words_of({**model, **arguments})), _tests(task, choices))
+
+
+def _data_arguments(task: Task, choices: Choices) -> dict[str, Any]:
+    """What reads the corpus of a task."""
+    corpus = load_corpora()[task.corpus]
+    # A profile reads none, but a script wants to be given some.
+    where = SAMPLES if task.script == "profile" else choices.where(corpus.name)
+    needed, optional = needed_splits(task)
+    return corpus_arguments(corpus, needed, where, optional)
+
+
+def _tests(task: Task, choices: Choices) -> dict[str, dict[str, Any]]:
+    """What reads each of its further test corpora, by their titles."""
+    return {title: _test_arguments(name, choices) for title, name in task.also.items()}
 
 
 def _test_arguments(name: str, choices: Choices) -> dict[str, Any]:

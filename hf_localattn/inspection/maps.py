@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 SELF, LOCAL, AUTO = "self", "local", "auto"
 KINDS = (AUTO, SELF, LOCAL)
-LOOKS, LOOKED_AT = "token that looks", "token looked at"
+ATTENDING, ATTENDED = "attending token", "attended token"
 """Rows and columns, of every family."""
 
 
@@ -152,8 +152,8 @@ def _query_map(
         sources=tuple(tokens[place] for place in query),
         weights=_mean(weights, chosen, heads=True)[shown, : len(query)],
         title=_title("orthogonal attention", chosen),
-        row_label=LOOKS,
-        column_label=f"{LOOKED_AT}, of the query",
+        row_label=ATTENDING,
+        column_label=f"{ATTENDED} of the query",
         layers=tuple(chosen),
     )
 
@@ -193,7 +193,7 @@ def _square(
 ) -> AttentionMap:
     tokens = tuple(token for token, wanted in zip(reading.tokens[0], shown, strict=True) if wanted)
     square = weights[np.ix_(shown, shown)]
-    return AttentionMap(tokens, tokens, square, _title(what, chosen), LOOKS, LOOKED_AT, tuple(chosen))
+    return AttentionMap(tokens, tokens, square, _title(what, chosen), ATTENDING, ATTENDED, tuple(chosen))
 
 
 def _title(what: str, chosen: list[int]) -> str:

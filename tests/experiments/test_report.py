@@ -78,17 +78,18 @@ def test_a_table_for_people():
     found = {"title": "Title", "source": "Source", "table": "t-1", "scores": [cell], "corpora": {}, "runs": []}
     found |= {"choices": {"also": [], "runs": 2, "arguments": {"max_steps": 3}}, "notes": ["A note."]}
     found["searches"] = [
-        {"row": "a", "task": "t", "best": "--dropout 0.2", "metric": "f1", "score": 0.5, "tried": 4, "failed": 1}
+        {"row": "a", "task": "t", "best": {"dropout": 0.2}, "metric": "f1", "score": 0.5, "tried": 4, "failed": 1}
     ]
     lines = as_markdown(found).splitlines()
     assert lines[4].endswith("| difference | against C | p (n) |")
     assert "| A / B | F1 | 1.00 | 2.50 ± 0.25 | +1.50 | -0.50 | 0.012 (5) |" in lines
     assert "* Otherwise than in the recipe: seeds 2, tested also on nothing else, max_steps 3." in lines
-    searched = (
-        "* Searched for a, t, with the first seed: 4 settings, of which 1 failed; the best, `--dropout 0.2`, has"
-    )
-    assert f"{searched} f1 0.5000." in lines
+    searched = "* Searched for a, t, with the first seed: 4 settings, of which 1 failed; the best is dropout 0.2,"
+    assert f"{searched} with f1 0.5000." in lines
     assert lines[-1] == "* A note."
+    runs = [{"versions": {"torch": number}, "device": "CPU"} for number in ("2.1", "2.2", "2.2")]
+    lines = as_markdown({**found, "runs": runs}).splitlines()
+    assert {"* 1 run: torch 2.1, on CPU.", "* 2 runs: torch 2.2, on CPU."} <= set(lines)
     other = {**cell, "row": "d", "row_title": "D", "baseline": "e", "baseline_title": "E", "p_value": None}
     lines = as_markdown({**found, "scores": [cell, other]}).splitlines()
     assert lines[4].endswith("| difference | against baseline | p (n) |")

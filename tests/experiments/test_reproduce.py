@@ -9,7 +9,7 @@ import pytest
 
 from hf_localattn.cli import main
 from hf_localattn.experiments.choices import Choices
-from hf_localattn.experiments.grid import Grids, searched
+from hf_localattn.experiments.grid import Grids
 from hf_localattn.experiments.recipes import load_table, table_names
 from hf_localattn.experiments.runner import Runner
 from hf_localattn.experiments.trials import plan
@@ -58,6 +58,7 @@ def test_every_run_says_where_it_comes_from(whole):
     assert run["seed"] == 1
     assert run["command"].startswith("python run_qa.py --family cool --backbone tiny ")
     assert run["command"].endswith("--seed 1")
+    assert "seconds" not in run
     assert {"hf_localattn", "torch", "transformers"} <= run["versions"].keys()
     assert run["data"]["train"]["rows"] == 8
     assert run["data"]["train"]["digest"].startswith("sha256 ")
@@ -159,6 +160,23 @@ def test_a_model_that_was_kept_is_tested_on_more_corpora(tmp_path, monkeypatch):
     assert "predict_f1@SFU" in second["metrics"]
 
 
+def test_a_model_that_was_not_kept_is_trained_and_scored_anew(tmp_path):
+    arguments = ("oa-2", "--rows", "baseline", "--tasks", "bioscope_papers", "--seeds", "1", "--also")
+    (first,) = reproduce(tmp_path, *arguments, "BA")["runs"]
+    (path,) = tmp_path.glob("runs/*/result.json")
+    path.write_text(path.read_text().replace('"predict_f1": ', '"predict_f1": 7'))
+    (second,) = reproduce(tmp_path, *arguments, "SFU")["runs"]
+    assert second["metrics"]["predict_f1"] == first["metrics"]["predict_f1"]
+    assert second["tests"].keys() == {"SFU"}
+
+
+def test_a_model_that_was_kept_stays(tmp_path):
+    arguments = ("oa-2", "--rows", "baseline", "--tasks", "bioscope_papers", "--seeds", "1", "--also")
+    reproduce(tmp_path, *arguments, "--keep-models")
+    reproduce(tmp_path, *arguments, "SFU")
+    assert list(tmp_path.glob("runs/*/model/model.safetensors"))
+
+
 def test_sizes_and_lengths(folder):
     found = reproduce(folder, "oa-1", "--rows", "baseline", "em")
     cells = {(cell["row"], cell["score"]): cell["measured"] for cell in found["scores"]}
@@ -182,7 +200,9 @@ def test_the_grid_is_searched_first(folder):
     trials = plan(table, [table.rows["sam"]], [task], choices)
     grids = Grids(Runner(folder / "runs"))
     first, second = map(grids.best, trials)
-    assert searched(trials[0]).keys() == {"learning_rate", "dropout"}
+    assert grids.space_of(trials[0]).keys() == {"learning_rate", "dropout"}
+    assert grids.count(trials[0]) == 2
+    assert Grids(grids.runner, given=["learning_rate"]).space_of(trials[0]).keys() == {"dropout"}
     assert first.words == second.words
     assert first.command.count("--learning_rate ") == first.command.count("--local_config ") == 1
     assert first.command.endswith("# fold 1"), "a comment, with nothing behind it"
@@ -190,14 +210,15 @@ def test_the_grid_is_searched_first(folder):
     assert "dropout=0.2" in first.words
     (found,) = grids.found.values()
     assert (found["row"], found["task"], found["tried"], found["failed"]) == ("sam", "trec", 2, 0)
+    assert found["best"].keys() == {"learning_rate", "dropout"}
     assert len(list((folder / "runs").glob("search-*/trials/search.json"))) == 1
 
 
-def test_a_plain_encoder_has_no_fields_to_search():
+def test_a_plain_encoder_has_no_fields_to_search(tmp_path):
     table = load_table("cool-1")
     task = dataclasses.replace(table.tasks["squad_v2"], search={"learning_rate": [1e-5], "num_local_layers": [1, 2]})
     trials = plan(table, [table.rows["bert"]], [task], Choices(data={"": "samples"}))
-    assert searched(trials[0]) == {"learning_rate": [1e-5]}
+    assert Grids(Runner(tmp_path)).space_of(trials[0]) == {"learning_rate": [1e-5]}
 
 
 def test_dry_run_writes_nothing(tmp_path, capsys):
@@ -215,8 +236,9 @@ def test_a_dry_run_shows_the_plan_and_all_that_is_missing(tmp_path, monkeypatch,
         main(["reproduce", *arguments, "--dry-run", "-o", str(tmp_path / "out")])
     captured = capsys.readouterr()
     assert "python run_glue.py" in captured.out
-    _, parser, memory = re.split(r"\[\d\] ", captured.err)
-    assert "bert (cola), wla (cola)" in memory
+    _, *problems = re.split(r"\(\d\) ", captured.err)
+    memory, parser = sorted(problems, key=lambda problem: "spaCy" in problem)
+    assert all(f"{row} (cola)" in memory for row in ("bert", "wla", "sla"))
     assert "GiB of memory" in memory
     assert "lisa (cola), sgnet (cola), sla (cola)" in parser
     assert "Cannot load the spaCy pipeline" in parser
@@ -241,6 +263,7 @@ def test_without_a_table_all_are_listed(capsys):
         (["cool-10"], "There is no table 'cool-10'. Choose one of cool-1, cool-2"),
         (["cool-4", "--rows", "berta"], "cool-4 has no row 'berta'. It has bert, "),
         (["cool-4", "--tasks", "squid"], "cool-4 has no task 'squid'. It has squad_v2"),
+        (["sla-1", "--rows", "bert"], "(1) .*CoNLL-2003.* (2) .*FCE"),
         (["cool-8"], "Malay SQuAD 2.0 cannot be loaded from the Hub. Get it from https://"),
         (["cool-4", "--data", "squad_v2=nowhere"], "--data squad_v2=.*nowhere: there is no such folder"),
         (["cool-4", *TINY, "--also", "BA"], "--also BA: the further test corpora are none"),

@@ -47,7 +47,7 @@ def test_outlook_weights_are_what_of_a_column_reaches_a_row():
     found = attention_map(model, tokenizer, TEXT)
     assert found.weights == pytest.approx(expected, abs=1e-6)
     assert abs(found.weights - found.weights.T).max() > 0.01
-    assert (found.row_label, found.column_label) == ("token that looks", "token looked at")
+    assert (found.row_label, found.column_label) == ("attending token", "attended token")
 
 
 @pytest.mark.parametrize("special_tokens", [True, False])
