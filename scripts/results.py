@@ -20,7 +20,7 @@ HEAD = """\
 
 Tables of the papers as `hf-localattn reproduce` measured them, good or bad: what was published beside what came out,
 in the paper's unit. "±" is the sample deviation over seeds or folds, p that of a paired t-test against the baseline's
-same runs, n how many pairs there are ("-": one alone has no p). `$DATA` stands for folders of data sets and models.
+same runs, n how many pairs there are ("-": one alone has no p). `$DATA` stands for a folder of data sets and models.
 Older runs are in [first_runs.md](first_runs.md). This page is written by `scripts/results.py` from
 [the files of the runs](results).
 """
@@ -34,7 +34,6 @@ def render(folder: Path = DOCS / "results") -> str:
         if path.is_file():
             found = json.loads(path.read_text(encoding="utf-8"))
             parts.append(as_markdown(found))
-            parts.append(f"```bash\n{found['command']}\n```\n")
             if remarks.is_file():
                 parts.append(remarks.read_text(encoding="utf-8"))
     return "\n".join(parts)

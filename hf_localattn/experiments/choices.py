@@ -14,6 +14,7 @@ from hf_localattn.experiments.recipes import Row, Table, Task
 from hf_localattn.training.search_settings import spoken
 
 TINY = "tiny"
+PACKAGE = Path(__file__).resolve().parent.parent
 
 
 @dataclass(frozen=True)
@@ -106,11 +107,16 @@ def with_options(words: Sequence[str], others: Sequence[str]) -> list[str]:
 
 
 def portable(word: str) -> str:
-    """Return a word of a command without the folders of this machine."""
+    """Return a word of a command without the folders of this machine.
+
+    `$DATA` is one that has all folders of data, encoders and parsers; what ships is where the scripts are.
+    """
     name, equals, value = word.rpartition("=")
     path = Path(value)
     if not path.is_absolute():
         return word
+    if path.is_relative_to(PACKAGE):
+        return f"{name}{equals}{path.relative_to(PACKAGE.parent)}"
     end = Path(path.parent.name, path.name) if path.is_file() else path.name
     return f"{name}{equals}$DATA/{end}"
 

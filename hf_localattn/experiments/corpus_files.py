@@ -76,7 +76,10 @@ def _find(folder: Path, stems: Sequence[str]) -> Path | None:
 
 
 def _expected(corpus: Corpus, splits: Sequence[str]) -> str:
-    return ", ".join(" or ".join(f"{stem}.*" for stem in corpus.files.get(split, (split,))) for split in splits)
+    return ", ".join(
+        " or ".join("its own files" if stem == "." else f"{stem}.*" for stem in corpus.files.get(split, (split,)))
+        for split in splits
+    )
 
 
 def described(where: str | None, corpora: Mapping[str, Corpus], name: str) -> str:

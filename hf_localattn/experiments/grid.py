@@ -35,7 +35,7 @@ class Grids:
     def __init__(self, runner: Runner, given: Collection[str] = ()):
         self.runner, self.given = runner, given
         self.found: dict[tuple[str, str], dict[str, Any]] = {}
-        """Of each row and task the best setting, with its score and how many were tried."""
+        """Of each row and task the best setting, its score, and all others."""
         self._best: dict[tuple[str, str], list[str]] = {}
 
     def space_of(self, trial: Trial) -> dict[str, Any]:
@@ -92,7 +92,7 @@ class Grids:
             "best": best["setting"],
             "metric": found["metric"],
             "score": best["score"],
-            "tried": len(found["trials"]) + len(found["failed"]),
-            "failed": len(found["failed"]),
+            "tried": [{"setting": one["setting"], "score": one.get("score")} for one in found["trials"]],
+            "failed": [one["setting"] for one in found["failed"]],
         }
         return shlex.split(found["best"])

@@ -135,13 +135,15 @@ _CALLED = {"backbone": "backbone", "parser": "parser", "runs": "seeds", "limit":
 
 def as_markdown(found: Mapping[str, Any]) -> str:
     """Return what `TABLE.json` holds as a table for people, with where it comes from and its notes."""
-    cells = found["scores"]
+    ran = {(cell["row"], cell["task"]) for cell in found["scores"] if cell["measured"] is not None}
+    # Of what ran nothing is said that was not measured, such as times on cores that other work shared.
+    cells = [c for c in found["scores"] if c["measured"] is not None or (c["row"], c["task"]) not in ran]
     several = len({cell["task"] for cell in cells}) > 1
     baselines = list(dict.fromkeys(cell["baseline_title"] for cell in cells if cell["baseline"] is not None))
     head = ["row", *(["task"] if several else []), "score", "published", "measured", "difference"]
     head += [f"against {baselines[0] if len(baselines) == 1 else 'baseline'}", "p (n)"]
     lines = [f"## {found['title']}", "", f"{found['source']} (`{found['table']}`).", ""]
-    lines += [_line(head), _line(["---"] * len(head))]
+    lines += [*(f"* {text}" for text in _about(found)), "", _line(head), _line(["---"] * len(head))]
     for cell in cells:
         measured = _shown(cell["measured"])
         if cell["deviation"] is not None:
@@ -151,7 +153,8 @@ def as_markdown(found: Mapping[str, Any]) -> str:
         own = [cell["row_title"], *([cell["task_title"]] if several else [])]
         own += [cell["score"], _shown(cell["published"]), measured]
         lines.append(_line([*own, _signed(cell["difference"]), _signed(cell["against_baseline"]), p_value]))
-    lines += ["", *(f"* {note}" for note in (*_about(found), *_compared(cells, baselines), *found["notes"]))]
+    lines += ["", *(f"* {note}" for note in (*_compared(cells, baselines), *found["notes"]))]
+    lines += ["", "```bash", found["command"], "```"]
     return "\n".join(lines) + "\n"
 
 
@@ -166,10 +169,11 @@ def _about(found: Mapping[str, Any]) -> Iterator[str]:
     if own:
         yield f"Otherwise than in the recipe: {', '.join(f'{name} {value}' for name, value in own.items())}."
     for search in found["searches"]:
-        failed = f", of which {search['failed']} failed" if search["failed"] else ""
+        tried = len(search["tried"]) + len(search["failed"])
+        failed = f", of which {len(search['failed'])} failed" if search["failed"] else ""
         best = ", ".join(f"{name} {value}" for name, value in search["best"].items())
         yield (
-            f"Searched for {search['row']}, {search['task']}, with the first seed: {search['tried']} settings"
+            f"Searched for {search['row']}, {search['task']}, with the first seed: {tried} settings"
             f"{failed}; the best is {best}, with {search['metric']} {search['score']:.4f}."
         )
     where = Counter(

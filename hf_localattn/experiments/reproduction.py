@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -53,8 +54,8 @@ def reproduce(
         raise ValueError(f"Nothing of this selection of {table.name} can be run: its numbers are quoted.")
     print(f"{table.title} ({table.source})")
     left = [trial for trial in trials if runner.result_of(trial) is None]
-    for trial in trials if dry_run else ():
-        print(f"  {trial.name}{'' if trial in left or searches else ', done'}: {trial.command}")
+    if dry_run:
+        _show(trials, left)
     check_trials(runner, trials if searches else left, searches=searches)
     grids = Grids(runner, given=choices.arguments)
     for line in _estimates(runner, left, trials, grids if searches else None):
@@ -80,9 +81,14 @@ def reproduce(
             result = runner.run(trial)
             runs.setdefault((trial.row.name, trial.task.name), {})[trial.number] = result["metrics"]
             where = {"row": trial.row.name, "task": trial.task.name, "run": trial.number, "command": trial.command}
-            results.append({**result, **where})
+            model = runner.model_of(trial)
+            results.append({**result, **where, "model": None if model is None else str(model.relative_to(output))})
             write_table(selection, runs, results, output, searches=list(grids.found.values()))
     print((output / f"{table.name}.md").read_text(encoding="utf-8"))
+    for result in results:
+        if result["model"] is not None:
+            print(f"{result['row']}, {result['task']}, run {result['run']}: {output / result['model']}")
+    print(f"Wrote {output / table.name}.md and .json.")
     if table.figure is not None:
         print(f"Drew {draw_figure(table, runs, output)}.")
 
@@ -129,6 +135,17 @@ def _corpora(task: Task) -> list[str]:
     return [task.corpus, *task.also.values()]
 
 
+def _show(trials: Sequence[Trial], left: Sequence[Trial]) -> None:
+    """Print the command of each row and task, of its first run."""
+    groups: dict[tuple[str, str], list[Trial]] = {}
+    for trial in trials:
+        groups.setdefault((trial.row.name, trial.task.name), []).append(trial)
+    for (row, task), own in groups.items():
+        done = len(own) - sum(trial in left for trial in own)
+        runs = f"{len(own)} run{'s' * (len(own) > 1)}{f', {done} done' if done else ''}"
+        print(f"{row}, {task} ({runs}):\n  {own[0].command}")
+
+
 def _estimates(runner: Runner, left: Sequence[Trial], trials: Sequence[Trial], grids: Grids | None) -> Iterator[str]:
     """What is to be done, and how long it takes, by a few steps of one run of each task and backbone."""
     seconds: dict[tuple[str, str], float] = {}
@@ -142,16 +159,16 @@ def _estimates(runner: Runner, left: Sequence[Trial], trials: Sequence[Trial], g
         return seconds[key]
 
     def told(total: float) -> str:
-        return f"{timedelta(seconds=round(total))}"
+        return f"about {timedelta(minutes=math.ceil(total / 60))}" if total > 60 else "less than a minute"
 
     if grids is not None:
         searches = {(trial.row.name, trial.task.name): trial for trial in trials if grids.count(trial)}
         counts = [(grids.count(trial), trial) for trial in searches.values()]
         total = sum(count * seconds_of(trial) for count, trial in counts)
-        yield f"Searches try up to {sum(count for count, _ in counts)} settings, which takes about {told(total)}."
+        yield f"Searches try up to {sum(count for count, _ in counts)} settings, which takes {told(total)}."
         left = trials  # with the best settings, which are not known yet
     if left:
         yield (
-            f"{len(left)} of {len(trials)} runs are left. By a few steps of one of each task they take about"
+            f"{len(left)} of {len(trials)} runs are left. By a few steps of one of each task they take"
             f" {told(sum(map(seconds_of, left)))}; loading and further test corpora are not counted."
         )

@@ -39,7 +39,7 @@ def run_request(arguments: argparse.Namespace) -> None:
         _list_tables()
         return
     table = load_table(arguments.table)
-    rows, choices = select_rows(table, arguments.rows), _choices(arguments)
+    rows, choices = select_rows(table, arguments.rows), _choices(table, arguments)
     tasks = _select_tasks(table, arguments.tasks, choices.also)
     reproduce(
         Selection(table, rows, tasks, choices),
@@ -67,7 +67,7 @@ def _select_tasks(table: Table, names: Sequence[str] | None, also: Sequence[str]
     ]
 
 
-def _choices(arguments: argparse.Namespace) -> Choices:
+def _choices(table: Table, arguments: argparse.Namespace) -> Choices:
     for name in ("seeds", "limit"):
         if (value := getattr(arguments, name)) is not None and value < 1:
             raise ValueError(f"--{name} must be at least 1; got {value}.")
@@ -77,19 +77,20 @@ def _choices(arguments: argparse.Namespace) -> Choices:
         runs=arguments.seeds,
         limit=arguments.limit,
         also=None if arguments.also is None else tuple(arguments.also),
-        data=dict(_data(word) for word in arguments.data),
+        data=dict(_data(table, word) for word in arguments.data),
         arguments=dict(_assignment(word) for word in arguments.arguments),
     )
 
 
-def _data(word: str) -> tuple[str, str]:
+def _data(table: Table, word: str) -> tuple[str, str]:
     if word == SAMPLES:
         return "", SAMPLES
     corpus, equals, folder = word.partition("=")
     if not equals or not folder:
         raise ValueError(f"--data {word}: write CORPUS=FOLDER, or {SAMPLES}.")
     if corpus not in load_corpora():
-        raise ValueError(f"--data {word}: there is no corpus {corpus!r}. There are {', '.join(load_corpora())}.")
+        own = dict.fromkeys(name for task in table.tasks.values() for name in (task.corpus, *task.also.values()))
+        raise ValueError(f"--data {word}: there is no corpus {corpus!r}. {table.name} reads {', '.join(own)}.")
     return corpus, folder if folder == SAMPLES else str(Path(folder).expanduser().resolve())
 
 

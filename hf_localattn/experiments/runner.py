@@ -79,6 +79,11 @@ class Runner:
         # A model that was tested on more corpora than these serves; one that was tested on fewer does not.
         return found if _tests(trial).items() <= found["tests"].items() else None
 
+    def model_of(self, trial: Trial) -> Path | None:
+        """Return the folder of a trial's model, if it was kept."""
+        model = self.folder_of(trial) / MODEL
+        return model if model.is_dir() else None
+
     def run(self, trial: Trial) -> dict[str, Any]:
         """Run a trial, or go on with it, and return what it has measured; a finished one is not run again.
 

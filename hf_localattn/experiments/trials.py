@@ -48,13 +48,13 @@ class Trial:
     @property
     def command(self) -> str:
         """What runs it, to be read and typed, without a path of this machine; of a measure a comment."""
-        told = " ".join(map(quoted, self.words))
+        told, output = " ".join(map(quoted, self.words)), f"--output_dir {self.row.name}-{self.task.name}"
         if self.task.script not in SCRIPTS:
             return f"# {self.task.script} of {told}"
         if self.fold is None:
-            return f"python {self.task.script}.py {told} --seed {self.seed}"
+            return f"python {self.task.script}.py {told} --seed {self.seed} {output}-{self.seed}"
         # Run k of a cross-validation has its seed and k - 1.
-        folds = f"--folds {self.fold.count}  # fold {self.number}"
+        folds = f"--folds {self.fold.count} {output}  # fold {self.number}"
         return f"python {self.task.script}.py {told} --seed {self.fold.seed} {folds}"
 
     @property

@@ -78,20 +78,28 @@ def test_a_table_for_people():
     found = {"title": "Title", "source": "Source", "table": "t-1", "scores": [cell], "corpora": {}, "runs": []}
     found |= {"choices": {"also": [], "runs": 2, "arguments": {"max_steps": 3}}, "notes": ["A note."]}
     found["searches"] = [
-        {"row": "a", "task": "t", "best": {"dropout": 0.2}, "metric": "f1", "score": 0.5, "tried": 4, "failed": 1}
+        {"row": "a", "task": "t", "best": {"dropout": 0.2}, "metric": "f1", "score": 0.5}
+        | {
+            "tried": [{"setting": {"dropout": value}, "score": 0.5} for value in (0.1, 0.2, 0.3)],
+            "failed": [{"dropout": 9}],
+        }
     ]
-    lines = as_markdown(found).splitlines()
-    assert lines[4].endswith("| difference | against C | p (n) |")
+    found["command"] = "hf-localattn reproduce t-1"
+    unmeasured = {**cell, "score": "T", "measured": None}
+    quoted = {**unmeasured, "row": "q", "row_title": "Q"}
+    lines = as_markdown({**found, "scores": [cell, unmeasured, quoted]}).splitlines()
+    assert any(line.endswith("| difference | against C | p (n) |") for line in lines)
+    assert [line.split(" | ")[1] for line in lines if line.startswith(("| A / B", "| Q"))] == ["F1", "T"]
     assert "| A / B | F1 | 1.00 | 2.50 ± 0.25 | +1.50 | -0.50 | 0.012 (5) |" in lines
     assert "* Otherwise than in the recipe: seeds 2, tested also on nothing else, max_steps 3." in lines
     searched = "* Searched for a, t, with the first seed: 4 settings, of which 1 failed; the best is dropout 0.2,"
     assert f"{searched} with f1 0.5000." in lines
-    assert lines[-1] == "* A note."
+    assert lines[-5:] == ["* A note.", "", "```bash", "hf-localattn reproduce t-1", "```"]
     runs = [{"versions": {"torch": number}, "device": "CPU"} for number in ("2.1", "2.2", "2.2")]
     lines = as_markdown({**found, "runs": runs}).splitlines()
     assert {"* 1 run: torch 2.1, on CPU.", "* 2 runs: torch 2.2, on CPU."} <= set(lines)
     other = {**cell, "row": "d", "row_title": "D", "baseline": "e", "baseline_title": "E", "p_value": None}
     lines = as_markdown({**found, "scores": [cell, other]}).splitlines()
-    assert lines[4].endswith("| difference | against baseline | p (n) |")
-    assert lines[7].endswith("| -0.50 | - (5) |")
+    assert any(line.endswith("| difference | against baseline | p (n) |") for line in lines)
+    assert any(line.endswith("| -0.50 | - (5) |") for line in lines)
     assert {"* The baseline of A | B is C.", "* The baseline of D is E."} <= set(lines)
