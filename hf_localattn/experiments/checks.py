@@ -34,7 +34,7 @@ def check_trials(runner: Runner, trials: Sequence[Trial], *, searches: bool = Fa
     """
     first: dict[tuple[str, str], Trial] = {}
     for trial in trials:
-        first.setdefault((trial.row.name, trial.task.name), trial)
+        first.setdefault(trial.key, trial)
     problems: dict[str, dict[str, list[str]]] = {}  # of each the rows, of each row the tasks
     for (row, task), trial in first.items():
         for problem in _problems(runner, trial, searches=searches):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 import math
 import shlex
 from collections.abc import Collection
@@ -14,7 +12,7 @@ from typing import Any
 import yaml
 
 from hf_localattn.experiments.choices import with_options
-from hf_localattn.experiments.runner import Runner, quiet
+from hf_localattn.experiments.runner import Runner, named, quiet
 from hf_localattn.experiments.scripts import QUIET, SCRIPTS
 from hf_localattn.experiments.trials import Trial
 from hf_localattn.families import FAMILIES
@@ -63,17 +61,14 @@ class Grids:
         space = self.space_of(trial)
         if not space:
             return trial
-        key = (trial.row.name, trial.task.name)
-        if key not in self._best:
-            self._best[key] = self._search(dataclasses.replace(trial, number=1), space)
-        return dataclasses.replace(trial, words=tuple(with_options(trial.words, self._best[key])))
+        if trial.key not in self._best:
+            self._best[trial.key] = self._search(dataclasses.replace(trial, number=1), space)
+        return dataclasses.replace(trial, words=tuple(with_options(trial.words, self._best[trial.key])))
 
     def _search(self, trial: Trial, space: dict[str, Any]) -> list[str]:
         fold = trial.fold and [trial.fold.number, trial.fold.count]
-        content = json.dumps(
-            [trial.task.script, self.runner.settings(trial), fold, space], sort_keys=True, default=str
-        )
-        folder = self.runner.folder / f"search-{hashlib.sha256(content.encode()).hexdigest()[:16]}"
+        content = [trial.task.script, self.runner.settings(trial), fold, space]
+        folder = self.runner.folder / named("search", content)
         grid = folder / "grid.yaml"
         write_whole(grid, yaml.safe_dump(space))
         output = folder / "trials"
@@ -86,7 +81,7 @@ class Grids:
         found = read_json(Path(output, RESULTS))
         choose = max if found["direction"] == "maximize" else min
         best = choose(found["trials"], key=lambda one: one["score"])
-        self.found[trial.row.name, trial.task.name] = {
+        self.found[trial.key] = {
             "row": trial.row.name,
             "task": trial.task.name,
             "best": best["setting"],

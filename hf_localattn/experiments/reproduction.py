@@ -66,9 +66,7 @@ def reproduce(
         trials = [grids.best(trial) for trial in tqdm(trials, desc="searching", unit="run")]
     baselines = [row for row in _baselines(selection) if not searches]  # whose best setting is not known here
     known = [
-        trial
-        for trial in plan(table, baselines, selection.tasks, selection.choices)
-        if runner.result_of(trial) is not None
+        trial for trial in plan(table, baselines, selection.tasks, choices) if runner.result_of(trial) is not None
     ]
     chosen = {row.name for row in selection.rows} | {trial.row.name for trial in known}
     selection = dataclasses.replace(selection, rows=[row for row in table.rows.values() if row.name in chosen])
@@ -79,7 +77,7 @@ def reproduce(
         for trial in bar:
             bar.set_postfix_str(trial.name)
             result = runner.run(trial)
-            runs.setdefault((trial.row.name, trial.task.name), {})[trial.number] = result["metrics"]
+            runs.setdefault(trial.key, {})[trial.number] = result["metrics"]
             where = {"row": trial.row.name, "task": trial.task.name, "run": trial.number, "command": trial.command}
             model = runner.model_of(trial)
             results.append({**result, **where, "model": None if model is None else str(model.relative_to(output))})
@@ -139,7 +137,7 @@ def _show(trials: Sequence[Trial], left: Sequence[Trial]) -> None:
     """Print the command of each row and task, of its first run."""
     groups: dict[tuple[str, str], list[Trial]] = {}
     for trial in trials:
-        groups.setdefault((trial.row.name, trial.task.name), []).append(trial)
+        groups.setdefault(trial.key, []).append(trial)
     for (row, task), own in groups.items():
         done = len(own) - sum(trial in left for trial in own)
         runs = f"{len(own)} run{'s' * (len(own) > 1)}{f', {done} done' if done else ''}"
@@ -162,7 +160,7 @@ def _estimates(runner: Runner, left: Sequence[Trial], trials: Sequence[Trial], g
         return f"about {timedelta(minutes=math.ceil(total / 60))}" if total > 60 else "less than a minute"
 
     if grids is not None:
-        searches = {(trial.row.name, trial.task.name): trial for trial in trials if grids.count(trial)}
+        searches = {trial.key: trial for trial in trials if grids.count(trial)}
         counts = [(grids.count(trial), trial) for trial in searches.values()]
         total = sum(count * seconds_of(trial) for count, trial in counts)
         yield f"Searches try up to {sum(count for count, _ in counts)} settings, which takes {told(total)}."

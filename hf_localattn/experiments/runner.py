@@ -63,12 +63,8 @@ class Runner:
         # Times are those of a machine.
         machine = [_device(), torch.get_num_threads()] if any(score.ratio for score in trial.task.scores) else []
         fold = trial.fold and [trial.fold.number, trial.fold.count]
-        content = json.dumps(
-            [trial.task.script, self.settings(trial), trial.seed, fold, machine],
-            sort_keys=True,
-            default=str,
-        )
-        return self.folder / f"{trial.task.script}-{hashlib.sha256(content.encode()).hexdigest()[:16]}"
+        content = [trial.task.script, self.settings(trial), trial.seed, fold, machine]
+        return self.folder / named(trial.task.script, content)
 
     def result_of(self, trial: Trial) -> dict[str, Any] | None:
         """Return what a finished trial has measured, None if it is not finished."""
@@ -202,6 +198,12 @@ class Runner:
         with quiet():
             run = SCRIPTS[trial.task.script].prepare(other)(ModelArguments(str(model)), other, training_args)
             return run.complete(), fingerprint(run.data["test"])
+
+
+def named(kind: str, content: Any) -> str:
+    """Return the name of a folder for what is known by its content."""
+    text = json.dumps(content, sort_keys=True, default=str)
+    return f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 def fingerprint(rows: datasets.Dataset) -> dict[str, Any]:

@@ -36,6 +36,11 @@ class Trial:
     tests: Mapping[str, Mapping[str, Any]]
 
     @property
+    def key(self) -> tuple[str, str]:
+        """Names of row and task, which all its runs share."""
+        return self.row.name, self.task.name
+
+    @property
     def seed(self) -> int:
         """Seed of the run."""
         return self.number - 1

@@ -45,9 +45,6 @@ OTHER_FONTS = (
     *("Unifont", "Noto Emoji", "Symbola"),
 )
 
-DEVIATION = ", ± deviation"
-"""What is said of an axis whose values have lines for their deviations."""
-
 Series = Mapping[Any, float | Sequence[float]]
 """Values by place; of several of one place, such as those of different seeds, mean and deviation are drawn."""
 
@@ -154,18 +151,16 @@ def draw_curves(curves: Mapping[str, Series], *, x_label: str, y_label: str, tit
     _check_not_empty(curves, "curve")
     figure = _figure()
     axes = _add_axes(figure, 5.0, 3.2)
-    deviates = False
     places = sorted({place for values in curves.values() for place in values})
     for number, (name, values) in enumerate(curves.items()):
         xs = sorted(values)
         means, deviations = _means_and_deviations([values[x] for x in xs])
         style = {"marker": "osD^vPX*"[number % 8], "markersize": 5, "capsize": 3, "label": name}
-        deviates |= not np.isnan(deviations).all()
         axes.errorbar(xs, means, yerr=None if np.isnan(deviations).all() else deviations, **style)
     if len(places) <= 16:
         axes.set_xticks(places)
     axes.grid(alpha=0.3)
-    return _finish_plot(figure, axes, x_label, y_label + DEVIATION * deviates, title, len(curves))
+    return _finish_plot(figure, axes, x_label, _explained(y_label, curves), title, len(curves))
 
 
 def draw_bars(bars: Mapping[str, Series], *, y_label: str, x_label: str = "", title: str = "") -> Any:
@@ -184,19 +179,18 @@ def draw_bars(bars: Mapping[str, Series], *, y_label: str, x_label: str = "", ti
     groups = list(dict.fromkeys(group for values in bars.values() for group in values))
     figure = _figure()
     axes = _add_axes(figure, max(4.0, 0.35 * len(groups) * (len(bars) + 1)), 3.2)
-    thickness, deviates = 0.8 / len(bars), False
+    thickness = 0.8 / len(bars)
     for number, (name, values) in enumerate(bars.items()):
         own = [place for place, group in enumerate(groups) if group in values]
         means, deviations = _means_and_deviations([values[groups[place]] for place in own])
         xs = [place + (number - (len(bars) - 1) / 2) * thickness for place in own]
-        deviates |= not np.isnan(deviations).all()
         axes.bar(xs, means, thickness, yerr=deviations, capsize=3, label=name)
     longest = max(len(str(group)) for group in groups)
     axes.set_xticks(range(len(groups)), labels=groups, rotation=90 if longest > 8 else 0)
     axes.axhline(0.0, color="black", linewidth=0.8)
     axes.grid(axis="y", alpha=0.3)
     axes.set_axisbelow(True)
-    return _finish_plot(figure, axes, x_label, y_label + DEVIATION * deviates, title, len(bars))
+    return _finish_plot(figure, axes, x_label, _explained(y_label, bars), title, len(bars))
 
 
 def picture(figure: Any, form: str) -> bytes:
@@ -214,6 +208,12 @@ def _means_and_deviations(values: Sequence[float | Sequence[float]]) -> tuple[li
     """The mean of each and its deviation over a sample; a single value has none, which is drawn as nothing."""
     rows = [np.atleast_1d(np.asarray(one, dtype=float)) for one in values]
     return [float(row.mean()) for row in rows], [float(row.std(ddof=1)) if len(row) > 1 else np.nan for row in rows]
+
+
+def _explained(y_label: str, series: Mapping[str, Series]) -> str:
+    """The label of an axis, which says what the lines at its values are where there are any."""
+    deviates = any(np.size(one) > 1 for values in series.values() for one in values.values())
+    return f"{y_label}, ± deviation" if deviates else y_label
 
 
 def _headings(titles: Sequence[str] | None, own: Sequence[str], what: str) -> list[str]:
