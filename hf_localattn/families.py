@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,6 +83,11 @@ class Family:
         settings = {name: value for name, value in fields.items() if name in own}
         return {name: value for name, value in fields.items() if name not in own}, settings
 
+    def tokenizer_assignments(self, assignments: Iterable[str]) -> list[str]:
+        """Return those of some `field=value` strings that are settings of the family's tokenizer."""
+        own = () if self.tokenizer is None else self.tokenizer.SETTINGS
+        return [assignment for assignment in assignments if assignment.partition("=")[0].strip() in own]
+
     def adapt_tokenizer(
         self, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, **settings: Any
     ) -> PreTrainedTokenizerBase:
@@ -159,6 +164,28 @@ def register() -> None:
             AUTO_CLASSES[task].register(family.config, head, exist_ok=True)
         if family.tokenizer is not None:
             AutoTokenizer.register(family.config, fast_tokenizer_class=family.tokenizer, exist_ok=True)
+
+
+def parse_tokenizer_settings(model_type: str, assignments: Sequence[str]) -> dict[str, Any]:
+    """Turn `setting=value` strings into settings for the tokenizer of a checkpoint, whose fields are what they are.
+
+    Raises:
+        ValueError: a string is of another form, or names no setting of a tokenizer of this model type.
+    """
+    if not assignments:
+        return {}
+    family = FAMILIES.get(model_type)
+    if family is None or family.tokenizer is None:
+        raise ValueError(
+            f"{assignments[0]!r} sets nothing: the tokenizer of a {model_type!r} checkpoint has no settings."
+        )
+    fields, settings = family.split_fields(parse_config_fields(model_type, assignments))
+    if fields:
+        raise ValueError(
+            f"`{next(iter(fields))}` is a field of the model, which a checkpoint has settled. The settings of its"
+            f" tokenizer are {', '.join(family.tokenizer.SETTINGS)}."
+        )
+    return settings
 
 
 def get_family(name: str) -> Family:

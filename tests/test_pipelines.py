@@ -6,19 +6,22 @@ from transformers import AutoModelForQuestionAnswering, AutoTokenizer, pipeline
 from hf_localattn import answer_question
 from hf_localattn.families import FAMILIES
 from hf_localattn.resources import tiny_backbone, tiny_parser
+from tests.parsers import install_pipeline
 
 TEXTS = ["Mira is [CUE] not the baker.", "The smith Greta keeps two goats, and the teacher keeps none of them."]
 NAMES = {0: "no", 1: "yes"}
 
 
 @pytest.fixture(params=FAMILIES)
-def save(request, tmp_path):
+def save(request, tmp_path, monkeypatch):
     """Saves a model of the family for a task, with its tokenizer, and returns the folder."""
     family = FAMILIES[request.param]
+    install_pipeline(tmp_path / "site", "en_tiny_for_pipelines", str(tiny_parser()))
+    monkeypatch.syspath_prepend(tmp_path / "site")
 
     def save(task, **fields):
         model = family.heads[task].from_backbone(tiny_backbone(), **fields)
-        settings = {"parser": str(tiny_parser())} if request.param == "sla-bert" else {}
+        settings = {"parser": "en_tiny_for_pipelines"} if request.param == "sla-bert" else {}
         tokenizer = family.adapt_tokenizer(AutoTokenizer.from_pretrained(tiny_backbone()), model, **settings)
         for part in (model, tokenizer):
             part.save_pretrained(tmp_path / task)

@@ -73,12 +73,32 @@ def test_pairs(tmp_path):
 
 
 def test_a_run_goes_on_from_its_own_checkpoint(tmp_path):
-    """The tokenizer with its parser comes from the folder: no field has to be given again."""
-    first = options(SAMPLES / "reviews.csv", tmp_path / "first", f"parser={tiny_parser()}")
+    """The tokenizer comes from the folder: no field has to be given again, but for a parser that is a folder."""
+    parser = f"parser={tiny_parser()}"
+    first = options(SAMPLES / "reviews.csv", tmp_path / "first", parser, "words=whitespace")
     load_main("run_glue")(first)
-    again = options(SAMPLES / "reviews.csv", tmp_path / "second")[4:]
+    again = options(SAMPLES / "reviews.csv", tmp_path / "second", parser)[4:]
     metrics = load_main("run_glue")(["--model_name_or_path", str(tmp_path / "first"), *again])
     assert "eval_accuracy" in metrics
+    assert AutoTokenizer.from_pretrained(tmp_path / "second").words == "whitespace"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ([], "name it yourself"),
+        (["words=spaces"], "`words` is 'spaces'"),
+        (["syntax_threshold=2"], "`syntax_threshold` is a field of the model, which a checkpoint has settled"),
+        (["parsr=x"], "has no field 'parsr'. Did you mean 'parser'?"),
+    ],
+)
+def test_of_a_checkpoint_only_the_tokenizer_can_be_set(settings, message, folder, tmp_path, capsys):
+    arguments = [
+        "--model_name_or_path",
+        str(folder),
+        *options(SAMPLES / "reviews.csv", tmp_path / "out", *settings)[4:],
+    ]
+    assert_one_line_error(load_main("run_glue"), arguments, message, tmp_path / "out", capsys)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +129,7 @@ def test_a_backbone_without_the_interface_is_refused(tmp_path, capsys):
 def test_init_writes_the_tokenizer_too(tmp_path):
     fields = ["--set", f"parser={tiny_parser()}", "--set", "words=whitespace", "--set", "window_size=5"]
     assert command(["init", "sla-bert", "tiny", str(tmp_path / "sla"), *fields]) == 0
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "sla")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "sla", parser=tiny_parser())
     assert (tokenizer.parser, tokenizer.words) == (tiny_parser(), "whitespace")
     auto_map = json.loads((tmp_path / "sla" / "tokenizer_config.json").read_text())["auto_map"]
     assert "tokenization_sla_bert.SlaBertTokenizer" in auto_map["AutoTokenizer"]
@@ -135,17 +155,18 @@ def folder(tmp_path_factory):
 
 def test_pipelines_take_plain_sentences(folder):
     texts = ["The cat sleeps.", "", "   ", "\U0001f642 \U0001f642", "שלום עולם", "The man bought a boat. It rains."]
-    classify = pipeline("text-classification", model=str(folder))
+    tokenizer = AutoTokenizer.from_pretrained(folder, parser=tiny_parser())
+    classify = pipeline("text-classification", model=str(folder), tokenizer=tokenizer)
     alone = [classify(text)[0]["score"] for text in texts]
     together = [answer["score"] for answer in classify(texts, batch_size=3)]
     torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-4)
-    tag = pipeline("token-classification", model=str(folder), aggregation_strategy="simple")
+    tag = pipeline("token-classification", model=str(folder), tokenizer=tokenizer, aggregation_strategy="simple")
     assert all(group["word"] in texts[0].lower() for group in tag(texts[0]))
 
 
 def test_questions_are_answered_over_windows(folder):
     model = FAMILIES["sla-bert"].heads["question-answering"].from_pretrained(folder).eval()
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder, parser=tiny_parser())
     passage = "The man bought a boat. The cat sleeps. Birds fly over the old town. " * 6
     whole = answer_question(model, tokenizer, "Who bought a boat?", passage, max_length=48, doc_stride=16)
     assert whole.text == passage[whole.start : whole.end]

@@ -32,6 +32,7 @@ from transformers.trainer_utils import IntervalStrategy
 from hf_localattn.experiments.measures import MEASURES
 from hf_localattn.experiments.scripts import QUIET, SCRIPTS, Arguments
 from hf_localattn.experiments.trials import Trial
+from hf_localattn.families import FAMILIES
 from hf_localattn.hub.record import LIBRARIES
 from hf_localattn.training.arguments import ModelArguments
 from hf_localattn.training.output_folder import STATE
@@ -184,7 +185,11 @@ class Runner:
         self, trial: Trial, arguments: Mapping[str, Any], model: Path
     ) -> tuple[dict[str, float], dict[str, Any]]:
         """Test the trained model on another corpus, and tell which rows these were."""
-        _, data_args, training_args = self.arguments_of(trial)
+        model_args, data_args, training_args = self.arguments_of(trial)
+        settings = []
+        if model_args.family in FAMILIES:  # the parser, which the checkpoint of a model cannot choose by itself
+            settings = FAMILIES[model_args.family].tokenizer_assignments(model_args.local_config)
+        tested = ModelArguments(str(model), local_config=settings)
         other = copy.copy(data_args)
         other.dataset_name = other.dataset_config_name = other.train_file = other.validation_file = None
         for name, value in arguments.items():
@@ -196,7 +201,7 @@ class Runner:
         training_args.early_stopping_patience = None
         training_args.eval_strategy, training_args.load_best_model_at_end = IntervalStrategy.NO, False
         with quiet():
-            run = SCRIPTS[trial.task.script].prepare(other)(ModelArguments(str(model)), other, training_args)
+            run = SCRIPTS[trial.task.script].prepare(other)(tested, other, training_args)
             return run.complete(), fingerprint(run.data["test"])
 
 

@@ -21,7 +21,7 @@ from hf_localattn.data.text_labels import CLASS
 from hf_localattn.data.token_classification import TokenColumns, load_sentences
 from hf_localattn.errors import loading
 from hf_localattn.extras import import_extra
-from hf_localattn.families import AUTO_CLASSES
+from hf_localattn.families import AUTO_CLASSES, FAMILIES, parse_tokenizer_settings
 from hf_localattn.files import write_whole
 from hf_localattn.hub.model_card import HEADS
 from hf_localattn.inspection.differences import differing_answers, task_of
@@ -69,6 +69,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--special_tokens", action="store_true", help="show [CLS], [SEP] and their kin as well")
     parser.add_argument("--trust_remote_code", action="store_true", help="run code that comes with a checkpoint")
     parser.add_argument(
+        "--set",
+        dest="settings",
+        action="append",
+        default=[],
+        metavar="SETTING=VALUE",
+        help="a setting of the tokenizer, such as parser=FOLDER, where it has one; may be given several times",
+    )
+    parser.add_argument(
         "-o",
         "--output",
         metavar="FILE",
@@ -89,7 +97,8 @@ def run(arguments: argparse.Namespace) -> None:
     names = [arguments.checkpoint, *([arguments.compare] if arguments.compare else [])]
     answers = _asks_for_answers(arguments)
     texts = [] if answers else _texts(arguments)
-    models = [load(name, trust_remote_code=arguments.trust_remote_code) for name in names]
+    trust = arguments.trust_remote_code
+    models = [load(name, settings=arguments.settings, trust_remote_code=trust) for name in names]
     if answers:
         findings = _differences(arguments, models, labels(names))
     else:
@@ -116,6 +125,12 @@ def check(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--compare {arguments.compare} is the same checkpoint: give another one.")
     if arguments.pair is not None and len(arguments.texts) != 1:
         raise ValueError("--pair is the second text of one TEXT.")
+    known = {name for family in FAMILIES.values() if family.tokenizer for name in family.tokenizer.SETTINGS}
+    for setting in arguments.settings:
+        if setting.partition("=")[0].strip() not in known:
+            raise ValueError(
+                f"--set {setting}: no tokenizer has such a setting; there are {', '.join(sorted(known))}."
+            )
     if arguments.limit is not None and arguments.limit < 1:
         raise ValueError(f"--limit must be at least 1; got {arguments.limit}.")
     if arguments.layers is not None and arguments.kind not in (AUTO, SELF, LOCAL):
@@ -134,17 +149,25 @@ def check(arguments: argparse.Namespace) -> None:
             import_extra("matplotlib", "plot", f"-o {arguments.output}")
 
 
-def load(name: str, *, trust_remote_code: bool = False) -> Loaded:
+def load(name: str, *, settings: Sequence[str] = (), trust_remote_code: bool = False) -> Loaded:
     """Load a checkpoint in single precision, with the head that it has, so that it keeps its attention; its tokenizer.
+
+    Args:
+        name: Hub id or folder.
+        settings: `setting=value` strings for the tokenizer; those that it does not have are left out.
+        trust_remote_code: whether code of the checkpoint may run.
 
     Raises:
         ValueError, OSError: it cannot be loaded.
     """
     source = resolve_backbone(name)
     trust = {"trust_remote_code": trust_remote_code}
-    tokenizer = load_tokenizer(source, **trust)
     with loading("model", source):
         config = AutoConfig.from_pretrained(source, **trust)
+    family = FAMILIES.get(config.model_type)
+    own = [] if family is None else family.tokenizer_assignments(settings)
+    tokenizer = load_tokenizer(source, **parse_tokenizer_settings(config.model_type, own), **trust)
+    with loading("model", source):
         architecture = next(iter(config.architectures or ()), "")
         task = next((task for ending, task in HEADS.items() if architecture.endswith(ending)), "")
         auto_class: Any = AUTO_CLASSES.get(task, AutoModel)

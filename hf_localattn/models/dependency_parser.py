@@ -4,12 +4,17 @@ Loaded pipelines and recent parses are kept in this module, for the whole proces
 to stay small and equal to itself: `datasets` recognises what it has computed before by the tokenizer's hash.
 """
 
+import json
 import os
 import re
 from array import array
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any
+
+from transformers.utils import TRANSFORMERS_DYNAMIC_MODULE_NAME
 
 from .word_alignment import Words
 
@@ -18,6 +23,12 @@ WORDS = ("parser", "whitespace")
 
 MAX_CACHED_WORDS = 1_000_000
 """How many words the parses kept in this process may have together: about 100 MB with their texts."""
+
+COMES_WITH_CHECKPOINT = __name__.partition(".")[0] == TRANSFORMERS_DYNAMIC_MODULE_NAME
+"""True in the copy of this file that a checkpoint brings along, which runs only with `trust_remote_code=True`."""
+
+ENTRY_POINTS = "spacy_models"
+"""The group of entry points by which an installed distribution declares a spaCy pipeline."""
 
 # They write what no parser reads, unless it was built to; any other component before the parser may matter to it.
 _NEEDLESS = {
@@ -66,10 +77,12 @@ def _size(parse: Words) -> int:
 
 
 _cache = ParseCache(MAX_CACHED_WORDS)
-_pipelines: dict[str, Any] = {}
+_pipelines: dict[tuple[str, bool], Any] = {}
 
 
-def parse(texts: Sequence[str | tuple[str, ...]], parser: str, words: str = "parser") -> list[Words]:
+def parse(
+    texts: Sequence[str | tuple[str, ...]], parser: str, words: str = "parser", *, named_by_checkpoint: bool = False
+) -> list[Words]:
     """Parse texts, all that are not known yet in one go.
 
     Args:
@@ -77,28 +90,30 @@ def parse(texts: Sequence[str | tuple[str, ...]], parser: str, words: str = "par
             shown to the parser and become roots.
         parser: name or folder of a spaCy pipeline with a dependency parser.
         words: how a string is split, one of `WORDS`.
+        named_by_checkpoint: as in `load_pipeline`.
 
     Raises:
         ImportError: spaCy is not installed.
         OSError: the pipeline is not installed, or not in the folder.
-        ValueError: it cannot parse, or a text is too long for it.
+        ValueError: it cannot parse, a text is too long for it, or a checkpoint names a folder.
     """
+    source = _source(parser, named_by_checkpoint)
     parses: dict[str | tuple[str, ...], Words] = {}
     unknown = []
     for text in dict.fromkeys(texts):
-        parsed = _cache.get((parser, words, text))
+        parsed = _cache.get((source, words, text))
         if parsed is None:
             unknown.append(text)
         else:
             parses[text] = parsed
     if unknown:
-        pipeline = load_pipeline(parser)
+        pipeline = load_pipeline(parser, named_by_checkpoint=named_by_checkpoint)
         for text in unknown:
             _check_length(text, pipeline)
         documents = pipeline.pipe(_document(text, words, pipeline) for text in unknown)
         for text, document in zip(unknown, documents, strict=True):
             parses[text] = _words(text, words, document, parser)
-            _cache.put((parser, words, text), parses[text])
+            _cache.put((source, words, text), parses[text])
     return [parses[text] for text in texts]
 
 
@@ -108,23 +123,98 @@ def whitespace_words(text: str) -> Words:
     return Words(len(spans), None, array("i", [start for start, _ in spans]), array("i", [end for _, end in spans]))
 
 
-def load_pipeline(parser: str) -> Any:
-    """Load a spaCy pipeline once in this process, with no more components than its dependency parser needs."""
-    if parser not in _pipelines:
-        spacy = _spacy()
-        try:
-            pipeline = spacy.load(parser)
-        except OSError as error:
-            path = os.sep in parser
-            remedy = "There is no such folder" if path else f"Install it with `python -m spacy download {parser}`"
-            raise OSError(
-                f"Cannot load the spaCy pipeline {parser!r}: {error} -- {remedy}, or let the tokenizer's `parser` name"
-                " an installed one or the folder of one (in scripts `--local_config parser=NAME`)."
-            ) from error
+def load_pipeline(parser: str, *, named_by_checkpoint: bool = False) -> Any:
+    """Load a spaCy pipeline once in this process, with no more components than its dependency parser needs.
+
+    spaCy imports any installed package whose name it is given, and loads any folder. Both may run code, so what a
+    checkpoint alone names is loaded only if an installed distribution declares it as a pipeline.
+
+    Args:
+        parser: name or folder.
+        named_by_checkpoint: True if the name comes from a checkpoint and not from the caller. It makes no difference
+            in code that came with the checkpoint: that code could load anything by itself.
+
+    Raises:
+        ImportError: spaCy is not installed.
+        OSError: the pipeline is not installed, or not in the folder.
+        ValueError: it has no dependency parser, or a checkpoint names a folder.
+    """
+    source = _source(parser, named_by_checkpoint)
+    if source not in _pipelines:
+        pipeline = _load_declared(parser) if source[1] else _load_given(parser)
         for name in _needless_components(pipeline, parser):
             pipeline.remove_pipe(name)
-        _pipelines[parser] = pipeline
-    return _pipelines[parser]
+        _pipelines[source] = pipeline
+    return _pipelines[source]
+
+
+def pipeline_version(parser: str, *, named_by_checkpoint: bool = False) -> str | None:
+    """Return the version of a pipeline without importing it; None if it is not installed, or a folder without one.
+
+    Args:
+        parser, named_by_checkpoint: as in `load_pipeline`.
+    """
+    declared = _declaration(parser)
+    if declared is not None:
+        return declared.dist.version if declared.dist else None
+    if _source(parser, named_by_checkpoint)[1]:
+        return None
+    try:
+        version = json.loads(Path(parser, "meta.json").read_text(encoding="utf-8")).get("version")
+    except (OSError, ValueError, AttributeError):
+        return None
+    return version if isinstance(version, str) else None
+
+
+def _source(parser: str, named_by_checkpoint: bool) -> tuple[str, bool]:
+    """Return what a pipeline is cached under: its name, and whether that has to be a declared one."""
+    return parser, named_by_checkpoint and not COMES_WITH_CHECKPOINT
+
+
+def _declaration(parser: str) -> EntryPoint | None:
+    """Return the entry point by which an installed distribution declares a pipeline. It imports nothing."""
+    return next(iter(entry_points(group=ENTRY_POINTS, name=parser)), None)
+
+
+def _load_declared(parser: str) -> Any:
+    declared = _declaration(parser)
+    if declared is None and not re.fullmatch(r"\w+", parser):
+        raise ValueError(
+            f"The checkpoint names the parser {parser!r}, which is not the name of an installed spaCy pipeline. A"
+            f" folder that only a checkpoint names is not loaded, as it may run code. {_BY_CALLER}"
+        )
+    if declared is None:
+        raise OSError(
+            f"The checkpoint names the parser {parser!r}, which no installed distribution declares as a spaCy"
+            f" pipeline (entry points of the group {ENTRY_POINTS!r}). If it is one of spaCy's, install it with"
+            f" `python -m spacy download {parser}`. {_BY_CALLER}"
+        )
+    _spacy()
+    try:
+        return declared.load().load()
+    except (ImportError, AttributeError) as error:
+        raise OSError(
+            f"The distribution that declares the spaCy pipeline {parser!r} is broken ({error}): install it again."
+        ) from error
+
+
+def _load_given(parser: str) -> Any:
+    try:
+        return _spacy().load(parser)
+    except OSError as error:
+        path = os.sep in parser
+        remedy = "There is no such folder" if path else f"Install it with `python -m spacy download {parser}`"
+        raise OSError(
+            f"Cannot load the spaCy pipeline {parser!r}: {error} -- {remedy}, or let the tokenizer's `parser` name"
+            " an installed one or the folder of one (in scripts `--local_config parser=NAME`)."
+        ) from error
+
+
+_BY_CALLER = (
+    "To use another one, or a folder that you trust, name it yourself:"
+    " `AutoTokenizer.from_pretrained(CHECKPOINT, parser=NAME_OR_FOLDER)`, in scripts `--local_config"
+    " parser=NAME_OR_FOLDER`."
+)
 
 
 def _spacy() -> Any:

@@ -2,13 +2,16 @@
 
 import os
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from transformers import BatchEncoding
+from transformers.utils import logging
 
-from .dependency_parser import WORDS, load_pipeline, parse, whitespace_words
+from .dependency_parser import WORDS, load_pipeline, parse, pipeline_version, whitespace_words
 from .tokenization_local_attention import BackboneTokenizer, is_batch, sample_numbers, samples_of, set_columns
 from .word_alignment import NO_WORD, STRUCTURE, Words, align, checked_heads
+
+logger = logging.get_logger(__name__)
 
 DEFAULT_PARSER = "en_core_web_sm"
 """The spaCy pipeline that parses if none is named."""
@@ -35,12 +38,17 @@ class SlaBertTokenizer(BackboneTokenizer):
         parser: name or folder of the spaCy pipeline that parses, loaded when the first text needs it. It is saved
             as it is with the tokenizer, so a checkpoint for the Hub should name a pipeline that others can install,
             and no private folder. `None`: there are no `dep_heads`, which `local_attention="window"` does not need.
+            A parser that only a checkpoint names has to be one that an installed distribution declares (entry points
+            of the group `spacy_models`); pass `parser=` to `from_pretrained` for any other, such as a folder.
         words: whose words a text has: "parser", the pipeline's own tokens, which also serves languages without
             spaces; or "whitespace", as in the paper (appendix A.1). Without a parser white space splits in either
             case. Words that the caller has split stay as given.
+        parser_version: version of the parser with which the tokenizer was saved. `from_pretrained` warns if another
+            one is installed.
 
     Raises:
-        ValueError: `words` is neither; in calls: heads that are no tree or for text that is not split.
+        ValueError: `words` is neither, or `parser` is not a name; in calls: heads that are no tree or for text that
+            is not split, or a parser that the checkpoint may not name.
         ImportError, OSError: in calls: spaCy or the pipeline is not installed.
     """
 
@@ -53,25 +61,67 @@ class SlaBertTokenizer(BackboneTokenizer):
         *args: Any,
         parser: str | os.PathLike[str] | None = DEFAULT_PARSER,
         words: str = "parser",
+        parser_version: str | None = None,
         **kwargs: Any,
     ):
         if words not in WORDS:
             raise ValueError(f"`words` is {words!r}; choose one of {', '.join(map(repr, WORDS))}.")
-        if parser is not None and not isinstance(parser, str | os.PathLike):
-            raise ValueError(f"`parser` is {parser!r}; give the name or the folder of a spaCy pipeline, or None.")
-        self.parser = None if parser is None else os.fspath(parser)
+        if parser is not None:
+            parser = os.fspath(parser) if isinstance(parser, str | os.PathLike) else parser
+            if not isinstance(parser, str) or not parser.strip() or not parser.isprintable():
+                raise ValueError(f"`parser` is {parser!r}; give the name or the folder of a spaCy pipeline, or None.")
+        if not isinstance(parser_version, str | None):
+            raise ValueError(f"`parser_version` is {parser_version!r}; it must be text, or None.")
+        self.parser: str | None = parser
         self.words = words
+        self.parser_named_by_checkpoint = False
+        self._saved_version = parser_version
         own = STRUCTURE if parser is not None else STRUCTURE[:1]
-        super().__init__(*args, parser=self.parser, words=words, own_inputs=own, **kwargs)
+        super().__init__(*args, parser=parser, words=words, parser_version=parser_version, own_inputs=own, **kwargs)
+
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> Any:
+        """As transformers' own; `parser=` names the spaCy pipeline in place of the checkpoint."""
+        is_given = "parser" in kwargs
+        if is_given:
+            kwargs["parser_version"] = None  # of the checkpoint's
+        tokenizer = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
+        tokenizer.parser_named_by_checkpoint = not is_given
+        saved, found = tokenizer._saved_version, tokenizer.parser_version
+        if saved != found and saved is not None:
+            logger.warning(
+                "The tokenizer was saved with version %s of the parser %r, and version %s is installed: its parses may"
+                " differ.",
+                *(saved, tokenizer.parser, found),
+            )
+        return tokenizer
+
+    @classmethod
+    def from_backbone(cls, tokenizer: Any, **settings: Any) -> Self:
+        made = super().from_backbone(tokenizer, **settings)
+        if "parser" in settings:
+            made._saved_version = None
+        else:  # whoever has named it for the other one has named it for this one
+            by_checkpoint = "parser" in tokenizer.init_kwargs
+            made.parser_named_by_checkpoint = getattr(tokenizer, "parser_named_by_checkpoint", by_checkpoint)
+        return made
+
+    @property
+    def parser_version(self) -> str | None:
+        """Version of the parser that is installed; where it is not, the one with which the tokenizer was saved."""
+        if self.parser is None:
+            return None
+        found = pipeline_version(self.parser, named_by_checkpoint=self.parser_named_by_checkpoint)
+        return found or self._saved_version
 
     def check_parser(self) -> None:
         """Load the parser, if there is one, as the first text would.
 
         Raises:
-            ImportError, OSError, ValueError: it is not installed, or cannot parse.
+            ImportError, OSError, ValueError: it is not installed, cannot parse, or the checkpoint may not name it.
         """
         if self.parser is not None:
-            load_pipeline(self.parser)
+            load_pipeline(self.parser, named_by_checkpoint=self.parser_named_by_checkpoint)
 
     def _encode_plus(  # type: ignore[no-untyped-def]  # the base's many arguments are passed on as they come
         self,
@@ -126,7 +176,9 @@ class SlaBertTokenizer(BackboneTokenizer):
         if self.parser is None:
             without = (lambda words: Words(len(words))) if split else whitespace_words
             return [[without(text) for text in sample] for sample in samples]
-        parsed = iter(parse([text for sample in samples for text in sample], self.parser, self.words))
+        texts = [text for sample in samples for text in sample]
+        parses = parse(texts, self.parser, self.words, named_by_checkpoint=self.parser_named_by_checkpoint)
+        parsed = iter(parses)
         return [[next(parsed) for _ in sample] for sample in samples]
 
 

@@ -43,7 +43,8 @@ class ModelArguments:
         default_factory=list,
         metadata={
             "help": "Fields of the family's config, e.g. --local_config num_local_layers=2 use_conv=false, and "
-            "settings of its tokenizer, e.g. parser=de_core_news_sm."
+            "settings of its tokenizer, e.g. parser=de_core_news_sm. With --model_name_or_path settings of the "
+            "tokenizer alone."
         },
     )
     config_name: str | None = option(None, "Config name or folder, if not the model's.")
@@ -67,7 +68,7 @@ class ModelArguments:
             raise ValueError(f"--backbone goes with --family: {', '.join([*FAMILIES, PLAIN])}.")
         if self.family is not None and self.family not in (*FAMILIES, PLAIN):
             raise ValueError(f"--family must be one of {', '.join([*FAMILIES, PLAIN])}; got {self.family!r}.")
-        if self.local_config and self.family in (None, PLAIN):
+        if self.local_config and self.family == PLAIN:
             raise ValueError("--local_config sets fields of a family's config: it needs --family and --backbone.")
         if self.family not in (None, PLAIN):
             parse_config_fields(self.family, self.local_config)  # better now than when all data are read

@@ -9,7 +9,7 @@ import torch
 from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, set_seed
 
 from hf_localattn.errors import loading
-from hf_localattn.families import AUTO_CLASSES, get_family, parse_config_fields
+from hf_localattn.families import AUTO_CLASSES, get_family, parse_config_fields, parse_tokenizer_settings
 from hf_localattn.inference import longest_input
 from hf_localattn.pretrained import load_tokenizer, missing_inputs, resolve_backbone
 from hf_localattn.training.arguments import PLAIN, DataArguments, ModelArguments, TrainingArguments
@@ -44,10 +44,12 @@ def load_model_and_tokenizer(
     }
     trust = {"trust_remote_code": model_args.trust_remote_code}
     source = resolve_backbone(model_args.source, generates=task == "text2text-generation")
-    tokenizer = load_tokenizer(model_args.tokenizer_name or source, **hub, **trust)
+    tokenizer_source = model_args.tokenizer_name or source
     if model_args.family in (None, PLAIN):
         with loading("config", model_args.config_name or source):
             config = AutoConfig.from_pretrained(model_args.config_name or source, **config_fields, **hub, **trust)
+        settings = parse_tokenizer_settings(config.model_type, model_args.local_config)
+        tokenizer = load_tokenizer(tokenizer_source, **settings, **hub, **trust)
         with loading("model", source):
             model = AUTO_CLASSES[task].from_pretrained(
                 source,
@@ -65,6 +67,7 @@ def load_model_and_tokenizer(
             raise ValueError(
                 f"The family {model_args.family!r} has no model for {task}; it has {', '.join(family.heads)}."
             )
+        tokenizer = load_tokenizer(tokenizer_source, **hub, **trust)
         with loading("backbone", source):
             model = family.heads[task].from_backbone(source, **hub, **fields, **config_fields)
         tokenizer = family.adapt_tokenizer(tokenizer, model, **settings)

@@ -23,7 +23,7 @@ def test_tiny_is_complete(family, tmp_path):
     assert {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"} <= {
         path.name for path in folder.iterdir()
     }
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder, **settings)
     assert tokenizer.is_fast
     inputs = tokenizer("Who is the baker?", "Mira is the baker.", return_tensors="pt")
     headless = AutoModel.from_pretrained(folder)

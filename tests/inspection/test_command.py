@@ -112,7 +112,8 @@ def test_where_two_checkpoints_answer_differently(folders, tmp_path, capsys):
         (["--file", "x.json", "--compare", "y", "-o", "out.png"], "a list of rows is written as .html or .json"),
         (["--file", "x.txt", "--limit", "0", "-o", "out.json"], "--limit must be at least 1; got 0"),
         (["--file", "nowhere.txt", "-o", "out.json"], "nowhere.txt: no such file"),
-        ([TEXT, "-o", "out.json"], "Cannot load the tokenizer 'nowhere'"),
+        ([TEXT, "-o", "out.json", "--set", "parsr=x"], "no tokenizer has such a setting; there are cue_marker"),
+        ([TEXT, "-o", "out.json"], "Cannot load the model 'nowhere'"),
     ],
 )
 def test_bad_input_is_one_line_before_anything_is_loaded(arguments, message, tmp_path, monkeypatch, capsys):

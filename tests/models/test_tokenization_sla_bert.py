@@ -547,7 +547,8 @@ def test_settings_are_saved(tokenizer, tmp_path):
     tokenizer = SlaBertTokenizer.from_backbone(tokenizer, words="whitespace")
     tokenizer(CAT, truncation=True, max_length=3, padding="max_length")
     tokenizer.save_pretrained(tmp_path)
-    loaded = SlaBertTokenizer.from_pretrained(tmp_path)
+    assert SlaBertTokenizer.from_pretrained(tmp_path).parser == tiny_parser()
+    loaded = SlaBertTokenizer.from_pretrained(tmp_path, parser=tiny_parser())
     assert (loaded.parser, loaded.words) == (tiny_parser(), "whitespace")
     assert loaded.backend_tokenizer.to_str() == tokenizer.backend_tokenizer.to_str()
     assert loaded.special_tokens_map == tokenizer.special_tokens_map
