@@ -5,7 +5,7 @@
 #   make lint         ruff (format and rules) and mypy
 #   make test-floors  the suite with the lowest versions that setup.cfg allows
 #   make benchmark    the benchmarks, with results as data
-#   make wheel        the wheel, in dist/
+#   make wheel        the wheel, in dist/: the same bytes for the same commit
 #   make constraints  write constraints.txt anew, from the newest versions
 #   make clean        remove everything that these targets make
 #
@@ -51,6 +51,7 @@ benchmark: $(VENV)/.installed
 
 wheel: $(VENV)/.installed
 	rm -rf build
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || date +%s) \
 	$(VENV)/bin/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 
 # The stamp is the last thing made, so that an interrupted installation is taken up again.

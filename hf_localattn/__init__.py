@@ -37,8 +37,7 @@ from hf_localattn.models import (
     outlook_attention,
     outlook_attention_matrix,
 )
-
-__version__ = "0.1.0"
+from hf_localattn.models.package_version import VERSION as __version__
 
 __all__ = [
     "Answer",
@@ -69,6 +68,7 @@ __all__ = [
     "SlaBertForTokenClassification",
     "SlaBertModel",
     "SlaBertTokenizer",
+    "__version__",
     "answer_question",
     "find_scope",
     "mark_cues",

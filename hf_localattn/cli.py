@@ -11,7 +11,7 @@ from hf_localattn import __version__
 from hf_localattn.errors import one_line_errors
 from hf_localattn.experiments import command as experiments
 from hf_localattn.families import FAMILIES, parse_config_fields
-from hf_localattn.hub import init_checkpoint, push_checkpoint, write_card
+from hf_localattn.hub import init_checkpoint, push_checkpoint, verify_checkpoint, write_card
 from hf_localattn.inspection import command as inspection
 
 
@@ -89,6 +89,15 @@ def build_parser() -> argparse.ArgumentParser:
     _add_metadata(push)
     push.set_defaults(run=run_push)
 
+    verify = commands.add_parser(
+        "verify",
+        help="compare the code files of a checkpoint with those of this package",
+        description="Compare each code file of a checkpoint byte for byte with the package's, without running any, and"
+        " print the differences. The exit code is 0 if all are equal, and 1 if one differs, is missing or is extra.",
+    )
+    verify.add_argument("checkpoint", help="folder of a model, or OWNER/NAME or OWNER/NAME@REVISION on the Hub")
+    verify.set_defaults(run=run_verify)
+
     inspect = commands.add_parser(
         "inspect",
         help="show what a checkpoint looked at, or where two answer differently",
@@ -141,6 +150,13 @@ def run_push(arguments: argparse.Namespace) -> None:
     print(f"{arguments.repo} has it as commit {commit.oid}: load it with revision={commit.oid!r}.")
 
 
+def run_verify(arguments: argparse.Namespace) -> int:
+    """`hf-localattn verify`."""
+    verification = verify_checkpoint(arguments.checkpoint)
+    print(verification.report())
+    return 0 if verification.is_equal else 1
+
+
 def run_init(arguments: argparse.Namespace) -> None:
     """`hf-localattn init`."""
     config_fields = parse_config_fields(arguments.family, arguments.fields)
@@ -156,11 +172,10 @@ def run_init(arguments: argparse.Namespace) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; bad input gives one line on standard error and exit code 2."""
+    """Run the command and return its exit code; bad input gives one line on standard error and exit code 2."""
     arguments = build_parser().parse_args(argv)
     with one_line_errors():
-        arguments.run(arguments)
-    return 0
+        return arguments.run(arguments) or 0
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import shutil
 import subprocess
 import sys
@@ -48,17 +49,43 @@ EXTERNAL = [
 ]
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
-    """The wheel, built from a copy: a build folder left in the checkout could lend it files that are gone."""
-    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
+def build_wheel(folder: Path, modified: float) -> Path:
+    """Build the wheel from a copy: a build folder left in the checkout could lend it files that are gone.
+
+    Args:
+        folder: new folder for copy and wheel.
+        modified: time of the files of the copy, as a checkout of another day has them.
+    """
+    source, target = folder / "source", folder / "dist"
+    source.mkdir(parents=True)
     for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
         if (ROOT / name).exists():
             shutil.copy(ROOT / name, source)
     shutil.copytree(PACKAGE, source / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
+    for path in source.rglob("*"):
+        os.utime(path, (modified, modified))
     command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index"]
-    subprocess.run([*command, "--wheel-dir", str(target), str(source)], check=True, capture_output=True, text=True)
-    return zipfile.ZipFile(next(target.glob("*.whl")))
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
+    subprocess.run(
+        [*command, "--wheel-dir", str(target), str(source)], check=True, capture_output=True, env=environment
+    )
+    return next(target.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def wheel_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_wheel(tmp_path_factory.mktemp("wheel") / "first", modified=1_750_000_000)
+
+
+@pytest.fixture(scope="module")
+def wheel(wheel_file: Path) -> zipfile.ZipFile:
+    return zipfile.ZipFile(wheel_file)
+
+
+def test_the_wheel_built_twice_is_the_same(wheel_file: Path, tmp_path: Path) -> None:
+    again = build_wheel(tmp_path / "in another folder", modified=1_760_000_000)
+    assert again.name == wheel_file.name
+    assert again.read_bytes() == wheel_file.read_bytes()
 
 
 def test_wheel_holds_every_file_of_the_package(wheel: zipfile.ZipFile) -> None:
@@ -110,7 +137,7 @@ def test_the_commands_work_from_the_wheel_alone(wheel: zipfile.ZipFile, tmp_path
 def test_version_is_written_once() -> None:
     config = ConfigParser()
     config.read(ROOT / "setup.cfg", encoding="utf-8")
-    assert config["metadata"]["version"] == "attr: hf_localattn.__version__"
+    assert config["metadata"]["version"] == "attr: hf_localattn.models.package_version.VERSION"
     assert "version" not in (ROOT / "pyproject.toml").read_text(encoding="utf-8").split("[tool.")[0]
     assert str(Version(hf_localattn.__version__)) == hf_localattn.__version__
 

@@ -1,8 +1,20 @@
-"""Checkpoint folders: making them, their model cards, and uploading them to the Hub."""
+"""Checkpoint folders: making them, comparing their code, their model cards, and uploading them to the Hub."""
 
 from hf_localattn.hub.checkpoint import init_checkpoint
 from hf_localattn.hub.model_card import render_card, renew_card, write_card
 from hf_localattn.hub.push import push_checkpoint
 from hf_localattn.hub.record import Score, TrainingRecord
+from hf_localattn.hub.verify import CodeFile, Verification, verify_checkpoint
 
-__all__ = ["Score", "TrainingRecord", "init_checkpoint", "push_checkpoint", "render_card", "renew_card", "write_card"]
+__all__ = [
+    "CodeFile",
+    "Score",
+    "TrainingRecord",
+    "Verification",
+    "init_checkpoint",
+    "push_checkpoint",
+    "render_card",
+    "renew_card",
+    "verify_checkpoint",
+    "write_card",
+]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from pathlib import Path
@@ -65,6 +66,25 @@ def init_checkpoint(
         model.save_pretrained(unfinished)
         tokenizer.save_pretrained(unfinished)
     return output
+
+
+def read_config(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read the `config.json` of a checkpoint folder.
+
+    Raises:
+        FileNotFoundError: there is none.
+        ValueError: it is no configuration of a model.
+    """
+    path = Path(checkpoint, "config.json")
+    if not path.is_file():
+        raise FileNotFoundError(f"{str(checkpoint)!r} is no checkpoint folder: it has no config.json.")
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} cannot be read: {error}.") from None
+    if not isinstance(config, dict) or "model_type" not in config:
+        raise ValueError(f"{path} is no configuration of a model: it has no `model_type`.")
+    return config
 
 
 def warn_of_parser(tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig) -> None:

@@ -18,7 +18,9 @@ from jinja2 import Environment, StrictUndefined
 
 from hf_localattn.families import AUTO_CLASSES, FAMILIES
 from hf_localattn.files import write_whole
+from hf_localattn.hub.checkpoint import read_config
 from hf_localattn.hub.record import TrainingRecord
+from hf_localattn.hub.verify import Verification, verify_checkpoint
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
 
 logger = logging.getLogger(__name__)
@@ -43,6 +45,7 @@ def render_card(
     repo_id: str | None = None,
     revision: str | None = None,
     metadata: Mapping[str, Any] | None = None,
+    code: Verification | None = None,
 ) -> str:
     """Return the card of a checkpoint: metadata for the Hub, and text.
 
@@ -52,6 +55,7 @@ def render_card(
         repo_id: its name on the Hub; a placeholder when absent.
         revision: the commit to load; the text asks for one when absent.
         metadata: entries that only people can know, such as `license` and `language`. They win.
+        code: what comparing its code files with the package's has found; nothing is said of it when absent.
     """
     architecture, task = _architecture(config)
     name = (repo_id or config.get("model_type", "model")).rpartition("/")[2]
@@ -77,6 +81,7 @@ def render_card(
         repo_id=repo_id,
         revision=revision,
         boundary=BOUNDARY,
+        code=code,
     )
     return f"---\n{data.to_yaml()}\n---\n\n{body}"
 
@@ -125,7 +130,10 @@ def write_card(
     if here is not None and repo_id is None:
         repo_id, revision = _pinned(here) or (None, revision)
     given = {name: value for name, value in metadata.items() if value is not None}
-    text = render_card(config, record, repo_id=repo_id, revision=revision, metadata={**own_metadata, **given})
+    code = verify_checkpoint(folder) if config["model_type"] in FAMILIES and any(folder.glob("*.py")) else None
+    text = render_card(
+        config, record, repo_id=repo_id, revision=revision, metadata={**own_metadata, **given}, code=code
+    )
     write_whole(path, text.rstrip("\n") + (f"\n\n{own_part}\n" if own_part else "\n"))
     return path
 
@@ -169,25 +177,6 @@ def _metadata_of(card: str, path: Path) -> dict[str, Any]:
         return ModelCard(card, ignore_metadata_errors=True).data.to_dict()
     except (yaml.YAMLError, ValueError) as error:
         raise ValueError(f"The metadata of {path}, or of its like on the Hub, cannot be read: {error}") from None
-
-
-def read_config(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read the `config.json` of a checkpoint folder.
-
-    Raises:
-        FileNotFoundError: there is none.
-        ValueError: it is no configuration of a model.
-    """
-    path = Path(checkpoint, "config.json")
-    if not path.is_file():
-        raise FileNotFoundError(f"{str(checkpoint)!r} is no checkpoint folder: it has no config.json.")
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} cannot be read: {error}.") from None
-    if not isinstance(config, dict) or "model_type" not in config:
-        raise ValueError(f"{path} is no configuration of a model: it has no `model_type`.")
-    return config
 
 
 def _template(name: str) -> str:

@@ -16,7 +16,10 @@ from huggingface_hub import CommitInfo, HfApi, hf_hub_download
 from huggingface_hub.errors import EntryNotFoundError
 
 from hf_localattn.errors import sharing
-from hf_localattn.hub.model_card import CARD, has_text, is_ours, pinned_commit, read_config, renew_card
+from hf_localattn.families import FAMILIES
+from hf_localattn.hub.checkpoint import read_config
+from hf_localattn.hub.model_card import CARD, has_text, is_ours, pinned_commit, renew_card
+from hf_localattn.hub.verify import EQUAL, verify_checkpoint
 from hf_localattn.models.modeling_local_attention import CONVERSION
 
 logger = logging.getLogger(__name__)
@@ -72,6 +75,7 @@ def push_checkpoint(
     folder = Path(checkpoint)
     check_weights(folder)
     _warn_of_parser(folder)
+    _warn_of_code(folder)
     api = HfApi(token=token)
     again = {"--private": private or None, "--branch": branch}
     again |= {f"--{name}": metadata.get(name) for name in ("license", "language")}
@@ -175,11 +179,25 @@ def _last_change(api: HfApi, repo_id: str, head: str, card: str | None) -> str:
         return head
 
 
+def _warn_of_code(folder: Path) -> None:
+    """Warn if the code that others will run is not the package's."""
+    if read_config(folder)["model_type"] not in FAMILIES:
+        return
+    code = verify_checkpoint(folder)
+    if not code.is_equal:
+        others = ", ".join(f"{file.name} ({file.verdict})" for file in code.files if file.verdict != EQUAL)
+        logger.warning(
+            "The code of %s is not that of hf_localattn %s: %s. Whoever loads it with trust_remote_code=True runs it."
+            " `hf-localattn verify %s` shows how; loading and saving the model writes the package's files.",
+            *(folder, code.compared_with, others, folder),
+        )
+
+
 def _warn_of_parser(folder: Path) -> None:
     """Warn if the tokenizer parses by a folder of this machine, which nobody else has."""
     path = folder / "tokenizer_config.json"
     parser = json.loads(path.read_text(encoding="utf-8")).get("parser") if path.is_file() else None
-    if isinstance(parser, str) and Path(parser).is_absolute():
+    if isinstance(parser, str) and not parser.isidentifier():
         logger.warning(
             "The tokenizer parses with the folder %s, which others do not have: name a pipeline that they can install"
             " (AutoTokenizer.from_pretrained(%r, parser=NAME).save_pretrained(%r)), and push again.",

@@ -17,6 +17,8 @@ from transformers.models.auto.modeling_auto import (
 )
 from transformers.utils import logging
 
+from .package_version import VERSION
+
 logger = logging.get_logger(__name__)
 
 
@@ -47,6 +49,8 @@ class LocalAttentionConfig(PreTrainedConfig):
         backbone_config: configuration of the pretrained encoder, as an object or as a dict with its `model_type`; the
             family's default backbone when absent. It is copied, so that nothing done here reaches the caller's.
         initializer_range: standard deviation of the weights of new layers and heads.
+        hf_localattn_version: version of this package that has saved the checkpoint, None for a new one. What is saved
+            names the version that saves it.
 
     Raises:
         ValueError: the backbone is a decoder, an encoder-decoder (where the family does not generate), not a text
@@ -76,6 +80,7 @@ class LocalAttentionConfig(PreTrainedConfig):
 
     backbone_config: Any = None
     initializer_range: float = 0.02
+    hf_localattn_version: str | None = None
 
     hidden_size = BackboneField("hidden_size")
     vocab_size = BackboneField("vocab_size")
@@ -200,6 +205,10 @@ class LocalAttentionConfig(PreTrainedConfig):
         if self.is_encoder_decoder:
             return self.backbone_config.get_text_config(decoder=decoder, encoder=encoder)
         return super().get_text_config(decoder=decoder, encoder=encoder)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As transformers' own, with the version of this package beside that of transformers."""
+        return {**super().to_dict(), "hf_localattn_version": VERSION}
 
     @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:

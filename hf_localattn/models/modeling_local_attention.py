@@ -436,7 +436,7 @@ def check_config_fields(
     config_class: type[LocalAttentionConfig], config_fields: Iterable[str], others: Iterable[str] = ()
 ) -> None:
     """Raise `ValueError` for a name that is no field a user sets, nor one of `others`, naming the nearest one."""
-    of_every_model = {field.name for field in fields(PreTrainedConfig)} | {"backbone_config"}
+    of_every_model = {field.name for field in fields(PreTrainedConfig)} | {"backbone_config", "hf_localattn_version"}
     known = {field.name for field in fields(config_class)} - of_every_model
     known |= {"num_labels", "id2label", "label2id", "problem_type", *others}
     for name in config_fields:

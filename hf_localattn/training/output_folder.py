@@ -23,7 +23,7 @@ STATE = "trainer_state.json"
 # What a configuration says of how it came to be, or learns from the tokenizer and the data once training begins.
 VOLATILE = (
     *("_name_or_path", "transformers_version", "architectures", "auto_map", "dtype", "problem_type", "use_cache"),
-    *("pad_token_id", "bos_token_id", "eos_token_id"),
+    *("pad_token_id", "bos_token_id", "eos_token_id", "hf_localattn_version"),
 )
 OPTIMIZER = ("optimizer.pt", "optimizer.bin", "optimizer", "optimizer_0", "global_step*", "rank*-optimizer.pt")
 

@@ -1,0 +1,216 @@
+"""Comparing the code files of a checkpoint with those of the package.
+
+`trust_remote_code=True` runs these files. Where they equal the package's, it runs what the package would run.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import snapshot_download
+from transformers.dynamic_module_utils import get_relative_import_files
+
+from hf_localattn.errors import loading
+from hf_localattn.families import Family, get_family
+from hf_localattn.hub.checkpoint import read_config
+from hf_localattn.hub.record import TrainingRecord
+from hf_localattn.models import package_version
+
+EQUAL, DIFFERS, MISSING, EXTRA = "equal", "differs", "missing", "extra"
+
+MODELS = Path(package_version.__file__).parent
+"""Folder of the package whose files travel with checkpoints."""
+
+CODE = (".py", ".pyc", ".pyd", ".so")
+"""Suffixes of files that Python can import."""
+
+CONFIGURATIONS = ("config.json", "tokenizer_config.json", "processor_config.json", "preprocessor_config.json")
+"""Files that can name code (`auto_map`, `custom_pipelines`)."""
+
+MOST_BYTES = 256 * 1024
+"""Size up to which the difference of a file is worked out."""
+
+
+@dataclass(frozen=True)
+class CodeFile:
+    """The verdict on one code file of a checkpoint, or on one entry of a configuration that names code.
+
+    Attributes:
+        name: the file's, relative to the checkpoint; of an entry the file's and the entry.
+        verdict: "equal", "differs", "missing" or "extra".
+        difference: unified diff from the package's file, or what an extra entry says. Nothing in it controls a
+            terminal.
+    """
+
+    name: str
+    verdict: str
+    difference: str = ""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The verdicts on all code files of a checkpoint.
+
+    Attributes:
+        files: in the order of their names.
+        saved_by: the version of the package that the checkpoint names, None if it names none.
+        compared_with: the version that is installed, whose files these are compared with.
+    """
+
+    files: tuple[CodeFile, ...]
+    saved_by: str | None
+    compared_with: str = package_version.VERSION
+
+    @property
+    def is_equal(self) -> bool:
+        """True if every file is there and equal to the package's, and no other code is."""
+        return all(file.verdict == EQUAL for file in self.files)
+
+    def report(self) -> str:
+        """Return the verdicts as text, one file a line, each difference below its file."""
+        lines = [f"{file.verdict:<8} {file.name}\n{file.difference}".rstrip("\n") for file in self.files]
+        counts = {verdict: sum(file.verdict == verdict for file in self.files) for verdict in _WORDS}
+        told = ", ".join(f"{count} {_WORDS[verdict]}" for verdict, count in counts.items() if count)
+        lines.append(f"Compared with hf_localattn {self.compared_with}: {told}.")
+        if self.saved_by is None:
+            lines.append("The checkpoint does not say which version of hf_localattn saved it.")
+        elif self.saved_by != self.compared_with:
+            saved_by = _harmless(self.saved_by)
+            lines.append(
+                f"The checkpoint says that hf_localattn {saved_by} saved it: differences may be those of the versions."
+                f" Install hf_localattn=={saved_by} in another environment, and verify there."
+            )
+        return "\n".join(lines)
+
+
+_WORDS = {EQUAL: "equal", DIFFERS: "different", MISSING: "missing", EXTRA: "extra"}
+
+
+def verify_checkpoint(checkpoint: str | os.PathLike[str]) -> Verification:
+    """Compare the code files of a checkpoint byte for byte with those of the installed package, and run none.
+
+    Args:
+        checkpoint: folder, or `OWNER/NAME` or `OWNER/NAME@REVISION` on the Hub, from where only the code files and
+            configurations are fetched.
+
+    Raises:
+        ValueError: it is no checkpoint of one of the families, or a file of it cannot be read.
+        OSError: there is no such checkpoint, or it cannot be fetched.
+    """
+    folder = _local(checkpoint)
+    config = read_config(folder)
+    family = get_family(config["model_type"])
+    expected = _expected_files(folder, family)
+    found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.suffix in CODE}
+    files = [
+        _compare(folder / name, MODELS / name, name) if name in found else CodeFile(name, MISSING)
+        for name in sorted(found | expected)
+    ]
+    files += _foreign_entries(folder, family)
+    return Verification(tuple(files), _saved_by(folder, config))
+
+
+def _local(checkpoint: str | os.PathLike[str]) -> Path:
+    """Return the folder of a checkpoint, fetched where it is on the Hub."""
+    name = os.fspath(checkpoint)
+    if Path(name).is_dir() or not re.fullmatch(r"[\w.-]+/[\w.-]+(@[^@\s]+)?", name):
+        return Path(name)
+    repo_id, _, revision = name.partition("@")
+    patterns = [*(f"*{suffix}" for suffix in CODE), *CONFIGURATIONS, "training_record.json"]
+    with loading("checkpoint", name):
+        return Path(snapshot_download(repo_id, revision=revision or None, allow_patterns=patterns))
+
+
+def _expected_files(folder: Path, family: Family) -> set[str]:
+    """Return the names of the files that a checkpoint needs for what its configurations name."""
+    classes = [family.config, family.model]  # whose file has all heads
+    if family.tokenizer is not None and any(_code_entries(_read(folder / "tokenizer_config.json"))):
+        classes.append(family.tokenizer)
+    modules = {MODELS / f"{one.__module__.rpartition('.')[2]}.py" for one in classes}
+    reached = {Path(path) for module in modules for path in get_relative_import_files(module)}
+    return {path.name for path in modules | reached}
+
+
+def _compare(path: Path, own: Path, name: str) -> CodeFile:
+    content = path.read_bytes()
+    if not own.is_file():
+        return CodeFile(_harmless(name), EXTRA)
+    expected = own.read_bytes()
+    if content == expected:
+        return CodeFile(name, EQUAL)
+    if len(content) > MOST_BYTES:
+        return CodeFile(name, DIFFERS, f"  {len(content):,} bytes in place of {len(expected):,}")
+    before, after = (part.decode(errors="backslashreplace").split("\n") for part in (expected, content))
+    versions = (f"hf_localattn {package_version.VERSION}/{name}", f"checkpoint/{name}")
+    return CodeFile(
+        name, DIFFERS, "\n".join(map(_harmless, difflib.unified_diff(before, after, *versions, lineterm="")))
+    )
+
+
+def _foreign_entries(folder: Path, family: Family) -> Iterator[CodeFile]:
+    """Yield the entries of configurations that name other code than the family's."""
+    models = (family.model, *family.heads.values())
+    own = {entry for model in models for entry in model.auto_classes.values()}
+    if family.tokenizer is not None:
+        own.add(f"{family.tokenizer.__module__.rpartition('.')[2]}.{family.tokenizer.__name__}")
+    for name in CONFIGURATIONS:
+        for entry, value in _code_entries(_read(folder / name)):
+            if value not in own:
+                yield CodeFile(f"{name}: {_harmless(entry)}", EXTRA, f"  {_harmless(str(value))}")
+
+
+def _code_entries(content: Any, where: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield what names code in the content of a configuration, at any depth, with its place."""
+    if not isinstance(content, dict | list):
+        return
+    items = content.items() if isinstance(content, dict) else enumerate(content)
+    for key, value in items:
+        place = f"{where}.{key}" if where else str(key)
+        if key in ("auto_map", "custom_pipelines"):
+            for entry, named in _leaves(value, place):
+                if named is not None:  # of a tokenizer: no slow one
+                    yield entry, named
+        else:
+            yield from _code_entries(value, place)
+
+
+def _leaves(value: Any, where: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict | list):
+        for key, one in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _leaves(one, f"{where}.{key}")
+    else:
+        yield where, value
+
+
+def _read(path: Path) -> Any:
+    """Return the content of a JSON file, None where there is none.
+
+    Raises:
+        ValueError: it cannot be read.
+    """
+    if not path.is_file():
+        return None
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} cannot be read: {error}.") from None
+
+
+def _saved_by(folder: Path, config: dict[str, Any]) -> str | None:
+    """Return the version of the package that a checkpoint names."""
+    named = config.get("hf_localattn_version")
+    if named is None and (record := TrainingRecord.load(folder)) is not None:
+        named = record.versions.get("hf_localattn")
+    return None if named is None else str(named)
+
+
+def _harmless(text: str) -> str:
+    """Escape what would control a terminal."""
+    return "".join(one if one.isprintable() or one == "\t" else repr(one)[1:-1] for one in text)
