@@ -88,7 +88,7 @@ def read_config(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def warn_of_parser(tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig) -> None:
-    """Say that a checkpoint's tokenizer cannot parse, which may be all right: another machine may have the parser."""
+    """Warn if the tokenizer of a checkpoint cannot parse here, or only if the caller names its parser."""
     missing = missing_inputs(tokenizer, config)
     if missing:
         logger.warning("The tokenizer has no parser: give it ready-made heads, or there is no %s.", missing)
@@ -97,3 +97,17 @@ def warn_of_parser(tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig)
             tokenizer.check_parser()
         except (ImportError, OSError, ValueError) as error:
             logger.warning("The tokenizer cannot parse here yet. %s", error)
+        else:
+            warn_of_parser_folder(tokenizer.parser)
+
+
+def warn_of_parser_folder(parser: str | None) -> None:
+    """Warn of a parser that is a folder: others do not have it, and a checkpoint alone does not get it loaded."""
+    if parser is not None and not parser.isidentifier():
+        logger.warning(
+            "The tokenizer parses with the folder %s. Others do not have it: for a checkpoint to share name a pipeline"
+            " that they can install. Here name the folder again wherever the checkpoint is loaded without"
+            " trust_remote_code: AutoTokenizer.from_pretrained(CHECKPOINT, parser=%r), in scripts --local_config"
+            " parser=%s.",
+            *(parser, parser, parser),
+        )

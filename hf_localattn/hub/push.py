@@ -17,7 +17,7 @@ from huggingface_hub.errors import EntryNotFoundError
 
 from hf_localattn.errors import sharing
 from hf_localattn.families import FAMILIES
-from hf_localattn.hub.checkpoint import read_config
+from hf_localattn.hub.checkpoint import read_config, warn_of_parser_folder
 from hf_localattn.hub.model_card import CARD, has_text, is_ours, pinned_commit, renew_card
 from hf_localattn.hub.verify import EQUAL, verify_checkpoint
 from hf_localattn.models.modeling_local_attention import CONVERSION
@@ -74,7 +74,7 @@ def push_checkpoint(
     """
     folder = Path(checkpoint)
     check_weights(folder)
-    _warn_of_parser(folder)
+    warn_of_parser_folder(_parser_of(folder))
     _warn_of_code(folder)
     api = HfApi(token=token)
     again = {"--private": private or None, "--branch": branch}
@@ -193,13 +193,8 @@ def _warn_of_code(folder: Path) -> None:
         )
 
 
-def _warn_of_parser(folder: Path) -> None:
-    """Warn if the tokenizer parses by a folder of this machine, which nobody else has."""
+def _parser_of(folder: Path) -> str | None:
+    """Return the parser that the tokenizer of a checkpoint names, if it names one."""
     path = folder / "tokenizer_config.json"
     parser = json.loads(path.read_text(encoding="utf-8")).get("parser") if path.is_file() else None
-    if isinstance(parser, str) and not parser.isidentifier():
-        logger.warning(
-            "The tokenizer parses with the folder %s, which others do not have: name a pipeline that they can install"
-            " (AutoTokenizer.from_pretrained(%r, parser=NAME).save_pretrained(%r)), and push again.",
-            *(parser, str(folder), str(folder)),
-        )
+    return parser if isinstance(parser, str) else None

@@ -192,7 +192,7 @@ def test_a_parser_that_others_lack_is_warned_of(hub, folder, caplog):
     path = folder / "tokenizer_config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "parser": "/home/me/parser"}))
     push_checkpoint(folder, NAME)
-    assert "parses with the folder /home/me/parser, which others do not have" in caplog.text
+    assert "parses with the folder /home/me/parser. Others do not have it" in caplog.text
 
 
 FAULTS = {
