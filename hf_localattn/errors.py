@@ -1,10 +1,15 @@
 """How errors reach the user: one line for what the user can mend, a traceback for everything else."""
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
 
-from huggingface_hub import get_session
+from huggingface_hub import constants, get_session
+
+from hf_localattn.downloads import verified_downloads
 
 PATIENCE = 120.0
 """Seconds that the Hub may be silent during an upload."""
@@ -16,15 +21,18 @@ def listed(problems: Sequence[str]) -> str:
 
 
 @contextmanager
-def one_line_errors() -> Iterator[None]:
-    """Ends the program with `error: …` on stderr and exit code 2 if preparing fails for a reason the user can mend.
+def one_line_errors(*kinds: type[Exception]) -> Iterator[None]:
+    """Ends the program with `error: …` on stderr and exit code 2 if something fails for a reason the user can mend.
 
-    That is ValueError, OSError (files, network, the Hub), ImportError (a missing extra), and no connection.
+    Args:
+        *kinds: of such errors; by default ValueError, OSError (files, network, the Hub), ImportError (a missing
+            extra), and no connection.
     """
     try:
         yield
     except Exception as error:
-        if not isinstance(error, (ValueError, OSError, ImportError)) and not _is_connection_error(error):
+        is_other = not isinstance(error, kinds or (ValueError, OSError, ImportError))
+        if is_other and (kinds or not _is_connection_error(error)):
             raise
         text = " ".join(str(error).split())
         if _is_connection_error(error):
@@ -39,14 +47,31 @@ def _is_connection_error(error: BaseException) -> bool:
 
 
 @contextmanager
-def loading(what: str, name: str) -> Iterator[None]:
-    """Says which name could not be loaded, and what can be done, around a call that may go to the Hub."""
+def loading(what: str, name: str, cache_dir: str | os.PathLike[str] | None = None) -> Iterator[None]:
+    """Says which name could not be loaded, and what can be done, around a call that may go to the Hub.
+
+    What it downloads is compared with what the Hub announced, and a Hub that is silent is not waited for without end.
+
+    Args:
+        what: such as "model".
+        name: Hub id or folder.
+        cache_dir: where the call keeps its downloads, by default the user's.
+    """
+    be_patient()
+    patience = _seconds.set(constants.HF_HUB_DOWNLOAD_TIMEOUT)
     try:
-        yield
+        with verified_downloads(name, cache_dir):
+            yield
     except OSError as error:
         raise OSError(_advice(what, name, error)) from error
     except (ImportError, KeyError) as error:
         raise ValueError(f"Cannot load the {what} {name!r}: {error}") from error
+    except Exception as error:
+        if not _is_connection_error(error):
+            raise
+        raise OSError(_advice(what, name, error)) from error
+    finally:
+        _seconds.reset(patience)
 
 
 @contextmanager
@@ -84,8 +109,24 @@ def hub_reason(error: BaseException) -> str | None:
 
 
 def be_patient() -> None:
-    """Has requests of this process end when the Hub is silent for `PATIENCE`; its client would wait without end."""
-    get_session().timeout = PATIENCE
+    """Has requests to the Hub end when it is silent for `PATIENCE`; some of its client's would wait without end."""
+    session = get_session()
+    hooks = session.event_hooks
+    if _limit not in hooks["request"]:
+        session.event_hooks = {**hooks, "request": [*hooks["request"], _limit]}
+
+
+_seconds: ContextVar[float | None] = ContextVar("_seconds", default=None)
+"""The patience of a thread, if it is not `PATIENCE`."""
+
+
+def _limit(request: Any) -> None:
+    """Set those of a request's limits that are not set."""
+    given = request.extensions.get("timeout", {})
+    seconds = _seconds.get() or PATIENCE
+    request.extensions["timeout"] = {
+        kind: seconds if given.get(kind) is None else given[kind] for kind in ("connect", "read", "write", "pool")
+    }
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -103,7 +144,7 @@ UPLOAD_ADVICE = {
 """What an answer of the Hub means, and asks for."""
 
 
-def _advice(what: str, name: str, error: OSError) -> str:
+def _advice(what: str, name: str, error: Exception) -> str:
     return (
         f"Cannot load the {what} {name!r}: {error} -- If it should be a folder, check the path; without a network give"
         f" a local folder, or fill the cache first and set HF_HUB_OFFLINE=1; if it is private, run `hf auth login`."

@@ -45,7 +45,7 @@ def load_tokenizer(name_or_path: str, **kwargs: Any) -> PreTrainedTokenizerBase:
     """
     folder = Path(name_or_path)
     made_up = folder.is_dir() and not any(any(folder.glob(pattern)) for pattern in TOKENIZER_FILES)
-    with loading("tokenizer", name_or_path):
+    with loading("tokenizer", name_or_path, kwargs.get("cache_dir")):
         tokenizer = AutoTokenizer.from_pretrained(name_or_path, **kwargs)
     if made_up or len(tokenizer) <= len(set(tokenizer.all_special_tokens)):
         raise ValueError(

@@ -9,7 +9,8 @@ import hf_localattn
 
 PACKAGE = Path(hf_localattn.__file__).parent
 LAYERS = [
-    {"models", "resources", "errors", "extras", "files"},
+    {"models", "resources", "extras", "files", "claims", "downloads"},
+    {"errors"},
     {"families", "pretrained"},
     {"data", "metrics"},
     {"inference", "hub"},

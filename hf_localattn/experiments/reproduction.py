@@ -11,6 +11,7 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
+from hf_localattn.claims import claimed
 from hf_localattn.experiments.checks import check_trials
 from hf_localattn.experiments.choices import Selection
 from hf_localattn.experiments.corpus_files import described
@@ -21,7 +22,7 @@ from hf_localattn.experiments.recipes import Row, Task, load_corpora
 from hf_localattn.experiments.report import Runs, as_markdown, summarise
 from hf_localattn.experiments.runner import Runner
 from hf_localattn.experiments.trials import Trial, plan
-from hf_localattn.files import write_whole
+from hf_localattn.files import remove_leftovers, write_whole, writing
 from hf_localattn.training.results import write_results
 
 RUNS = "runs"
@@ -45,8 +46,18 @@ def reproduce(
         dry_run: only show the plan.
 
     Raises:
-        ValueError, OSError, ImportError: something cannot be run here; before anything is.
+        ValueError, OSError, ImportError: something cannot be run here, or another process is at the output
+            folder; before anything is run.
     """
+    if dry_run:
+        _reproduce(selection, output, searches=searches, keep_models=keep_models, dry_run=True)
+        return
+    with claimed(output), writing(output):
+        remove_leftovers(output)
+        _reproduce(selection, output, searches=searches, keep_models=keep_models, dry_run=False)
+
+
+def _reproduce(selection: Selection, output: Path, *, searches: bool, keep_models: bool, dry_run: bool) -> None:
     table, choices = selection.table, selection.choices
     runner = Runner(output / RUNS, keep_models=keep_models)
     trials = plan(table, selection.rows, selection.tasks, choices)

@@ -14,7 +14,6 @@ import io
 import json
 import logging
 import math
-import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -33,6 +32,7 @@ from hf_localattn.experiments.measures import MEASURES
 from hf_localattn.experiments.scripts import QUIET, SCRIPTS, Arguments
 from hf_localattn.experiments.trials import Trial
 from hf_localattn.families import FAMILIES
+from hf_localattn.files import discard, remove_leftovers
 from hf_localattn.hub.record import LIBRARIES
 from hf_localattn.training.arguments import ModelArguments
 from hf_localattn.training.output_folder import STATE
@@ -87,10 +87,12 @@ class Runner:
         Raises:
             ValueError, OSError: arguments, data or model cannot be used.
         """
-        if (done := self.result_of(trial)) is not None:
-            return done
         folder = self.folder_of(trial)
         model = folder / MODEL
+        if (done := self.result_of(trial)) is not None:
+            self._tidy(folder)
+            return done
+        remove_leftovers(folder)
         known: dict[str, Any] = {}
         if (folder / RESULT).is_file():  # it was tested on other corpora than these
             if (model / STATE).is_file():
@@ -101,7 +103,7 @@ class Runner:
             metrics, data = MEASURES[trial.task.script](trial.words), {}
         else:
             run = self.prepare(trial, model)
-            progress = Progress(folder / PROGRESS, run)
+            progress = Progress(folder / PROGRESS, run, keep=self.keep_models or bool(known))
             run.trainer.add_callback(progress)
             with quiet():
                 metrics = run.complete()
@@ -127,10 +129,17 @@ class Runner:
             "metrics": metrics,
         }
         write_results(folder / RESULT, result)
-        (folder / PROGRESS).unlink(missing_ok=True)
-        if not self.keep_models and not known:
-            shutil.rmtree(model, ignore_errors=True)
+        self._tidy(folder)
         return result
+
+    def _tidy(self, folder: Path) -> None:
+        """Remove what a finished trial needs no more, also if it was killed when it was about to."""
+        progress = folder / PROGRESS
+        if progress.is_file():
+            if not read_json(progress).get("keep", True):
+                discard(folder / MODEL)
+            progress.unlink()
+        remove_leftovers(folder)
 
     def prepare(self, trial: Trial, folder: Path) -> Run:
         """Return a trial's run in a folder, ready to go.
@@ -239,11 +248,12 @@ class Progress(TrainerCallback):
     Args:
         path: a file; where it is there, an earlier part of the run has left it.
         run: about to train.
+        keep: whether the model stays when the trial is finished.
     """
 
-    def __init__(self, path: Path, run: Run):
+    def __init__(self, path: Path, run: Run, *, keep: bool = True):
         known = read_json(path) if path.is_file() and not _is_new(run) else {}
-        self.path = path
+        self.path, self.keep = path, keep
         self.seconds: float = known.get("seconds", 0.0)
         self.epochs: int = known.get("epochs", 0)
         self.data: dict[str, Any] = known.get("data", {})
@@ -265,7 +275,8 @@ class Progress(TrainerCallback):
             self._write()
 
     def _write(self) -> None:
-        write_results(self.path, {"seconds": self.seconds, "epochs": self.epochs, "data": self.data})
+        found = {"seconds": self.seconds, "epochs": self.epochs, "data": self.data, "keep": self.keep}
+        write_results(self.path, found)
 
 
 def _is_new(run: Run) -> bool:

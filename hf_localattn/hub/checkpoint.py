@@ -11,9 +11,10 @@ from typing import Any
 import torch
 from transformers import AutoConfig, PreTrainedConfig, PreTrainedTokenizerBase
 
+from hf_localattn.claims import LOCK, claimed
 from hf_localattn.errors import loading
 from hf_localattn.families import get_family
-from hf_localattn.files import replaced_whole
+from hf_localattn.files import UNFINISHED, remove_leftovers, replaced_whole, write_whole
 from hf_localattn.pretrained import load_tokenizer, missing_inputs, resolve_backbone
 
 logger = logging.getLogger(__name__)
@@ -33,7 +34,7 @@ def init_checkpoint(
 
     It holds the headless model, or above an encoder-decoder the generating one (safetensors), its configuration, whose
     `auto_map` names every head of the family, the code files, and the tokenizer, the backbone's or the family's own.
-    The folder appears whole or not at all.
+    Where writing fails the folder is as it was; where it was killed the same call writes it anew.
 
     Args:
         family: a key of `hf_localattn.families.FAMILIES`.
@@ -45,26 +46,33 @@ def init_checkpoint(
 
     Raises:
         FileExistsError: the folder holds something already.
-        ValueError: an unknown family or field, an impossible value, or a backbone that cannot serve.
+        ValueError: another process is at the folder, an unknown family or field, an impossible value, or a backbone
+            that cannot serve.
         OSError: the backbone cannot be fetched.
     """
     output = Path(output_dir)
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise FileExistsError(f"{str(output)!r} is in the way: choose a folder that does not exist yet, or empty it.")
-    classes = get_family(family)
-    fields, settings = classes.split_fields(config_fields)
-    source = resolve_backbone(backbone)
-    tokenizer = load_tokenizer(source, revision=revision, token=token)
-    with loading("backbone", source), torch.random.fork_rng():
-        torch.manual_seed(seed)
-        model_class = classes.initial_model(AutoConfig.from_pretrained(source, revision=revision, token=token))
-        model = model_class.from_backbone(source, revision=revision, token=token, **fields)
-        tokenizer = classes.adapt_tokenizer(tokenizer, model, **settings)
-    warn_of_parser(tokenizer, model.config)
+    if output.exists() and not output.is_dir():
+        raise _in_the_way(output)
+    with claimed(output):
+        remove_leftovers(output)
+        if {path.name for path in output.iterdir()} - {LOCK} and not (output / UNFINISHED).is_file():
+            raise _in_the_way(output)
+        classes = get_family(family)
+        fields, settings = classes.split_fields(config_fields)
+        source = resolve_backbone(backbone)
+        tokenizer = load_tokenizer(source, revision=revision, token=token)
+        with loading("backbone", source), torch.random.fork_rng():
+            torch.manual_seed(seed)
+            model_class = classes.initial_model(AutoConfig.from_pretrained(source, revision=revision, token=token))
+            model = model_class.from_backbone(source, revision=revision, token=token, **fields)
+            tokenizer = classes.adapt_tokenizer(tokenizer, model, **settings)
+        warn_of_parser(tokenizer, model.config)
 
-    with replaced_whole(output) as unfinished:
-        model.save_pretrained(unfinished)
-        tokenizer.save_pretrained(unfinished)
+        with replaced_whole(output) as unfinished:
+            model.save_pretrained(unfinished)
+            tokenizer.save_pretrained(unfinished)
+            write_whole(output / UNFINISHED, "")  # whoever is killed from here on leaves a part of it
+        (output / UNFINISHED).unlink()
     return output
 
 
@@ -85,6 +93,10 @@ def read_config(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
     if not isinstance(config, dict) or "model_type" not in config:
         raise ValueError(f"{path} is no configuration of a model: it has no `model_type`.")
     return config
+
+
+def _in_the_way(output: Path) -> FileExistsError:
+    return FileExistsError(f"{str(output)!r} is in the way: choose a folder that does not exist yet, or empty it.")
 
 
 def warn_of_parser(tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig) -> None:

@@ -8,6 +8,7 @@ import logging
 import os
 import shlex
 from collections.abc import Mapping
+from contextlib import nullcontext
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from typing import Any
 from huggingface_hub import CommitInfo, HfApi, hf_hub_download
 from huggingface_hub.errors import EntryNotFoundError
 
+from hf_localattn.claims import claimed
+from hf_localattn.downloads import verified_downloads
 from hf_localattn.errors import sharing
 from hf_localattn.families import FAMILIES
 from hf_localattn.hub.checkpoint import read_config, warn_of_parser_folder
@@ -68,12 +71,25 @@ def push_checkpoint(
 
     Raises:
         FileNotFoundError: the folder holds no checkpoint.
-        ValueError: its weights are not safetensors, its card cannot be renewed, or it should be private and the
-            repository that is there is not.
+        ValueError: its weights are not safetensors, its card cannot be renewed, it should be private and the
+            repository that is there is not, or another process is at the folder.
         OSError: the Hub is out of reach, or refuses; weights, code and tokenizer in the folder are as they were.
     """
     folder = Path(checkpoint)
     check_weights(folder)
+    with claimed(folder) if os.access(folder, os.W_OK) else nullcontext():  # or it would be half of a training's save
+        return _push(folder, repo_id, private, branch, message, token, metadata)
+
+
+def _push(
+    folder: Path,
+    repo_id: str,
+    private: bool | None,
+    branch: str | None,
+    message: str | None,
+    token: str | bool | None,
+    metadata: Mapping[str, Any],
+) -> CommitInfo:
     warn_of_parser_folder(_parser_of(folder))
     _warn_of_code(folder)
     api = HfApi(token=token)
@@ -157,7 +173,8 @@ def _has_own_card(folder: Path) -> bool:
 def _card_of(api: HfApi, repo_id: str, revision: str) -> str | None:
     """The card on the Hub, if there is one."""
     try:
-        path = hf_hub_download(repo_id, CARD, revision=revision, token=api.token)
+        with verified_downloads(repo_id):
+            path = hf_hub_download(repo_id, CARD, revision=revision, token=api.token)
     except EntryNotFoundError:
         return None
     return Path(path).read_text(encoding="utf-8")

@@ -124,7 +124,7 @@ def _local(checkpoint: str | os.PathLike[str]) -> Path:
         return Path(name)
     repo_id, _, revision = name.partition("@")
     patterns = [*(f"*{suffix}" for suffix in CODE), *CONFIGURATIONS, "training_record.json"]
-    with loading("checkpoint", name):
+    with loading("checkpoint", repo_id):
         return Path(snapshot_download(repo_id, revision=revision or None, allow_patterns=patterns))
 
 

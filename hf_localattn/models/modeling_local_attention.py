@@ -6,6 +6,7 @@ import difflib
 import functools
 import inspect
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
@@ -143,8 +144,8 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
                 **source,
             )
         except OSError as error:
-            if "safetensors" not in str(error):
-                raise
+            if not re.search(r"(no file named|not appear to have a file named) \S*safetensors", str(error)):
+                raise  # such as that a server failed
             raise OSError(
                 f"{str(name_or_path)!r} has no safetensors weights, and nothing else is read. If you trust its file, "
                 f"convert it: `{cls.backbone_auto_class.__name__}.from_pretrained(name, use_safetensors=False)"
@@ -178,8 +179,8 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         try:
             loaded = super().from_pretrained(pretrained_model_name_or_path, *model_args, **kwargs)
         except OSError as error:
-            if "safetensors" not in str(error):
-                raise
+            if not re.search(r"(no file named|not appear to have a file named) \S*safetensors", str(error)):
+                raise  # such as that a server failed
             raise OSError(f"{str(error).rstrip('.')}, and nothing else is read. {CONVERSION}") from error
         (loaded[0] if isinstance(loaded, tuple) else loaded)._settle()
         return loaded

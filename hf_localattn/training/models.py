@@ -46,11 +46,11 @@ def load_model_and_tokenizer(
     source = resolve_backbone(model_args.source, generates=task == "text2text-generation")
     tokenizer_source = model_args.tokenizer_name or source
     if model_args.family in (None, PLAIN):
-        with loading("config", model_args.config_name or source):
+        with loading("config", model_args.config_name or source, model_args.cache_dir):
             config = AutoConfig.from_pretrained(model_args.config_name or source, **config_fields, **hub, **trust)
         settings = parse_tokenizer_settings(config.model_type, model_args.local_config)
         tokenizer = load_tokenizer(tokenizer_source, **settings, **hub, **trust)
-        with loading("model", source):
+        with loading("model", source, model_args.cache_dir):
             model = AUTO_CLASSES[task].from_pretrained(
                 source,
                 config=config,
@@ -68,7 +68,7 @@ def load_model_and_tokenizer(
                 f"The family {model_args.family!r} has no model for {task}; it has {', '.join(family.heads)}."
             )
         tokenizer = load_tokenizer(tokenizer_source, **hub, **trust)
-        with loading("backbone", source):
+        with loading("backbone", source, model_args.cache_dir):
             model = family.heads[task].from_backbone(source, **hub, **fields, **config_fields)
         tokenizer = family.adapt_tokenizer(tokenizer, model, **settings)
     missing = missing_inputs(tokenizer, model.config)
@@ -109,7 +109,7 @@ def head_config(model_args: ModelArguments, head: str) -> PreTrainedConfig | Non
     if model_args.family not in (None, PLAIN):
         return None
     source = model_args.config_name or resolve_backbone(model_args.source)
-    with loading("config", source):
+    with loading("config", source, model_args.cache_dir):
         config = AutoConfig.from_pretrained(
             source,
             cache_dir=model_args.cache_dir,

@@ -3,14 +3,20 @@
 import json
 import logging
 import os
+import pickle
 import re
 import shutil
+import zipfile
 from pathlib import Path
+from typing import Any
 
-from safetensors import safe_open
+import torch
+from safetensors import SafetensorError, safe_open
+from torch.serialization import get_unsafe_globals_in_checkpoint
 from transformers import PreTrainedModel, TrainerState
+from transformers.trainer_pt_utils import safe_globals
 
-from hf_localattn.files import STAGING
+from hf_localattn.files import STAGING, UNFINISHED, discard, remove_leftovers, write_whole
 from hf_localattn.models.modeling_local_attention import CONVERSION
 from hf_localattn.training.arguments import TrainingArguments
 
@@ -25,21 +31,42 @@ VOLATILE = (
     *("_name_or_path", "transformers_version", "architectures", "auto_map", "dtype", "problem_type", "use_cache"),
     *("pad_token_id", "bos_token_id", "eos_token_id", "hf_localattn_version"),
 )
+PICKLES = ("optimizer.pt", "optimizer*.bin", "rank*-optimizer.pt", "scheduler.pt", "scaler.pt", "rng_state*.pth")
+"""Files by `torch.save` that training is resumed from, beside the weights."""
+
+INDEX = {
+    "torch": ("Size",),
+    "torch.serialization": ("_get_layout",),
+    "torch.distributed.checkpoint.metadata": (
+        *("Metadata", "MetadataIndex", "StorageMeta", "TensorStorageMetadata", "BytesStorageMetadata"),
+        *("ChunkStorageMetadata", "TensorProperties", "_MEM_FORMAT_ENCODING"),
+    ),
+    "torch.distributed.checkpoint.filesystem": ("_StorageInfo",),
+    **dict.fromkeys(("pathlib", "pathlib._local"), ("PosixPath", "PurePosixPath", "WindowsPath", "PureWindowsPath")),
+    "collections": ("OrderedDict",),
+}
+"""What the index of a sharded checkpoint consists of, by module."""
+
 OPTIMIZER = ("optimizer.pt", "optimizer.bin", "optimizer", "optimizer_0", "global_step*", "rank*-optimizer.pt")
 
 
-def prepare_output_folder(output_dir: str | os.PathLike[str], resume_from_checkpoint: str | bool | None) -> str | None:
+def prepare_output_folder(
+    output_dir: str | os.PathLike[str], resume_from_checkpoint: str | bool | None, *, tidy: bool = True
+) -> str | None:
     """Returns the checkpoint that training goes on from, None for a fresh start, before anything is written.
 
     A folder with complete checkpoints of an unfinished run is resumed by itself. Incomplete ones, left by a run that
-    was killed while writing, are moved aside with a warning.
+    was killed while writing, are moved aside with a warning. If the run was killed when all was trained, the
+    checkpoint is the folder itself.
 
     Args:
         output_dir: need not exist.
         resume_from_checkpoint: a checkpoint folder, or True (also "true") for the last complete one in output_dir.
+        tidy: remove and move aside what a killed run has left: for one process of several.
 
     Raises:
-        ValueError: the folder holds something else or a finished run, or there is no such complete checkpoint.
+        ValueError: the folder holds something else or a finished run, there is no such complete checkpoint, or one
+            that would run code when it is read.
     """
     folder = Path(output_dir)
     _check_is_folder(folder)
@@ -47,18 +74,28 @@ def prepare_output_folder(output_dir: str | os.PathLike[str], resume_from_checkp
     if isinstance(wanted, str) and wanted.lower() in ("true", "false", ""):
         wanted = wanted.lower() == "true"
     if isinstance(wanted, str):
-        if missing := _missing_parts(Path(wanted)):
+        if Path(wanted).absolute() == folder.absolute() and (folder / STATE).is_file():
+            return wanted
+        if missing := missing_parts(Path(wanted)):
             raise ValueError(f"--resume_from_checkpoint {wanted} is not a complete checkpoint: {missing}.")
+        check_harmless(wanted)
         return wanted
-    for staging in folder.glob(f"{STAGING}*"):  # of a run that was killed while saving
-        shutil.rmtree(staging, ignore_errors=True)
-    checkpoint = last_complete_checkpoint(folder) if folder.is_dir() else None
+    if tidy:
+        remove_leftovers(folder)
+    checkpoint = last_complete_checkpoint(folder, tidy=tidy) if folder.is_dir() else None
+    is_killed = (folder / UNFINISHED).is_file()
+    if checkpoint is not None:
+        check_harmless(checkpoint)
     if wanted:
         if checkpoint is None:
             raise ValueError(f"--resume_from_checkpoint: {folder} holds no complete checkpoint to resume from.")
         return checkpoint
+    if is_killed and (folder / STATE).is_file():
+        logger.warning("%s is trained, but not scored.", folder)
+        return str(folder)
     if checkpoint is None:
-        check_unused(folder, "checkpoint to resume from")
+        if not is_killed:  # what it has left, if so, is of a final save, which comes again
+            check_unused(folder, "checkpoint to resume from")
         return None
     if (folder / STATE).exists():
         raise ValueError(
@@ -69,6 +106,18 @@ def prepare_output_folder(output_dir: str | os.PathLike[str], resume_from_checkp
         )
     logger.warning("Resuming from %s. To start afresh choose another --output_dir, or empty this one.", checkpoint)
     return checkpoint
+
+
+def mark_unfinished(output_dir: str | os.PathLike[str]) -> None:
+    """Note in a folder that what is written there is of a run that has not come to its end."""
+    folder = Path(output_dir)
+    if not (folder / STATE).exists():  # a finished run that is trained further stays what it is until that ends
+        write_whole(folder / UNFINISHED, "")
+
+
+def mark_finished(output_dir: str | os.PathLike[str]) -> None:
+    """Note in a folder that its run has come to its end."""
+    Path(output_dir, UNFINISHED).unlink(missing_ok=True)
 
 
 def check_unused(output_dir: str | os.PathLike[str], missing: str) -> None:
@@ -82,18 +131,80 @@ def check_unused(output_dir: str | os.PathLike[str], missing: str) -> None:
         )
 
 
-def last_complete_checkpoint(output_dir: str | os.PathLike[str]) -> str | None:
+def last_complete_checkpoint(output_dir: str | os.PathLike[str], *, tidy: bool = True) -> str | None:
     """Returns the folder of the highest complete checkpoint, None if there is none; moves incomplete ones aside."""
     last = None
     for _, path in sorted(_checkpoints(Path(output_dir))):
-        if missing := _missing_parts(path):
+        if not (missing := missing_parts(path)):
+            last = str(path)
+        elif tidy:
             aside = path.with_name(ASIDE + path.name)
             shutil.rmtree(aside, ignore_errors=True)
             os.replace(path, aside)
             logger.warning("Ignoring the incomplete checkpoint %s (%s); moved to %s.", path, missing, aside.name)
-        else:
-            last = str(path)
     return last
+
+
+def remove_older_checkpoints(written: Path, limit: int | None, best: str | None) -> None:
+    """Remove checkpoints beside one that is just written, the oldest first, as Trainer does for `save_total_limit`.
+
+    A process that is killed meanwhile leaves no part of one.
+
+    Args:
+        written: stays.
+        limit: how many may stay; None or 0 for all.
+        best: stays too.
+    """
+    if not limit or limit < 0:
+        return
+    kept = {written.name, Path(best or written).name}
+    others = [path for _, path in _checkpoints(written.parent) if path.name not in kept]
+    others.sort(key=lambda path: path.stat().st_mtime)
+    for path in others[: max(0, len(others) + len(kept) - max(limit, len(kept)))]:
+        discard(path)
+
+
+def is_last(checkpoint: Path) -> bool:
+    """Return whether no checkpoint beside this one has more steps."""
+    steps = {path.name: step for step, path in _checkpoints(checkpoint.parent)}
+    return steps.get(checkpoint.name) == max(steps.values(), default=0)
+
+
+def check_harmless(checkpoint: str | os.PathLike[str]) -> None:
+    """Raises ValueError if a file of a checkpoint would run code when training is resumed from it.
+
+    Trainer and accelerate read states of optimizer, scheduler, scaler and random numbers with `weights_only`, which
+    refuses code by a traceback in the middle of a run. The index of a sharded checkpoint (`.metadata`, of FSDP) torch
+    unpickles as it is.
+    """
+    folder = Path(checkpoint)
+    for path in sorted(file for pattern in PICKLES for file in folder.glob(pattern) if file.is_file()):
+        with safe_globals():  # of NumPy, as Trainer has them
+            names = get_unsafe_globals_in_checkpoint(path)
+        if names:
+            raise ValueError(_refusal(path, ", ".join(names)))
+    for path in sorted(folder.glob("*/.metadata")):
+        try:
+            with path.open("rb") as stream:
+                _Index(stream).load()
+        except pickle.UnpicklingError as error:
+            raise ValueError(_refusal(path, str(error))) from None
+
+
+def _refusal(path: Path, names: str) -> str:
+    return (
+        f"{path} would run code when it is read (it names {names}), which no checkpoint of Trainer does: do not resume"
+        " from it. Remove its folder, or choose another one."
+    )
+
+
+class _Index(pickle.Unpickler):
+    """Reads the index of a sharded checkpoint, made of nothing but what torch writes there."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if name in INDEX.get(module, ()) or (module == "torch" and isinstance(getattr(torch, name, 0), torch.dtype)):
+            return super().find_class(module, name)
+        raise pickle.UnpicklingError(f"{module}.{name}")
 
 
 def is_trained(checkpoint: str | os.PathLike[str], training_args: TrainingArguments) -> bool:
@@ -133,7 +244,7 @@ def _checkpoints(folder: Path) -> list[tuple[int, Path]]:
     return [(int(match[1]), path) for match, path in matches if match and path.is_dir()]
 
 
-def _missing_parts(checkpoint: Path) -> str:
+def missing_parts(checkpoint: Path) -> str:
     """What keeps a checkpoint from being resumed; empty if nothing does."""
     if not checkpoint.is_dir():
         return "no such folder"
@@ -147,6 +258,30 @@ def _missing_parts(checkpoint: Path) -> str:
         json.loads((checkpoint / STATE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return f"it has no whole {STATE}, which is written last"
+    if (checkpoint / "optimizer.pt").is_file():
+        # Trainer goes on without a word where one of these is not there: with a fresh optimizer, with other numbers.
+        if not (checkpoint / "scheduler.pt").is_file():
+            return "it has no scheduler.pt"
+        if not any(checkpoint.glob("rng_state*.pth")):
+            return "it has no random states (rng_state.pth)"
+    return _torn_file(checkpoint)
+
+
+def _torn_file(checkpoint: Path) -> str:
+    """The file of a checkpoint that is not there to its end, as after a power cut; empty if all are."""
+    try:
+        for path in checkpoint.glob("*.safetensors.index.json"):
+            shards = set(json.loads(path.read_text(encoding="utf-8"))["weight_map"].values())
+            if missing := sorted(name for name in shards if not (checkpoint / name).is_file()):
+                return f"it has no {missing[0]}"
+        for path in checkpoint.glob("*.safetensors"):
+            with safe_open(path, framework="pt"):  # which compares sizes
+                pass
+        for path in (path for pattern in PICKLES for path in checkpoint.glob(pattern)):
+            with zipfile.ZipFile(path):  # whose table of contents is at the end
+                pass
+    except (OSError, ValueError, KeyError, SafetensorError, zipfile.BadZipFile) as error:
+        return f"its {path.name} is not whole: {' '.join(str(error).split())}"
     return ""
 
 
@@ -156,11 +291,14 @@ def _check_is_folder(folder: Path) -> None:
 
 
 def _contents(folder: Path) -> list[str]:
-    """What is in the way of a run: everything but logs and hidden or set-aside files."""
-    if not folder.is_dir():
-        return []
-    names = sorted(path.name for path in folder.iterdir())
-    return [n for n in names if not n.startswith((".", ASIDE, STAGING)) and not n.endswith(".log") and n != "runs"]
+    """What is in the way of a run: everything but logs, hidden or set-aside files, and empty folders."""
+    return sorted(path.name for path in folder.iterdir() if _is_in_the_way(path)) if folder.is_dir() else []
+
+
+def _is_in_the_way(path: Path) -> bool:
+    if path.name.startswith((".", ASIDE, STAGING)) or path.name.endswith(".log") or path.name == "runs":
+        return False
+    return not path.is_dir() or any(path.iterdir())
 
 
 def _listed(names: list[str]) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import logging
-import shutil
 from pathlib import Path
 
+from hf_localattn.files import discard
 from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
 from hf_localattn.training.folds import Fold
 from hf_localattn.training.output_folder import STATE, last_complete_checkpoint
@@ -48,13 +48,7 @@ def prepare_part(
     training_args.do_train = True
     if (folder / STATE).exists():
         logger.warning("%s is trained, but not scored.", folder)
-        training_args.do_train = False
-        model_args = ModelArguments(
-            str(folder),
-            cache_dir=model_args.cache_dir,
-            token=model_args.token,
-            trust_remote_code=model_args.trust_remote_code,
-        )
+        training_args.resume_from_checkpoint = str(folder)
     elif folder.is_dir() and training_args.should_save and last_complete_checkpoint(folder) is None:
-        shutil.rmtree(folder)  # it was killed before its first checkpoint
+        discard(folder)  # it was killed before its first checkpoint
     return prepare(model_args, data_args, training_args)

@@ -15,7 +15,14 @@ from hf_localattn.errors import one_line_errors
 from hf_localattn.hub import Score
 from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
 from hf_localattn.training.lookahead import import_lookahead
-from hf_localattn.training.output_folder import STATE, is_trained, prepare_output_folder
+from hf_localattn.training.output_folder import (
+    STATE,
+    is_trained,
+    mark_finished,
+    mark_unfinished,
+    prepare_output_folder,
+)
+from hf_localattn.training.results import read_json
 from hf_localattn.training.run_record import record_of, scores_of_split
 from hf_localattn.training.splits import Data
 from hf_localattn.training.trainer import LocalAttentionTrainer
@@ -53,7 +60,7 @@ def begin(training_args: TrainingArguments, metrics: Mapping[str, bool], *, all_
         training_args.greater_is_better = metrics[training_args.metric_for_best_model]
     if training_args.do_train:
         training_args.resume_from_checkpoint = prepare_output_folder(
-            training_args.output_dir, training_args.resume_from_checkpoint
+            training_args.output_dir, training_args.resume_from_checkpoint, tidy=training_args.process_index == 0
         )
     if training_args.device.type == "cpu":
         training_args.dataloader_pin_memory = False  # pinning serves an accelerator; without one it only warns
@@ -115,22 +122,24 @@ class Run:
         trainer = self.trainer
         if not trainer.args.do_train:
             return {}
-        checkpoint = trainer.args.resume_from_checkpoint
+        folder, checkpoint = Path(trainer.args.output_dir), trainer.args.resume_from_checkpoint
+        if trainer.args.should_save:
+            mark_unfinished(folder)
+        if checkpoint and Path(checkpoint).absolute() == folder.absolute():  # all is trained and saved
+            trainer.state = TrainerState.load_from_json(str(folder / STATE))
+            trainer._load_from_checkpoint(checkpoint)
+            path = folder / "train_results.json"
+            return read_json(path) if path.is_file() else {}
         if checkpoint and is_trained(checkpoint, trainer.args):
             # Killed between its last checkpoint and its final save: Trainer would train one step, or epoch, too many.
             logger.warning("%s is at its last step: nothing is left to train.", checkpoint)
-            trainer.state = TrainerState.load_from_json(str(Path(checkpoint) / STATE))
-            best = trainer.state.best_model_checkpoint if trainer.args.load_best_model_at_end else None
-            # The best one is beside the last one, also in a folder that has been moved since.
-            trainer._load_from_checkpoint(str(Path(checkpoint).with_name(Path(best or checkpoint).name)))
-            trainer.save_model(_internal_call=True)
-            trainer.save_state()
-            return {}
-        result = trainer.train(resume_from_checkpoint=checkpoint)
+            found = trainer.finish_training(checkpoint)
+        else:
+            found = trainer.train(resume_from_checkpoint=checkpoint).metrics
         trainer.save_model(_internal_call=True)  # or it would be shared here, without scores
-        metrics = {**result.metrics, "train_samples": len(self.data["train"])}
+        metrics = {**found, "train_samples": len(self.data["train"])}
         self._report("train", metrics)
-        trainer.save_state()  # last: its file says that the run is finished
+        trainer.save_state()  # last: its file says that nothing is left to train
         return metrics
 
     def evaluate(self) -> dict[str, float]:
@@ -168,11 +177,13 @@ class Run:
             rows = {split: len(rows) for split, rows in self.data.items()}
             record = record_of(self.task, self.model_args, self.data_args, args, rows, self.scores)
             record.save(args.output_dir)
+        if args.do_train and not args.push_to_hub:  # which writes it too
+            self.trainer.create_model_card()
+        if args.do_train and args.should_save:
+            mark_finished(args.output_dir)
         if args.push_to_hub:
             with one_line_errors():
                 self.trainer.push_to_hub()
-        elif args.do_train:
-            self.trainer.create_model_card()
 
     def evaluate_split(self, split: str, prefix: str) -> dict[str, float]:
         """Metrics of one split."""

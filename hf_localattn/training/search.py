@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import logging
 import math
+import os
 import shlex
 import shutil
 import time
@@ -19,6 +20,7 @@ from transformers import PreTrainedModel, set_seed
 from transformers.trainer_utils import SaveStrategy
 
 from hf_localattn.extras import import_extra
+from hf_localattn.files import STAGING, make_durable, remove_leftovers, writing
 from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
 from hf_localattn.training.models import load_model_and_tokenizer
 from hf_localattn.training.output_folder import ASIDE
@@ -30,6 +32,7 @@ from hf_localattn.training.search_space import SEARCHABLE, read_space
 logger = logging.getLogger(__name__)
 
 RESULTS = "search.json"
+STORAGE = "search.db"
 STUDY = "search"
 FAILED = "failed"
 """An entry of the study: the errors of its trials by their numbers. To a trial that has ended Optuna adds nothing."""
@@ -97,17 +100,17 @@ class Search:
         self.optuna.logging.set_verbosity(self.optuna.logging.ERROR)  # each trial is reported below
         if not (self.folder / RESULTS).is_file():
             self._write([])
-        storage = f"sqlite:///{(self.folder / 'search.db').resolve()}"
-        study = self.optuna.create_study(
-            study_name=STUDY, storage=storage, direction=self.direction, load_if_exists=True
-        )
+        storage = self._storage()
+        study = self.optuna.load_study(study_name=STUDY, storage=storage)
         for trial in study.get_trials(states=(self.optuna.trial.TrialState.RUNNING,)):
             study.tell(trial.number, state=self.optuna.trial.TrialState.FAIL)  # killed: it is tried again
         trials = self._tried(study)
+        self._write(trials)  # killed after the last one was noted, it is not in the file
         begun, old = time.perf_counter(), len(trials)
         while len(trials) < self.count:
             self._queue(study, trials)
-            self._try_next(study, storage, number=len(trials))
+            with writing(self.folder / STORAGE):
+                self._try_next(study, storage, number=len(trials))
             shutil.rmtree(self.trainer.args.output_dir, ignore_errors=True)
             trials = self._tried(study)
             self._write(trials)
@@ -124,6 +127,22 @@ class Search:
                 logger.info(self._failure(trial))
         logger.info("The best setting: %s", self.as_options(ranked[0]["setting"]))
         return ranked[0]["metrics"]
+
+    def _storage(self) -> str:
+        """Return the name of the study's storage, which is made where there is none, whole or not at all."""
+        path = self.folder.resolve() / STORAGE
+        if not path.is_file():
+            new = path.with_name(f"{STAGING}{STORAGE}.{os.getpid()}")
+            try:
+                with writing(path):
+                    storage = self.optuna.storages.RDBStorage(f"sqlite:///{new}")
+                    self.optuna.create_study(study_name=STUDY, storage=storage, direction=self.direction)
+                    storage.engine.dispose()
+                    make_durable(new)
+                    os.replace(new, path)
+            finally:
+                remove_leftovers(self.folder)
+        return f"sqlite:///{path}"
 
     def _try_next(self, study: Any, storage: str, number: int) -> None:
         """Run one trial, which may fail."""

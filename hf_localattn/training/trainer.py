@@ -1,6 +1,8 @@
 """Trainers: two learning rates, Lookahead, whole saves or none, and evaluation by what features are made from."""
 
+import dataclasses
 import inspect
+import json
 import logging
 from pathlib import Path
 from typing import Any, ClassVar
@@ -9,20 +11,35 @@ import datasets
 import numpy as np
 import torch
 from huggingface_hub import CommitInfo
-from transformers import EarlyStoppingCallback, PreTrainedModel, Trainer
-from transformers.trainer_utils import EvalLoopOutput, HubStrategy, PredictionOutput, SaveStrategy, TrainOutput
+from transformers import EarlyStoppingCallback, PreTrainedModel, Trainer, TrainerState
+from transformers.trainer_utils import (
+    PREFIX_CHECKPOINT_DIR,
+    EvalLoopOutput,
+    HubStrategy,
+    PredictionOutput,
+    SaveStrategy,
+    TrainOutput,
+)
 from transformers.utils import PushInProgress
 
 from hf_localattn.data.qa_answers import AnswerSettings, QuestionAnswers, extract_answers, write_answers
 from hf_localattn.data.qa_windows import unpad_left
 from hf_localattn.errors import hub_reason, sharing
-from hf_localattn.files import replaced_whole
+from hf_localattn.files import discard, make_durable, replaced_whole, write_whole, writing
 from hf_localattn.hub import push_checkpoint, renew_card
 from hf_localattn.hub.background import upload_in_background
 from hf_localattn.metrics import load_metric
 from hf_localattn.training.lookahead import with_lookahead
 from hf_localattn.training.optimizer_settings import OptimizerSettings
+from hf_localattn.training.output_folder import (
+    STATE,
+    is_last,
+    last_complete_checkpoint,
+    missing_parts,
+    remove_older_checkpoints,
+)
 from hf_localattn.training.parameter_groups import describe_optimizer, pretrained_parameters, split_parameter_groups
+from hf_localattn.training.resuming import LossSoFar, TakeUp, best_beside
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +56,7 @@ class LocalAttentionTrainer(Trainer):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._resumed: TakeUp | None = None
         # With gradient accumulation Trainer leaves the scaling of the loss to every model that takes any keyword, also
         # to those that do not know of it. Only those that name the number of items do.
         self.model_accepts_loss_kwargs = "num_items_in_batch" in inspect.signature(self.model.forward).parameters
@@ -53,11 +71,65 @@ class LocalAttentionTrainer(Trainer):
         trial: Any = None,
         ignore_keys_for_eval: list[str] | None = None,
     ) -> TrainOutput:
-        """Trains as Trainer does."""
-        result = super().train(resume_from_checkpoint, trial, ignore_keys_for_eval)
+        """Trains as Trainer does; resumed from a checkpoint's folder it ends as if it had not been stopped."""
+        if resume_from_checkpoint is True:
+            resume_from_checkpoint = last_complete_checkpoint(self.args.output_dir) or True
+        if isinstance(resume_from_checkpoint, str):
+            self._remove_older(Path(resume_from_checkpoint))
+            self._resumed = TakeUp(self, Path(resume_from_checkpoint))
+            self.add_callback(self._resumed)
+        try:
+            result = super().train(resume_from_checkpoint, trial, ignore_keys_for_eval)
+        finally:
+            if self._resumed is not None:
+                self.remove_callback(self._resumed)
+            self._resumed = None
         if trial is not None and self.args.load_best_model_at_end:
             self.objective = None  # the last evaluation's, of another model: the search evaluates once more
-        return result
+        return result._replace(training_loss=result.metrics["train_loss"])
+
+    def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
+        if "train_loss" in logs and self._resumed is not None and self._resumed.has_loss:
+            # Trainer divides by the steps since it was started.
+            logs["train_loss"] = self._total_loss_scalar / max(self.state.global_step, 0.001)
+        super().log(logs, *args, **kwargs)
+
+    def finish_training(self, checkpoint: str) -> dict[str, float]:
+        """Take a checkpoint at the last step for the result of a training, and return its metrics, but for times."""
+        folder = Path(checkpoint)
+        self.state = TrainerState.load_from_json(str(folder / STATE))
+        self.state.best_model_checkpoint = best_beside(folder)
+        self._remove_older(folder)
+        best = self.state.best_model_checkpoint if self.args.load_best_model_at_end else None
+        self._load_from_checkpoint(best or checkpoint)
+        metrics = {"total_flos": self.state.total_flos}
+        if (loss := LossSoFar.load(folder, self.args.process_index)) is not None:
+            metrics["train_loss"] = loss.mean(self.state.global_step)
+        self.log(metrics)
+        return metrics
+
+    def _remove_older(self, checkpoint: Path) -> None:
+        """Remove what should have gone when this checkpoint was saved, had the process not been killed."""
+        is_own = checkpoint.parent.absolute() == Path(self.args.output_dir).absolute()
+        if self.args.should_save and is_own and is_last(checkpoint):
+            remove_older_checkpoints(checkpoint, self.args.save_total_limit, best_beside(checkpoint))
+
+    def save_metrics(self, split: str, metrics: dict[str, float], combined: bool = True) -> None:
+        """Writes what Trainer does, each file whole or not at all."""
+        if not self.is_world_process_zero():
+            return
+        folder = Path(self.args.output_dir)
+        write_whole(folder / f"{split}_results.json", json.dumps(metrics, indent=4, sort_keys=True))
+        if combined:
+            path = folder / "all_results.json"
+            known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+            write_whole(path, json.dumps(known | metrics, indent=4, sort_keys=True))
+
+    def save_state(self) -> None:
+        """Writes what Trainer does, whole or not at all."""
+        if self.is_world_process_zero():
+            content = json.dumps(dataclasses.asdict(self.state), indent=2, sort_keys=True) + "\n"
+            write_whole(Path(self.args.output_dir, STATE), content)
 
     def create_optimizer(self, model: PreTrainedModel | None = None) -> torch.optim.Optimizer:
         """Returns Trainer's optimizer: with split groups for a local learning rate, inside Lookahead if asked for."""
@@ -168,6 +240,35 @@ class LocalAttentionTrainer(Trainer):
             return
         with replaced_whole(output_dir or self.args.output_dir) as staging:
             super()._save(staging, state_dict)
+
+    def _save_checkpoint(self, model: torch.nn.Module, trial: Any) -> None:
+        args = self.args
+        folder = Path(self._get_output_dir(trial), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
+        if args.should_save:
+            discard(folder)  # one of this step, of a run that went on otherwise, would be whole before this one is
+        self.accelerator.wait_for_everyone()
+        limit, args.save_total_limit = args.save_total_limit, None  # none is removed before this one is safe
+        try:
+            with writing(folder):
+                super()._save_checkpoint(model, trial)
+                if args.should_save:
+                    make_durable(folder / STATE, folder, folder.parent)
+        except Exception:
+            if args.should_save and missing_parts(folder):  # which takes room, and is of no use
+                discard(folder)
+            raise
+        finally:
+            args.save_total_limit = limit
+        if args.should_save:
+            remove_older_checkpoints(folder, limit, self.state.best_model_checkpoint)
+
+    def _save_rng_state(self, output_dir: str) -> None:
+        # The last that Trainer calls before it writes the state, which is what says that a checkpoint is whole.
+        super()._save_rng_state(output_dir)
+        folder = Path(output_dir)
+        LossSoFar.of(self).save(folder, self.args.process_index)
+        make_durable(*(path for path in folder.rglob("*") if path.is_file()))
+        self.accelerator.wait_for_everyone()
 
 
 class ExampleTrainer(LocalAttentionTrainer):

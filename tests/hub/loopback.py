@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 import re
+import socket
 import threading
 import time
 from dataclasses import dataclass, field
@@ -53,7 +54,9 @@ class Repository:
 class Fault:
     """What goes wrong with requests whose "METHOD /path" the pattern matches: so many times, then no more.
 
-    `status` is answered; "break" reads part of what is sent and hangs up; "stall" does not answer in time.
+    `status` is answered; "break" reads part of what is sent and hangs up; "stall" does not answer in time. Of what is
+    answered "cut" sends half and hangs up, "drip" sends half and then nothing in time, "short" says that half is all,
+    and "swap" sends something else of the same length and with the same headers.
     """
 
     pattern: str
@@ -138,19 +141,30 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         try:
-            if status is not None:
-                raise _Answer(int(status), b'{"error": "as the test wants it"}')
+            if isinstance(status, int):
+                raise _Answer(status, b'{"error": "as the test wants it"}')
             with self.hub.lock:
                 self.route(unquote(urlsplit(self.path).path))
             raise _Answer(404)
         except _Answer as answer:
+            content, half = answer.content, answer.content[: len(answer.content) // 2]
+            if status == "swap":
+                content = swapped(content)
+            elif status == "short" and self.command != "HEAD":
+                content = half
             self.send_response(answer.status)
             for name, value in answer.headers.items():
                 self.send_header(name.replace("_", "-"), value)
-            self.send_header("Content-Length", str(len(answer.content)))
+            self.send_header("Content-Length", str(len(content)))
             self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(answer.content)
+            if self.command == "HEAD":
+                return
+            self.wfile.write(half if status in ("cut", "drip") else content)
+            if status in ("cut", "drip"):
+                self.wfile.flush()
+                time.sleep(2 if status == "drip" else 0)
+                self.close_connection = True
+                self.connection.shutdown(socket.SHUT_RDWR)
 
     def read_body(self) -> bytes:
         if self.headers.get("Transfer-Encoding") != "chunked":
@@ -324,7 +338,13 @@ class _Handler(BaseHTTPRequestHandler):
         sha, files = self.files_of(name, revision)
         if path not in files:
             raise _Answer(404, X_Error_Code="EntryNotFound", X_Repo_Commit=sha)
-        raise _Answer(200, files[path], ETag=f'"{etag(files[path])}"', X_Repo_Commit=sha)
+        data = files[path]
+        headers = {"ETag": f'"{content_tag(path, data)}"', "X_Repo_Commit": sha}
+        asked = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
+        if asked is None:
+            raise _Answer(200, data, **headers)
+        start = int(asked[1])
+        raise _Answer(206, data[start:], Content_Range=f"bytes {start}-{len(data) - 1}/{len(data)}", **headers)
 
     def log_message(self, *arguments):
         pass
@@ -336,6 +356,16 @@ def _json(content: object, status: int = 200) -> _Answer:
 
 def etag(data: bytes) -> str:
     return hashlib.sha1(data).hexdigest()
+
+
+def content_tag(path: str, data: bytes) -> str:
+    """The ETag of a file: a digest of its content, of those in Git LFS and of others."""
+    return hashlib.sha256(data).hexdigest() if path.endswith(LARGE) else git_oid(data)
+
+
+def swapped(data: bytes) -> bytes:
+    """Something else of the same length, which may still be read: a configuration with another value, or weights."""
+    return data.replace(b"gelu", b"relu") if b"gelu" in data else data[:-8] + bytes(255 - byte for byte in data[-8:])
 
 
 def git_oid(data: bytes) -> str:

@@ -205,6 +205,9 @@ FAULTS = {
     "broken off": (Fault("PUT /lfs", "break"), "no connection to the Hub, or none that lasted"),
     "broken off at the commit": (Fault("/commit/", "break"), "no connection to the Hub, or none that lasted"),
     "slow": (Fault("/commit/", "stall"), "no connection to the Hub, or none that lasted"),
+    "silent about what is there": (Fault("GET /api/models", "stall"), "no connection to the Hub, or none that lasted"),
+    "half an answer": (Fault("preupload", "cut"), "no connection to the Hub, or none that lasted"),
+    "half an answer at the commit": (Fault("/commit/", "drip"), "no connection to the Hub, or none that lasted"),
     "no card": (Fault("validate-yaml", 500), "the Hub answered 500"),
 }
 

@@ -97,8 +97,8 @@ def test_every_fold_is_a_run_of_its_own(tmp_path, train_file, caplog):
 
 def test_without_folds_the_run_is_the_task_s(tmp_path, train_file):
     runs = Runs()
-    run = prepare_run(runs.prepare, *arguments(tmp_path, train_file, folds=None))
-    assert not isinstance(run, CrossValidation)
+    command = prepare_run(runs.prepare, *arguments(tmp_path, train_file, folds=None))
+    assert not isinstance(command.work, CrossValidation)
     assert len(runs.prepared) == 1
 
 
@@ -124,9 +124,9 @@ def test_a_fold_that_is_trained_is_only_scored(tmp_path, train_file):
     (tmp_path / "out" / "fold-1" / "trainer_state.json").write_text("{}")
     runs = Runs()
     prepare_run(runs.prepare, *arguments(tmp_path, train_file)).complete()
-    (model_args, _, training_args), (_, _, next_args) = runs.prepared
-    assert (model_args.model_name_or_path, model_args.family) == (str(tmp_path / "out" / "fold-1"), None)
-    assert (training_args.do_train, training_args.do_predict, next_args.do_train) == (False, True, True)
+    (_, _, training_args), (_, _, next_args) = runs.prepared
+    assert training_args.resume_from_checkpoint == training_args.output_dir == str(tmp_path / "out" / "fold-1")
+    assert (training_args.do_predict, next_args.do_train, next_args.resume_from_checkpoint) == (True, True, None)
 
 
 def test_another_command_is_refused(tmp_path, train_file):
