@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
 from transformers import (
     AutoConfig,
     AutoModel,
@@ -52,6 +51,7 @@ from hf_localattn.models import (
 )
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
 from hf_localattn.models.modeling_local_attention import check_config_fields
+from hf_localattn.parsing import parse_yaml
 
 AUTO_CLASSES: dict[str, Any] = {
     "question-answering": AutoModelForQuestionAnswering,
@@ -199,9 +199,17 @@ def get_family(name: str) -> Family:
     return FAMILIES[name]
 
 
-def read_value(text: str) -> Any:
-    """Return a value of the command line, read as YAML (`2`, `true`, `[3, 4]`, `null`)."""
-    value = yaml.safe_load(text)
+def read_value(text: str, assignment: str) -> Any:
+    """Return a value of the command line, read as YAML (`2`, `true`, `[3, 4]`, `null`).
+
+    Args:
+        text: the value.
+        assignment: as it was given, for errors.
+
+    Raises:
+        ValueError: it is not YAML.
+    """
+    value = parse_yaml(text, f"Cannot read the value of {assignment!r}, to be written as YAML, such as 2 or [3, 4]")
     try:  # what YAML 1.1 takes for text: 1e-1
         return float(value) if isinstance(value, str) else value
     except ValueError:
@@ -219,11 +227,6 @@ def parse_config_fields(family: str, assignments: Iterable[str]) -> dict[str, An
         name, equals, value = assignment.partition("=")
         if not equals or not name.strip() or not value.strip():
             raise ValueError(f"{assignment!r} is not of the form field=value, such as num_local_layers=2.")
-        try:
-            config_fields[name.strip()] = read_value(value)
-        except yaml.YAMLError:
-            raise ValueError(
-                f"Cannot read the value of {assignment!r}: write it as YAML, such as 2 or [3, 4]."
-            ) from None
+        config_fields[name.strip()] = read_value(value, assignment)
     get_family(family).split_fields(config_fields)
     return config_fields

@@ -9,7 +9,7 @@ import hf_localattn
 
 PACKAGE = Path(hf_localattn.__file__).parent
 LAYERS = [
-    {"models", "resources", "extras", "files", "claims", "downloads"},
+    {"models", "resources", "extras", "files", "claims", "downloads", "parsing"},
     {"errors"},
     {"families", "pretrained"},
     {"data", "metrics"},

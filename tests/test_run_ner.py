@@ -237,7 +237,7 @@ def test_labels_of_data_and_model_that_do_not_go_together():
             ["--do_train", "--metric_for_best_model", "macro_f1"],
             "must be one of loss, f1, precision, recall, accuracy; got",
         ),
-        (["--do_train", "--label_names_file", "{files}/data.jsonl"], "data.jsonl, line 2: invalid JSON"),
+        (["--do_train", "--label_names_file", "{files}/data.jsonl"], "data.jsonl, line 2, column 1: invalid JSON"),
     ],
 )
 def test_what_the_user_can_mend_is_one_line(main, files, tmp_path, capsys, changes, message):

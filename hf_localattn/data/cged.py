@@ -118,7 +118,7 @@ def _read_error(error: ElementTree.Element, length: int, where: str) -> Grammati
 
 def _offset(error: ElementTree.Element, name: str, where: str) -> int:
     value = error.get(name, "")
-    if not re.fullmatch("[0-9]+", value):
+    if not re.fullmatch("[0-9]{1,9}", value):
         raise ValueError(f"{where}: the {name} of an ERROR must be the number of a character; found {shorten(value)}.")
     return int(value)
 

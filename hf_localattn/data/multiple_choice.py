@@ -17,7 +17,7 @@ from transformers import DataCollatorForMultipleChoice, PreTrainedTokenizerBase
 
 from hf_localattn.data.tables import Record, as_list, read_rows, shape_of, shorten
 
-SWAG_ENDING = re.compile(r"ending(\d+)")
+SWAG_ENDING = re.compile(r"ending(\d{1,9})")
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ def _number(label: Any, choices: list[str], names: list[str]) -> int:
         number = names.index(name) if name in names else -1
     elif choices.count(name) == 1:
         number = choices.index(name)
-    elif name.isdecimal():
+    elif re.fullmatch(r"\d{1,9}", name):
         number = int(name)
     else:
         number = ascii_uppercase.find(name.upper()) if len(name) == 1 else -1

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+from hf_localattn.parsing import parse_json, read_utf8
 
 Record = dict[str, Any]
 
@@ -26,10 +27,7 @@ def read_text(path: str | Path) -> str:
         raise FileNotFoundError(f"{path}: no such file; check the path (it is relative to {Path.cwd()}).")
     if path.is_dir():
         raise ValueError(f"{path}: is a folder; give a file.")
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: is not UTF-8 text ({error.reason} at byte {error.start}); re-save it.") from None
+    text = read_utf8(path)
     if not text.strip():
         raise ValueError(f"{path}: is empty.")
     return text
@@ -67,8 +65,8 @@ def as_list(cell: Any) -> Any:
     """Read a list that is written as json, as a .csv file has to; anything else stays as it is."""
     if isinstance(cell, str) and cell.strip().startswith("[") and cell.strip().endswith("]"):
         try:
-            return json.loads(cell)
-        except json.JSONDecodeError:
+            return parse_json(cell, "the cell")
+        except ValueError:
             return cell
     return cell
 
@@ -90,12 +88,12 @@ def shorten(value: Any) -> str:
 
 def _json(path: Path, text: str) -> Iterator[tuple[str, Any]]:
     try:
-        content = json.loads(text)
-    except json.JSONDecodeError as error:
-        if error.msg == "Extra data":  # one row a line under the name .json
-            yield from _json_lines(path, text)
-            return
-        raise ValueError(f"{path}, line {error.lineno}, column {error.colno}: invalid JSON: {error.msg}.") from None
+        content = parse_json(text, str(path))
+    except ValueError as error:
+        if getattr(error.__cause__, "msg", "") != "Extra data":
+            raise
+        yield from _json_lines(path, text)  # one row a line under the name .json
+        return
     rows = content.get("data") if isinstance(content, dict) else content
     if not isinstance(rows, list):
         raise ValueError(f'{path}: expected a list of rows, or {{"data": [...]}}; found {shape_of(content)}.')
@@ -105,12 +103,8 @@ def _json(path: Path, text: str) -> Iterator[tuple[str, Any]]:
 def _json_lines(path: Path, text: str) -> Iterator[tuple[str, Any]]:
     # not `splitlines`: texts may hold U+2028 and its kin unescaped
     for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            yield f"line {number}", json.loads(line)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{path}, line {number}, column {error.colno}: invalid JSON: {error.msg}.") from None
+        if line.strip():
+            yield f"line {number}", parse_json(line, str(path), number)
 
 
 def _separated(path: Path, text: str) -> Iterator[tuple[str, Record]]:

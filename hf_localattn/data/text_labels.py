@@ -201,7 +201,7 @@ def _name(label: Any, names: Sequence[str] | None) -> str:
 def _number(label: Any) -> float:
     try:
         number = math.nan if isinstance(label, bool) else float(label)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
         raise ValueError(
@@ -212,7 +212,7 @@ def _number(label: Any) -> float:
 
 
 def _is_whole(name: str) -> bool:
-    return re.fullmatch(r"-?[0-9]+", name) is not None
+    return re.fullmatch(r"-?[0-9]{1,18}", name) is not None
 
 
 def _listed(names: Sequence[str]) -> str:

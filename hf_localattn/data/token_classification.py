@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -15,6 +15,7 @@ from datasets import ClassLabel, Dataset
 from hf_localattn.data.cged import CGED_LABELS, load_cged
 from hf_localattn.data.column_files import TOKEN_FEATURES, load_conll, load_conllu
 from hf_localattn.data.tables import Record, read_rows, read_text, shape_of, shorten
+from hf_localattn.parsing import parse_json
 
 ROW_SUFFIXES = (".json", ".jsonl")
 COLUMN_SUFFIXES = (".conll", ".txt", ".tsv", ".bio", ".iob", ".iob2")
@@ -135,10 +136,7 @@ def load_label_names(path: str | os.PathLike[str], columns: TokenColumns) -> lis
         FileNotFoundError: there is no such file.
         ValueError: it holds something else.
     """
-    try:
-        content = json.loads(read_text(Path(path)))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}, line {error.lineno}: invalid JSON: {error.msg}.") from None
+    content = parse_json(read_text(Path(path)), str(path))
     if isinstance(content, dict):
         content = content[columns.label_column(list(content), str(path))]
     if not isinstance(content, list) or not content or not all(isinstance(name, str) for name in content):
@@ -150,7 +148,7 @@ def load_label_names(path: str | os.PathLike[str], columns: TokenColumns) -> lis
 
 def sorted_labels(labels: set[str]) -> list[str]:
     """Return labels in the order in which they are numbered where nothing else says one."""
-    return sorted(labels, key=int) if all(label.isdecimal() for label in labels) else sorted(labels)
+    return sorted(labels, key=int) if all(re.fullmatch(r"\d{1,18}", label) for label in labels) else sorted(labels)
 
 
 def check_labels(sentences: Dataset, source: str, names: Sequence[str]) -> None:

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 from xml.parsers import expat
 
 from hf_localattn.data.tables import read_text
+from hf_localattn.parsing import MOST_LEVELS
 
 
 class Element(ElementTree.Element):
@@ -38,11 +39,24 @@ def parse_xml(text: str, name: str) -> Element:
     """Return the root of a document.
 
     Raises:
-        ValueError: it is malformed, or declares entities, whose expansion could fill any memory, or uses ones that a
-            DTD elsewhere would have to declare; names `name`, the line and the remedy.
+        ValueError: it is malformed, nested too deeply, or declares entities, whose expansion could fill any memory, or
+            uses ones that a DTD elsewhere would have to declare; names `name`, the line and the remedy.
     """
     parser = expat.ParserCreate()
     builder = ElementTree.TreeBuilder(lambda tag, attributes: Element(tag, attributes, parser.CurrentLineNumber))
+    open_tags: list[str] = []
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        if len(open_tags) == MOST_LEVELS:  # whoever reads the tree goes down as many calls
+            raise ValueError(
+                f"{name}, line {parser.CurrentLineNumber}: elements are nested more than {MOST_LEVELS} deep."
+            )
+        open_tags.append(tag)
+        builder.start(tag, attributes)
+
+    def end(tag: str) -> None:
+        open_tags.pop()
+        builder.end(tag)
 
     def refuse(entity: str, *_: Any) -> NoReturn:
         raise ValueError(
@@ -50,8 +64,7 @@ def parse_xml(text: str, name: str) -> Element:
             " character itself instead, and declare no entities."
         )
 
-    parser.StartElementHandler = builder.start
-    parser.EndElementHandler = builder.end
+    parser.StartElementHandler, parser.EndElementHandler = start, end
     parser.CharacterDataHandler = builder.data
     parser.EntityDeclHandler = parser.SkippedEntityHandler = refuse
     try:

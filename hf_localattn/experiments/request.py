@@ -105,7 +105,7 @@ def _assignment(word: str) -> tuple[str, Any]:
         nearest = difflib.get_close_matches(name, known, n=1)
         hint = f" Did you mean {nearest[0]}?" if nearest else ""
         raise ValueError(f"--set {name}: the scripts have no such argument.{hint}")
-    return name, read_value(value)
+    return name, read_value(value, word)
 
 
 def _list_tables() -> None:

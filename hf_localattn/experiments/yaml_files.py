@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
+from hf_localattn.parsing import parse_yaml, read_utf8
 
 T = TypeVar("T")
 
@@ -34,10 +34,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     Raises:
         ValueError: it is none; names the file and the place.
     """
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise ValueError(f"{path.name}: cannot be read: {' '.join(str(error).split())}.") from None
+    content = parse_yaml(read_utf8(path), path.name)
     check_names(content, path.name)
     return content
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from pathlib import Path
@@ -15,6 +14,7 @@ from hf_localattn.claims import LOCK, claimed
 from hf_localattn.errors import loading
 from hf_localattn.families import get_family
 from hf_localattn.files import UNFINISHED, remove_leftovers, replaced_whole, write_whole
+from hf_localattn.parsing import parse_json, read_utf8
 from hf_localattn.pretrained import load_tokenizer, missing_inputs, resolve_backbone
 
 logger = logging.getLogger(__name__)
@@ -87,9 +87,9 @@ def read_config(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
     if not path.is_file():
         raise FileNotFoundError(f"{str(checkpoint)!r} is no checkpoint folder: it has no config.json.")
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        config = parse_json(read_utf8(path), str(path))
     except ValueError as error:
-        raise ValueError(f"{path} cannot be read: {error}.") from None
+        raise ValueError(f"{path} cannot be read: {error}") from None
     if not isinstance(config, dict) or "model_type" not in config:
         raise ValueError(f"{path} is no configuration of a model: it has no `model_type`.")
     return config

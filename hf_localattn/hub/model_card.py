@@ -22,6 +22,7 @@ from hf_localattn.hub.checkpoint import read_config
 from hf_localattn.hub.record import TrainingRecord
 from hf_localattn.hub.verify import Verification, verify_checkpoint
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
+from hf_localattn.parsing import read_utf8
 
 logger = logging.getLogger(__name__)
 
@@ -113,7 +114,7 @@ def write_card(
     folder = Path(checkpoint)
     config, record = read_config(folder), TrainingRecord.load(folder)
     path = folder / CARD
-    here = path.read_text(encoding="utf-8") if path.is_file() else None
+    here = read_utf8(path) if path.is_file() else None
     if here is not None and not is_ours(here):
         if not overwrite:
             raise ValueError(
@@ -141,7 +142,7 @@ def write_card(
 def renew_card(checkpoint: str | os.PathLike[str], **settings: Any) -> None:
     """As `write_card`, but a card that was not written here stays as it is, with a warning."""
     path = Path(checkpoint, CARD)
-    if path.is_file() and not is_ours(path.read_text(encoding="utf-8")):
+    if path.is_file() and not is_ours(read_utf8(path)):
         logger.warning(
             "%s is not from hf-localattn and stays as it is; `hf-localattn card %s --overwrite` replaces it.",
             path,

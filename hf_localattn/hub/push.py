@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import logging
 import os
 import shlex
@@ -24,6 +23,7 @@ from hf_localattn.hub.checkpoint import read_config, warn_of_parser_folder
 from hf_localattn.hub.model_card import CARD, has_text, is_ours, pinned_commit, renew_card
 from hf_localattn.hub.verify import EQUAL, verify_checkpoint
 from hf_localattn.models.modeling_local_attention import CONVERSION
+from hf_localattn.parsing import parse_json, read_utf8
 
 logger = logging.getLogger(__name__)
 
@@ -213,5 +213,6 @@ def _warn_of_code(folder: Path) -> None:
 def _parser_of(folder: Path) -> str | None:
     """Return the parser that the tokenizer of a checkpoint names, if it names one."""
     path = folder / "tokenizer_config.json"
-    parser = json.loads(path.read_text(encoding="utf-8")).get("parser") if path.is_file() else None
+    settings = parse_json(read_utf8(path), str(path)) if path.is_file() else {}
+    parser = settings.get("parser") if isinstance(settings, dict) else None
     return parser if isinstance(parser, str) else None

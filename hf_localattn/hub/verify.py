@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 import os
 import re
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from hf_localattn.families import Family, get_family
 from hf_localattn.hub.checkpoint import read_config
 from hf_localattn.hub.record import TrainingRecord
 from hf_localattn.models import package_version
+from hf_localattn.parsing import parse_json, read_utf8
 
 EQUAL, DIFFERS, MISSING, EXTRA = "equal", "differs", "missing", "extra"
 
@@ -197,10 +197,7 @@ def _read(path: Path) -> Any:
     """
     if not path.is_file():
         return None
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} cannot be read: {error}.") from None
+    return parse_json(read_utf8(path), str(path))
 
 
 def _saved_by(folder: Path, config: dict[str, Any]) -> str | None:

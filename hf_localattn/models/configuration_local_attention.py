@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any, ClassVar
 
+import torch
 from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
@@ -20,6 +23,14 @@ from transformers.utils import logging
 from .package_version import VERSION
 
 logger = logging.get_logger(__name__)
+
+MOST = 1_000_000
+"""The largest size or count that a field may have; with more no model could be built."""
+
+MOST_LABELS = 100_000
+"""The largest number of classes: a configuration names each."""
+
+PROBLEM_TYPES = ("regression", "single_label_classification", "multi_label_classification")
 
 
 class BackboneField(property):
@@ -37,7 +48,10 @@ class BackboneField(property):
             return getattr(config.backbone_config, existing(config))
 
         def put(config: LocalAttentionConfig, value: Any) -> None:
-            setattr(config.backbone_config, existing(config), value)
+            try:
+                setattr(config.backbone_config, existing(config), value)
+            except Exception as error:  # backbones check their fields in ways, and with errors, of their own
+                raise ValueError(f"`{names[0]}` is {value!r}, which the backbone refuses: {_line(error)}.") from error
 
         super().__init__(get, put, doc=f"`backbone_config.{names[0]}`")
 
@@ -96,6 +110,8 @@ class LocalAttentionConfig(PreTrainedConfig):
 
     def __post_init__(self, **kwargs: Any) -> None:
         self.backbone_config = self._build_backbone_config(self.backbone_config)
+        check_names(type(self), kwargs)
+        check_shared_fields({**vars(self), **kwargs})
         super().__post_init__(**kwargs)
         self.is_encoder_decoder = self.backbone_config.is_encoder_decoder
         self.check()
@@ -111,6 +127,8 @@ class LocalAttentionConfig(PreTrainedConfig):
         A configuration checks itself when it is made or loaded; a model checks it again, as fields can be set.
         """
         self._check_backbone()
+        self._check_backbone_fields()
+        check_shared_fields(vars(self))
         self._check_number("initializer_range", 0.0, math.inf)
         self.check_fields()
 
@@ -140,14 +158,24 @@ class LocalAttentionConfig(PreTrainedConfig):
         if isinstance(backbone_config, PreTrainedConfig):
             backbone_config = copy.deepcopy(backbone_config)
         else:
-            fields = dict(backbone_config or {})
-            model_type = fields.pop("model_type", self.default_backbone)
-            if model_type not in CONFIG_MAPPING:
+            if not isinstance(backbone_config, Mapping | None):
+                raise ValueError(
+                    f"`backbone_config` is {backbone_config!r}; give a configuration, or a dict with its `model_type`."
+                )
+            own = dict(backbone_config or {})
+            model_type = own.pop("model_type", self.default_backbone)
+            if not isinstance(model_type, str) or model_type not in CONFIG_MAPPING:
                 raise ValueError(
                     f"`backbone_config` has the unknown model_type {model_type!r}. Give the type of a transformers "
                     f"encoder, such as {', '.join(self.tested_backbones)}."
                 )
-            backbone_config = CONFIG_MAPPING[model_type](**fields)
+            config_class = CONFIG_MAPPING[model_type]
+            try:
+                check_names(config_class, own)
+                check_shared_fields(own)
+                backbone_config = config_class(**own)
+            except Exception as error:  # backbones check their fields in ways, and with errors, of their own
+                raise ValueError(f"`backbone_config` cannot be that of a {model_type!r}: {_line(error)}.") from error
         # Where the backbone came from may be a private folder, and this configuration gets published.
         backbone_config._name_or_path = ""
         return backbone_config
@@ -179,6 +207,34 @@ class LocalAttentionConfig(PreTrainedConfig):
             f"The backbone {model_type!r} is not among the tested ones ({', '.join(self.tested_backbones)}). It may "
             "well work: compare a few outputs with and without padding, above all on the left, before you trust it."
         )
+
+    def _check_backbone_fields(self) -> None:
+        """Raise `ValueError` for fields with which the backbone could not be built, be they set here or there."""
+        backbone = self.backbone_config
+        try:
+            getattr(backbone, "validate", bool)()  # what it checks itself
+        except Exception as error:
+            kind = backbone.model_type
+            raise ValueError(f"`backbone_config` cannot be that of a {kind!r}: {_line(error)}.") from error
+        for name in ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size"):
+            size = getattr(backbone, name, None)
+            is_known = name == "hidden_size" or backbone.model_type in LocalAttentionConfig.tested_backbones
+            if not is_known and not isinstance(size, int):  # others may have none, or one for each part
+                continue
+            if type(size) is not int or not 1 <= size <= MOST:
+                raise ValueError(
+                    f"`{name}` of `backbone_config` is {size!r}; it must be a whole number from 1 to {MOST:,}."
+                )
+        width, heads = backbone.hidden_size, getattr(backbone, "num_attention_heads", None)
+        if isinstance(heads, int) and width % heads and backbone.model_type in LocalAttentionConfig.tested_backbones:
+            raise ValueError(
+                f"`num_attention_heads` of `backbone_config` is {heads}, which does not divide `hidden_size`, {width}."
+            )
+        pad, rows = getattr(backbone, "pad_token_id", None), getattr(backbone, "vocab_size", None)
+        if pad is not None and (type(pad) is not int or (isinstance(rows, int) and not -rows <= pad < rows)):
+            raise ValueError(
+                f"`pad_token_id` of `backbone_config` is {pad!r}; it must be one of its {rows} tokens, or null."
+            )
 
     def _check_generation_backbone(self) -> None:
         model_type, tested = self.backbone_config.model_type, ", ".join(self.generation_backbones)
@@ -233,13 +289,72 @@ class LocalAttentionConfig(PreTrainedConfig):
         value = getattr(self, field)
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise ValueError(f"`{field}` is {value!r}; it must be a whole number of at least {least}.")
+        if value > MOST:
+            raise ValueError(f"`{field}` is {value}; it must be at most {MOST:,}.")
 
     def _check_number(self, field: str, least: float, below: float) -> None:
         value = getattr(self, field)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < below:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not least <= value < below or abs(value) > sys.float_info.max:
             raise ValueError(f"`{field}` is {value!r}; it must be a number in [{least}, {below}).")
 
     def _check_bools(self, *names: str) -> None:
         for field in names:
             if not isinstance(getattr(self, field), bool):
                 raise ValueError(f"`{field}` is {getattr(self, field)!r}; it must be true or false.")
+
+
+def check_names(config_class: type[PreTrainedConfig], names: Iterable[str]) -> None:
+    """Raise `ValueError` for a name that a configuration has for something else than a value that can be set.
+
+    A file that sets it would take the place of a method, or of what follows from other fields.
+    """
+    known = {"model_type", *(field.name for field in fields(config_class))}
+    for name in names:
+        there = getattr(config_class, name, None) if isinstance(name, str) else None
+        is_free = there is None or name in known or getattr(there, "fset", None) is not None
+        is_free &= name != "per_layer_config"  # layers that differ
+        if not isinstance(name, str) or (not is_free and not isinstance(there, str | bool | int | float)):
+            raise ValueError(f"`{name}` is no field of {config_class.__name__} that can be set: leave it out.")
+
+
+def check_shared_fields(given: Mapping[str, Any]) -> None:
+    """Raise `ValueError` for impossible values of fields that all models have and transformers does not check."""
+    count, names, kind = given.get("num_labels", 1), given.get("id2label"), given.get("problem_type")
+    if type(count) is not int or not 1 <= count <= MOST_LABELS:
+        raise ValueError(f"`num_labels` is {count!r}; it must be a whole number from 1 to {MOST_LABELS:,}.")
+    if names is not None and not _is_numbered(names):
+        raise ValueError(f"`id2label` is {names!r}; give a name for each class by its number, from 0.")
+    if not isinstance(given.get("label2id"), dict | None):
+        raise ValueError(f"`label2id` is {given['label2id']!r}; give the number of each class by its name.")
+    if kind is not None and kind not in PROBLEM_TYPES:
+        raise ValueError(f"`problem_type` is {kind!r}; choose one of {', '.join(PROBLEM_TYPES)}, or leave it out.")
+    for name in ("dtype", "torch_dtype"):
+        dtype = given.get(name)
+        dtype = getattr(torch, dtype, dtype) if isinstance(dtype, str) else dtype
+        if not isinstance(dtype, torch.dtype | None):
+            raise ValueError(f"`{name}` is {given[name]!r}; it must be a type of torch's numbers, such as 'float32'.")
+    kind_of_attention = given.get("attn_implementation")
+    if not isinstance(kind_of_attention, str | dict | None):
+        raise ValueError(f"`attn_implementation` is {kind_of_attention!r}; it must be a name, such as 'sdpa'.")
+    if not isinstance(given.get("output_attentions"), bool | None):
+        raise ValueError(f"`output_attentions` is {given['output_attentions']!r}; it must be true or false.")
+    classes = given.get("architectures")
+    if classes is not None and not (
+        isinstance(classes, list | tuple) and all(isinstance(one, str) for one in classes)
+    ):
+        raise ValueError(f"`architectures` is {classes!r}; it must be a list of names of classes.")
+
+
+def _is_numbered(names: Any) -> bool:
+    """Whether these are names, or numbers as names, by the numbers from 0, which a file has as text."""
+    if not isinstance(names, dict) or not names:
+        return False
+    numbers = {str(number) for number in names}
+    return numbers == {str(number) for number in range(len(names))} and all(
+        isinstance(name, str | int | float) for name in names.values()
+    )
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split()).rstrip(".")

@@ -110,9 +110,9 @@ class SlaBertConfig(LocalAttentionConfig):
         layers = self.sla_layers
         if layers is None:
             return
-        known = range(self.num_hidden_layers)
+        count = self.num_hidden_layers
         numbers = isinstance(layers, list | tuple) and bool(layers) and all(type(layer) is int for layer in layers)
-        if not numbers or len(set(layers)) != len(layers) or not set(layers) <= set(known):
+        if not numbers or len(set(layers)) != len(layers) or not all(0 <= layer < count for layer in layers):
             raise ValueError(
-                f"`sla_layers` is {layers!r}; give a list of different layer numbers from 0 to {len(known) - 1}."
+                f"`sla_layers` is {layers!r}; give a list of different layer numbers from 0 to {count - 1}."
             )

@@ -47,10 +47,10 @@ def mark_cues(tokens: Sequence[str], cue: Sequence[int], cue_type: str | None = 
     Raises:
         ValueError: another type, or not one 0 or 1 for each word.
     """
-    if cue_type is not None and cue_type not in TYPED_MARKERS:
+    if cue_type is not None and cue_type not in tuple(TYPED_MARKERS):
         raise ValueError(f"`cue_type` is {cue_type!r}; choose one of {', '.join(map(repr, TYPED_MARKERS))}, or None.")
-    if len(tokens) != len(cue) or not set(cue) <= {0, 1}:
-        raise ValueError(f"`cue` is {list(cue)} for {len(tokens)} words: give 0 or 1 for each.")
+    if not isinstance(cue, Sequence) or len(tokens) != len(cue) or not all(one in (0, 1) for one in cue):
+        raise ValueError(f"`cue` is {cue!r} for {len(tokens)} words: give 0 or 1 for each.")
     marker = CUE_MARKER if cue_type is None else TYPED_MARKERS[cue_type]
     return [one for token, is_cue in zip(tokens, cue, strict=True) for one in ([marker, token] if is_cue else [token])]
 

@@ -1,6 +1,7 @@
 """What the tokenizers of the families share: a backbone's fast tokenizer that says more of every token."""
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, ClassVar, Self
@@ -108,9 +109,10 @@ class BackboneTokenizer(PreTrainedTokenizerFast):
     def encode(self, *args: Any, **kwargs: Any) -> list[int]:
         return super().encode(*args, **kwargs, add_own_inputs=False)
 
-    def _encode_plus(self, *args: Any, **kwargs: Any) -> BatchEncoding:
+    def _encode_plus(self, text: Any, text_pair: Any = None, **kwargs: Any) -> BatchEncoding:
+        check_texts(text, text_pair, kwargs.get("is_split_into_words", False))
         try:
-            return super()._encode_plus(*args, **kwargs)
+            return super()._encode_plus(text, text_pair, **kwargs)
         finally:
             self._forget_call()
 
@@ -133,11 +135,44 @@ class BackboneTokenizer(PreTrainedTokenizerFast):
         self._tokenizer.no_padding()
 
 
+def check_texts(text: Any, text_pair: Any, split: bool) -> None:
+    """Raise `ValueError` for arguments of a call that are no text, pair or batch; it names the row.
+
+    Args:
+        text, text_pair: what is to be encoded.
+        split: whether texts are lists of words.
+    """
+    batched = is_batch(text, split)
+    if batched and not text:
+        raise ValueError("`text` is an empty batch: give one text at least.")
+    if batched and text_pair is not None and (not is_batch(text_pair, split) or len(text_pair) != len(text)):
+        raise ValueError(f"`text` is a batch of {len(text)}: `text_pair` must be a batch of as many.")
+    for name, given in (("text", text), ("text_pair", text_pair)):
+        if given is None and name == "text_pair":
+            continue
+        for row, one in enumerate(given if batched else [given]):
+            is_pair = batched and text_pair is None and not _is_text(one, split)
+            parts = one if is_pair and isinstance(one, list | tuple) and len(one) == 2 else [one]
+            if not all(_is_text(part, split) for part in parts):
+                kind = "a list of words" if split else "a text"
+                where = f"`{name}`, row {row}," if batched else f"`{name}`"
+                raise ValueError(f"{where} must be {kind}, of whole characters; found {str(one)[:60]!r}.")
+
+
+def _is_text(one: Any, split: bool) -> bool:
+    words = one if split and isinstance(one, list | tuple) else [None if split else one]
+    return all(isinstance(word, str) and (word.isascii() or _HALF.search(word) is None) for word in words)
+
+
+# Half of a pair of UTF-16, which json can hold: it has no UTF-8, and so no backend takes it.
+_HALF = re.compile("[\ud800-\udfff]")
+
+
 def is_batch(text: Any, split: bool) -> bool:
     """Whether the first argument of a call is a batch; `split`: its texts are lists of words."""
-    if split:
-        return bool(text) and isinstance(text[0], list | tuple)
-    return isinstance(text, list | tuple)
+    if not isinstance(text, list | tuple):
+        return False
+    return not split or (bool(text) and isinstance(text[0], list | tuple))
 
 
 def samples_of(text: Any, text_pair: Any, split: bool) -> list[tuple]:

@@ -7,7 +7,14 @@ from transformers import BatchEncoding
 from transformers.tokenization_utils_base import EncodingFast
 
 from .cue_marker import MARKER_MODES, MARKERS, CuedText, CuedWords, read_cues
-from .tokenization_local_attention import BackboneTokenizer, is_batch, sample_numbers, samples_of, set_columns
+from .tokenization_local_attention import (
+    BackboneTokenizer,
+    check_texts,
+    is_batch,
+    sample_numbers,
+    samples_of,
+    set_columns,
+)
 
 _SEGMENTS = {"auto": None, "first": 0, "second": 1}
 
@@ -46,7 +53,7 @@ class OaXLNetTokenizer(BackboneTokenizer):
     def __init__(self, *args: Any, cue_marker: str = "keep", query_segment: str = "auto", **kwargs: Any):
         if cue_marker not in MARKER_MODES:
             raise ValueError(f"`cue_marker` is {cue_marker!r}; choose one of {', '.join(map(repr, MARKER_MODES))}.")
-        if query_segment not in _SEGMENTS:
+        if query_segment not in tuple(_SEGMENTS):
             raise ValueError(f"`query_segment` is {query_segment!r}; choose one of {', '.join(map(repr, _SEGMENTS))}.")
         self.cue_marker = cue_marker
         self.query_segment = query_segment
@@ -65,6 +72,7 @@ class OaXLNetTokenizer(BackboneTokenizer):
         add_own_inputs: bool = True,
         **kwargs,
     ) -> BatchEncoding:
+        check_texts(text, text_pair, is_split_into_words)
         encoded = super()._encode_plus(
             self._to_encode(text, is_split_into_words),
             self._to_encode(text_pair, is_split_into_words),

@@ -4,7 +4,6 @@ The dataclasses are for `transformers.HfArgumentParser`; a field is a command-li
 """
 
 import difflib
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from transformers import HfArgumentParser
 from transformers import TrainingArguments as StockTrainingArguments
 
 from hf_localattn.families import FAMILIES, parse_config_fields
+from hf_localattn.parsing import parse_json, read_utf8
 from hf_localattn.training.folds import Fold
 from hf_localattn.training.lookahead import DEFAULT_ALPHA, check_lookahead
 
@@ -230,7 +230,7 @@ def parse_arguments(classes: Sequence[type], arguments: Sequence[str] | None = N
     path = Path(arguments[0])
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file of arguments.")
-    try:
-        return parser.parse_json_file(json_file=str(path))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}, line {error.lineno}: invalid JSON: {error.msg}.") from None
+    content = parse_json(read_utf8(path), str(path))
+    if not isinstance(content, dict):
+        raise ValueError(f"{path}: expected an object of arguments; found {type(content).__name__}.")
+    return parser.parse_dict(content)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hf_localattn.files import write_whole
+from hf_localattn.parsing import parse_json, read_utf8
 from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
 from hf_localattn.training.output_folder import check_unused
 
@@ -123,12 +124,12 @@ def read_json(path: Path) -> dict[str, Any]:
     """Return the content of a file.
 
     Raises:
-        ValueError: it is not valid JSON.
+        ValueError: it is not a JSON object.
     """
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}, line {error.lineno}: invalid JSON: {error.msg}.") from None
+    content = parse_json(read_utf8(path), str(path))
+    if not isinstance(content, dict):
+        raise ValueError(f"{path}: expected an object of results; found {type(content).__name__}.")
+    return content
 
 
 def _files(path: Path) -> list[Path]:

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from hf_localattn.families import get_family
+from hf_localattn.parsing import parse_json, parse_yaml, read_utf8
 from hf_localattn.training.arguments import PLAIN, ModelArguments, TrainingArguments
 
 SEARCHABLE = (
@@ -164,11 +163,8 @@ def _read(path: Path) -> Any:
         raise ValueError(f"--search {path}: the values to try are read from a .yaml or a .json file.")
     if not path.is_file():
         raise FileNotFoundError(f"--search {path}: no such file.")
-    text = path.read_text(encoding="utf-8")
-    try:
-        return json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
-    except (json.JSONDecodeError, yaml.YAMLError) as error:
-        raise ValueError(f"--search {path}: cannot be read: {' '.join(str(error).split())}.") from None
+    text, name = read_utf8(path), f"--search {path}"
+    return parse_json(text, name) if path.suffix == ".json" else parse_yaml(text, name)
 
 
 def _check_field(name: str, family: str | None, fields: Mapping[str, str]) -> None:

@@ -50,7 +50,7 @@ def test_a_file_of_arguments(tmp_path):
     model_args, data_args, training_args = parse_arguments(CLASSES, [str(path)])
     assert (model_args.source, data_args.train_file, training_args.output_dir) == ("x", "y.json", "out")
     path.write_text("{\n")
-    with pytest.raises(ValueError, match="line 2: invalid JSON"):
+    with pytest.raises(ValueError, match="line 2, column 1: invalid JSON"):
         parse_arguments(CLASSES, [str(path)])
     with pytest.raises(FileNotFoundError, match=r"missing\.json: no such file"):
         parse_arguments(CLASSES, ["missing.json"])

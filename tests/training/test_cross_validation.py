@@ -178,7 +178,7 @@ def test_a_folder_with_something_else_is_in_the_way(tmp_path, train_file):
     with pytest.raises(ValueError, match=r"not empty \(thesis.tex\) and holds no folds.json to go on from"):
         prepare_run(Runs().prepare, *arguments(tmp_path, train_file))
     (tmp_path / "out" / "folds.json").write_text('{\n"folds"')
-    with pytest.raises(ValueError, match=r"folds.json, line 2: invalid JSON"):
+    with pytest.raises(ValueError, match=r"folds.json, line 2, column 8: invalid JSON"):
         prepare_run(Runs().prepare, *arguments(tmp_path, train_file))
 
 

@@ -1,0 +1,121 @@
+"""JSON and YAML of whatever origin as plain values, with one kind of error, which says where something is wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+MOST_LEVELS = 100
+"""How deep lists and mappings may be nested: each that looks through them goes down as many calls."""
+
+MOST_VALUES = 1_000_000
+"""How many values a YAML text may have where those that are named by an alias count each time."""
+
+# Half of a pair of UTF-16, written as an escape: no text with it can be saved.
+_HALF = re.compile(r"\\[uU]0*[dD][89a-fA-F][0-9a-fA-F]{2}")
+_PLAIN = (str, int, float, list, dict, type(None))
+
+
+class _Loader(yaml.SafeLoader):
+    def fetch_flow_collection_start(self, token: Any) -> None:
+        if self.flow_level >= MOST_LEVELS:  # its scanner looks at all of them again with each token
+            raise RecursionError
+        super().fetch_flow_collection_start(token)
+
+
+def read_utf8(path: str | Path) -> str:
+    """Read a text file; a byte-order mark is left out.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is not UTF-8; names the file and the byte.
+    """
+    try:
+        return Path(path).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: is not UTF-8 text ({error.reason} at byte {error.start}); re-save it.") from None
+
+
+def parse_json(text: str, name: str, first_line: int = 1) -> Any:
+    """Return the value of a JSON text.
+
+    Args:
+        text: with one value.
+        name: of the file, for errors.
+        first_line: the line of the file in which the text begins.
+
+    Raises:
+        ValueError: it is not valid JSON, or has values that cannot be handled; names the file, and the line.
+    """
+    where = f"{name}, line {first_line}"
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        line = first_line + error.lineno - 1
+        raise ValueError(f"{name}, line {line}, column {error.colno}: invalid JSON: {error.msg}.") from error
+    except RecursionError:
+        raise ValueError(_too_deep(where)) from None
+    except ValueError as error:  # a number with thousands of digits
+        raise ValueError(f"{where}: a number is too long ({error}).") from None
+    _check_values(value, where)
+    _check_halves(text, value, where)
+    return value
+
+
+def parse_yaml(text: str, where: str) -> Any:
+    """Return the value of a YAML text: texts, numbers, true and false, null, and lists and mappings of them.
+
+    Args:
+        text: with one document.
+        where: begins an error.
+
+    Raises:
+        ValueError: it is no such text; names the place.
+    """
+    try:
+        value = yaml.load(text, _Loader)
+    except RecursionError:
+        raise ValueError(_too_deep(where)) from None
+    except Exception as error:  # tags fail in any way: `!!bool x` is a KeyError
+        raise ValueError(f"{where}: cannot be read: {' '.join(str(error).split())}.") from None
+    _check_values(value, where, MOST_VALUES)
+    _check_halves(text, value, where)
+    return value
+
+
+def _check_values(value: Any, where: str, most: int | None = None) -> None:
+    level, count = [value], 0
+    for _ in range(MOST_LEVELS):
+        count += len(level)
+        if most is not None and count > most:
+            raise ValueError(f"{where}: has more than {most:,} values, as its aliases repeat them: write less.")
+        below: list[Any] = []
+        for one in level:
+            if isinstance(one, dict):
+                below += one
+                below += one.values()
+            elif isinstance(one, list):
+                below += one
+            elif not isinstance(one, _PLAIN):
+                raise ValueError(f"{where}: {one!r} is a {type(one).__name__}: write it as a text, in quotes.")
+        if not (level := below):
+            return
+    raise ValueError(_too_deep(where))
+
+
+def _check_halves(text: str, value: Any, where: str) -> None:
+    if not _HALF.search(text):
+        return
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = error.object[error.start]
+        raise ValueError(f"{where}: {half!r} is half of a character: write the character itself.") from None
+
+
+def _too_deep(where: str) -> str:
+    return f"{where}: lists or mappings are nested more than {MOST_LEVELS} deep."
