@@ -4,6 +4,7 @@
 #   make test         the test suite, offline; `make test ARGS="-k cool"` for a part of it
 #   make lint         ruff (format and rules) and mypy
 #   make test-floors  the suite with the lowest versions that setup.cfg allows
+#   make test-common  transformers' own tests of its models, on every class of every family
 #   make benchmark    the benchmarks, with results as data
 #   make wheel        the wheel, in dist/: the same bytes for the same commit
 #   make constraints  write constraints.txt anew, from the newest versions
@@ -18,6 +19,10 @@ ARGS   ?=
 VENV   := .venv
 FLOORS := .venv-floors
 NEWEST := .venv-newest
+COMMON := .venv-common
+
+# A wheel of transformers has no tests; its source distribution has those of models, a checkout those of generation too.
+TRANSFORMERS_TESTS ?= $(CURDIR)/$(COMMON)/source/tests
 
 # After the installation nothing needs the network, and nothing goes to the user's own caches ($@ names the venv's).
 OFFLINE = HF_HUB_OFFLINE=1 HF_DATASETS_OFFLINE=1 HF_HUB_DISABLE_TELEMETRY=1 HF_HOME="$(CURDIR)/$(VENV)/huggingface"
@@ -26,7 +31,7 @@ PYTEST  = OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(OFFLINE) \
           $(VENV)/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint test-floors benchmark wheel constraints clean
+.PHONY: help demo test lint test-floors test-common benchmark wheel constraints clean
 
 help:
 	@sed -n 's/^#   make/  make/p' Makefile
@@ -45,6 +50,10 @@ lint: $(VENV)/.installed
 test-floors: VENV := $(FLOORS)
 test-floors: $(FLOORS)/.installed
 	$(PYTEST) $(ARGS)
+
+test-common: $(VENV)/.installed $(COMMON)/.installed
+	TRANSFORMERS_TESTS="$(TRANSFORMERS_TESTS)" PYTHONPATH="$(CURDIR)/$(COMMON)/site" \
+	  $(PYTEST) -m common tests/transformers_common $(ARGS)
 
 benchmark: $(VENV)/.installed
 	$(OFFLINE) $(VENV)/bin/python -m benchmarks $(ARGS)
@@ -67,6 +76,16 @@ $(FLOORS)/.installed: setup.cfg scripts/floors.py
 	$(FLOORS)/bin/python -m pip install --quiet --constraint $(FLOORS)/floors.txt --editable '.[test,search,lookahead,plot]'
 	touch $@
 
+# The source of the transformers that is installed, and what its tests import, beside the environment and not in it.
+$(COMMON)/.installed: $(VENV)/.installed
+	rm -rf $(COMMON)
+	$(VENV)/bin/python -m pip download --quiet --no-deps --no-build-isolation --no-binary transformers \
+	  --dest $(COMMON) "$$($(VENV)/bin/python -m pip freeze | grep '^transformers==')"
+	$(VENV)/bin/python -m pip install --quiet --no-deps --target $(COMMON)/site parameterized
+	mkdir $(COMMON)/source
+	tar -xzf $(COMMON)/transformers-*.tar.gz --strip-components 1 -C $(COMMON)/source
+	touch $@
+
 # torch stays as it is: it is renewed by hand, in constraints.txt, because of its size.
 constraints:
 	rm -rf $(NEWEST)
@@ -78,7 +97,7 @@ constraints:
 	rm -rf $(NEWEST)
 
 clean:
-	rm -rf $(VENV) $(FLOORS) $(NEWEST) build dist demo_output *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(FLOORS) $(NEWEST) $(COMMON) build dist demo_output *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 define create

@@ -33,6 +33,8 @@ class SlaBertConfig(LocalAttentionConfig):
         sla_layers: numbers, from 0, of the layers that have local attention; all when absent.
         gate_bias_init: b of equation 5 at the beginning; with 0 a gate begins at about 0.5.
         lisa_loss_weight: what the supervision of "lisa" counts beside the task's loss.
+        pooler_begins_afresh: the backbone's checkpoint has no pooler, so that the one here is not pretrained. Loading
+            sets it; it decides which learning rate trains the pooler, here and wherever this model is loaded again.
 
     Raises:
         ValueError: a field has an impossible value; the message names it and the remedy.
@@ -55,6 +57,7 @@ class SlaBertConfig(LocalAttentionConfig):
     sla_layers: list[int] | None = None
     gate_bias_init: float = 0.0
     lisa_loss_weight: float = 1.0
+    pooler_begins_afresh: bool = False
 
     def used_fields(self) -> dict[tuple[str, ...], bool]:
         kind = self.local_attention
@@ -101,7 +104,7 @@ class SlaBertConfig(LocalAttentionConfig):
 
     def check_fields(self) -> None:
         self._check_choice("local_attention", ("syntax", "window", "none", "sgnet", "lisa"))
-        self._check_bools("connect_roots")
+        self._check_bools("connect_roots", "pooler_begins_afresh")
         self._check_at_least("syntax_threshold", 0)
         self._check_at_least("neighbor_window", 0)
         self._check_at_least("window_size", 0)

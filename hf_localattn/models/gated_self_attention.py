@@ -1,19 +1,16 @@
 """Local attention inside the layers of a pretrained encoder, whose code stays as it is.
 
-The self-attention of transformers' encoders calls an attention function that its configuration names, with whatever
-keyword arguments the encoder was given. So the functions here have names of their own, a self-attention is shown a
-configuration that names them, and a hook adds the gate, which is a child of its self-attention.
-
-The names hold this module's: two versions of a checkpoint's code in one process keep their own functions. The hook
-finds its gate through the module it is called for: a closure would still point at the old one after a `deepcopy`.
+Encoders built like BERT hand all further keyword arguments of a call down to their self-attentions. Each of these gets
+a class of its own, derived from the one it had, that takes from these arguments what local attention needs. Weights,
+their names and the configuration stay as they were, and without the arguments the encoder's own code runs.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import torch
 from torch import nn
@@ -53,10 +50,20 @@ def self_attentions(backbone: PreTrainedModel) -> list[Any]:
     """
     layers = getattr(getattr(backbone, "encoder", None), "layer", ())
     found: list[Any] = [getattr(getattr(layer, "attention", None), "self", None) for layer in layers]
-    width = backbone.config.hidden_size
-    if not found or not all(hasattr(module, "config") and module.query.in_features == width for module in found):
+    if not found or not all(_is_like_berts(module, backbone.config.hidden_size) for module in found):
         _refuse(backbone.config.model_type)
     return found
+
+
+def _is_like_berts(module: Any, width: int) -> bool:
+    """Whether a self-attention reads states of that width, and computes with BERT's parts and no others."""
+    parts = dict(module.named_children()) if isinstance(module, nn.Module) else {}
+    return (
+        parts.keys() == {"query", "key", "value", "dropout"}
+        and not dict(module.named_parameters(recurse=False))
+        and all(hasattr(module, name) for name in ("config", "attention_head_size", "scaling"))
+        and bool(module.query.in_features == width)
+    )
 
 
 def _refuse(model_type: str) -> NoReturn:
@@ -67,17 +74,16 @@ def _refuse(model_type: str) -> NoReturn:
     )
 
 
-def redirect(modules: Iterable[Any]) -> None:
-    """Make self-attention modules call the functions of this file; without its arguments they do what they did."""
+def localize(modules: Iterable[Any]) -> None:
+    """Make self-attentions local ones, which without the arguments of `LocalSelfAttention` do what they did."""
     for module in modules:
-        module.config = _Redirected(module.config)
+        module.__class__ = local_class(type(module))
 
 
 def add_gates(modules: Iterable[Any], width: int) -> None:
-    """Give self-attention modules gates for their input (B, L, width)."""
+    """Give local self-attentions gates for their input (B, L, width)."""
     for module in modules:
         module.gate = LocalGate(width)
-        module.register_forward_pre_hook(_add_gate, with_kwargs=True)
 
 
 def prepared_mask(allowed: torch.Tensor, config: PreTrainedConfig, dtype: torch.dtype) -> Any:
@@ -114,81 +120,102 @@ def check_implementation(implementation: str | None) -> None:
 def _checked(implementation: str) -> str:
     if implementation not in IMPLEMENTATIONS:
         raise ValueError(
-            f"`attn_implementation={implementation!r}` is none that local attention knows. (Flash attention has no "
-            "masks of single tokens and would silently leave it out.) Use one of "
+            f'Specified `attn_implementation="{implementation}"` is not supported with local attention. (Flash '
+            "attention has no masks of single tokens and would silently leave it out.) Use one of "
             f"{', '.join(map(repr, IMPLEMENTATIONS))}, or `local_attention='none'`."
         )
     return implementation
 
 
-class _Redirected:
-    """A backbone's configuration as its self-attention sees it: with the functions of this file."""
+class LocalSelfAttention(nn.Module):
+    """The self-attention of an encoder like BERT, with local attention: the first base of the classes made here."""
 
-    def __init__(self, config: PreTrainedConfig):
-        self.config = config
+    encoders_own: ClassVar[type[nn.Module]]
+    """The class that the encoder gave it, which gives it the following."""
 
-    @property
-    def _attn_implementation(self) -> str:
-        return _name(_checked(self.config._attn_implementation))
+    config: PreTrainedConfig
+    query: nn.Module
+    key: nn.Module
+    value: nn.Module
+    dropout: nn.Dropout
+    gate: LocalGate
+    attention_head_size: int
+    scaling: float
 
-    def __getattr__(self, name: str) -> Any:
-        if name == "config" or name.startswith("__"):  # while it is being copied it has none yet
-            raise AttributeError(name)
-        return getattr(self.config, name)
-
-
-def _add_gate(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    if kwargs.get("local_mask") is None:  # the backbone is used without the model around it
-        return args, kwargs
-    states = args[0] if args else kwargs["hidden_states"]
-    return args, {**kwargs, "gate": LocalGate.open(module.gate(states))}
-
-
-def _name(implementation: str) -> str:
-    return f"{__name__}.{implementation}"
-
-
-def _local_attention(implementation: str) -> Callable[..., tuple[torch.Tensor, torch.Tensor | None]]:
-    def attend(
-        module: nn.Module,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        attention_mask: Any,
+    def forward(
+        self,
+        hidden_states: torch.Tensor,
+        attention_mask: Any = None,
+        past_key_values: None = None,
         *,
-        scaling: float,
-        dropout: float = 0.0,
-        gate: torch.Tensor | None = None,
-        local_mask: Any = None,
         record: LocalAttentionRecord | None = None,
-        parents: torch.Tensor | None = None,  # the `dep_heads` that the last head is taught
+        local_mask: Any = None,
+        parents: torch.Tensor | None = None,
         token_mask: torch.Tensor | None = None,
         is_local: bool = False,
         **kwargs: Any,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        if record is not None and parents is not None:
-            loss = parent_loss(query[:, -1], key[:, -1], token_mask, parents, scaling=scaling)
+        """Map states (B, L, H) to states and, in eager mode, the weights that made them.
+
+        Args:
+            hidden_states, attention_mask, past_key_values: the encoder's own; there is no cache.
+            record: takes what the local attention leaves behind; without one the encoder's own code runs.
+            local_mask: from `prepared_mask`, if there is local attention beside the global one, mixed by the gate.
+            parents: (B, L), the `dep_heads` that the last head is taught.
+            token_mask: (B, L), True at real tokens, beside `parents`.
+            is_local: `attention_mask` itself is a local one.
+            **kwargs: for the attention function.
+        """
+        if record is None:
+            return super().forward(hidden_states, attention_mask, **kwargs)
+        shape = (*hidden_states.shape[:-1], -1, self.attention_head_size)
+        query, key, value = (
+            project(hidden_states).view(shape).transpose(1, 2) for project in (self.query, self.key, self.value)
+        )
+        if parents is not None:
+            loss = parent_loss(query[:, -1], key[:, -1], token_mask, parents, scaling=self.scaling)
             record.parent_losses.append(loss)
-        if record is not None and gate is not None:
+        gate = None if local_mask is None else LocalGate.open(self.gate(hidden_states))
+        if gate is not None:
             record.gates.append(gate.squeeze(-1))
+        implementation = _checked(self.config._attn_implementation)
+        settings: dict[str, Any] = {"scaling": self.scaling, "dropout": self.dropout.p if self.training else 0.0}
         # SDPA's kernels for the CPU know no dropout and fall back to plain products, here done once instead of twice.
-        falls_back = implementation == "sdpa" and gate is not None and dropout > 0 and query.device.type == "cpu"
+        has_dropout_on_cpu = settings["dropout"] > 0 and query.device.type == "cpu"
+        falls_back = implementation == "sdpa" and gate is not None and has_dropout_on_cpu
+        weights = None
         if implementation == "eager" or falls_back:
-            settings: dict[str, Any] = {"scaling": scaling, "dropout": dropout, "training": module.training}
+            settings["training"] = self.training
             output, weights, local = gated_attention(query, key, value, gate, attention_mask, local_mask, **settings)
             local = weights if is_local else local
-            if record is not None and local is not None and not falls_back:
+            if falls_back:
+                weights = None
+            elif local is not None:
                 record.local_attentions.append(local)
-            return output, None if falls_back else weights
-        run = AttentionInterface._global_mapping[implementation]
-        masks = (attention_mask,) if gate is None else (attention_mask, local_mask)
-        of_all, *local_output = (
-            run(module, query, key, value, mask, scaling=scaling, dropout=dropout, **kwargs)[0] for mask in masks
-        )
-        return (of_all if gate is None else mix(of_all, local_output[0], gate.unsqueeze(-1))), None
+        else:
+            run = AttentionInterface._global_mapping[implementation]
+            output = run(self, query, key, value, attention_mask, **settings, **kwargs)[0]
+            if gate is not None:
+                local_output = run(self, query, key, value, local_mask, **settings, **kwargs)[0]
+                output = mix(output, local_output, gate.unsqueeze(-1))
+        return output.reshape(*hidden_states.shape[:-1], -1).contiguous(), weights
 
-    return attend
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        """As an object of a class that is made anew where it is unpickled."""
+        return _bare, (self.encoders_own,), self.__dict__
 
 
-for _implementation in IMPLEMENTATIONS:
-    AttentionInterface.register(_name(_implementation), _local_attention(_implementation))
+def local_class(encoders_own: Any) -> Any:
+    """Return the class of local self-attentions derived from an encoder's own, always the same one."""
+    if encoders_own not in _MADE:
+        name, bases = f"Local{encoders_own.__name__}", (LocalSelfAttention, encoders_own)
+        _MADE[encoders_own] = type(name, bases, {"encoders_own": encoders_own})
+    return _MADE[encoders_own]
+
+
+_MADE: dict[Any, Any] = {}
+
+
+def _bare(encoders_own: Any) -> Any:
+    made = local_class(encoders_own)
+    return made.__new__(made)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,7 +14,13 @@ from transformers.cache_utils import Cache
 from transformers.modeling_outputs import Seq2SeqLMOutput
 from transformers.utils import can_return_tuple
 
-from .modeling_local_attention import LocalAttentionPreTrainedModel, LocalModelOutput, check_inputs
+from .modeling_local_attention import (
+    LocalAttentionPreTrainedModel,
+    LocalModelOutput,
+    check_inputs,
+    check_length,
+    selected_states,
+)
 
 
 @dataclass
@@ -69,7 +76,7 @@ class ConditionalGenerationHead(LocalAttentionPreTrainedModel, GenerationMixin):
     def resize_token_embeddings(self, *args: Any, **kwargs: Any) -> nn.Module:
         """As transformers' own; the backbone resizes what else of it is as wide as its vocabulary."""
         embeddings = self.backbone.resize_token_embeddings(*args, **kwargs)
-        self.config.vocab_size = self.backbone.config.vocab_size
+        self.config.vocab_size = self.vocab_size = self.backbone.config.vocab_size
         return embeddings
 
     def prepare_decoder_input_ids_from_labels(self, labels: torch.Tensor) -> torch.Tensor:
@@ -95,23 +102,36 @@ class ConditionalGenerationHead(LocalAttentionPreTrainedModel, GenerationMixin):
                 "`attention_mask` has pads on the left, before tokens; an encoder-decoder takes them on the right: "
                 "set `tokenizer.padding_side = 'right'`."
             )
-        output_attentions = self.is_asked_for("output_attentions", kwargs)
+        # ProphetNet's encoder gives all tokens beyond its last position that one.
+        positions = getattr(self.backbone.get_encoder(), "embed_positions", None)
+        self._check_length(inputs_embeds if input_ids is None else input_ids, positions)
+        self.settle_outputs(kwargs)
+        output_attentions, asked_for = kwargs["output_attentions"], kwargs["output_hidden_states"]
         encoder = self.backbone.get_encoder()
         outputs = encoder(
             input_ids=input_ids,
             attention_mask=attention_mask,
             inputs_embeds=inputs_embeds,
             output_attentions=output_attentions,
-            output_hidden_states=self.is_asked_for("output_hidden_states", kwargs),
+            output_hidden_states=bool(asked_for),
             return_dict=True,
         )
         states, weights = self.local_encoder(outputs.last_hidden_state, mask, output_attentions)
         return LocalModelOutput(
             last_hidden_state=states,
-            hidden_states=outputs.hidden_states,
+            hidden_states=selected_states(outputs.hidden_states, asked_for),
             attentions=outputs.attentions,
             local_attentions=weights,
         )
+
+    def _check_length(self, given: torch.Tensor | None, table: Any) -> None:
+        """Raise `ValueError` for ids or embeddings (B, L, ...) longer than a tested backbone's table of positions."""
+        kind = self.config.backbone_config.model_type
+        if given is None or not isinstance(table, nn.Embedding) or kind not in self.config.generation_backbones:
+            return
+        # ProphetNet counts from behind its padding index, and predicts from one position further.
+        first = getattr(table, "offset", 0) if table.padding_idx is None else table.padding_idx + 2
+        check_length(given.shape[1], table.num_embeddings - first, kind)
 
     @can_return_tuple
     def forward(
@@ -142,12 +162,17 @@ class ConditionalGenerationHead(LocalAttentionPreTrainedModel, GenerationMixin):
             raise ValueError(
                 "Give `labels` or `decoder_input_ids`; to have the model write by itself call `generate`."
             )
+        decoder = self.get_decoder()
+        positions = getattr(decoder, "embed_positions", getattr(decoder, "position_embeddings", None))
+        for given in (decoder_input_ids, decoder_inputs_embeds, labels):
+            self._check_length(given, positions)
         self.settle_outputs(kwargs)
         if encoder_outputs is None:
             encoder_outputs = self.encode_source(input_ids, attention_mask, inputs_embeds, **kwargs)
         elif not isinstance(encoder_outputs, dict):
             encoder_outputs = LocalModelOutput(**dict(zip(_OF_AN_ENCODER, encoder_outputs, strict=False)))
-        kwargs["return_dict"] = True
+        asked_for = kwargs["output_hidden_states"]
+        kwargs |= {"return_dict": True, "output_hidden_states": bool(asked_for)}
         outputs = self.backbone(
             encoder_outputs=encoder_outputs,
             attention_mask=attention_mask,
@@ -163,7 +188,7 @@ class ConditionalGenerationHead(LocalAttentionPreTrainedModel, GenerationMixin):
             loss=outputs.loss,
             logits=outputs.logits,
             past_key_values=outputs.past_key_values,
-            decoder_hidden_states=outputs.decoder_hidden_states,
+            decoder_hidden_states=selected_states(outputs.decoder_hidden_states, asked_for),
             decoder_attentions=outputs.decoder_attentions,
             cross_attentions=outputs.cross_attentions,
             encoder_last_hidden_state=encoder_outputs.last_hidden_state,
@@ -193,7 +218,7 @@ class SourceEncoder:
         attention_mask: torch.Tensor | None = None,
         inputs_embeds: torch.Tensor | None = None,
         output_attentions: bool | None = None,
-        output_hidden_states: bool | None = None,
+        output_hidden_states: bool | Sequence[int] | None = None,
         return_dict: bool | None = None,
     ) -> LocalModelOutput:
         """As `ConditionalGenerationHead.encode_source`."""

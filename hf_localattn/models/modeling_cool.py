@@ -6,6 +6,8 @@ Tasks (Zhu, Ng and Bressan), section 3 and figures 1 and 2.
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -40,6 +42,18 @@ class CoolPreTrainedModel(LocalAttentionPreTrainedModel):
         "GraphAttentionLayer",
         "HeterogeneousGraphLayer",
     ]
+
+    def add_backbone(self) -> None:
+        super().add_backbone()
+        if self.config.local_encoder == "deeper":
+            with torch.device("meta"):
+                plain = self.backbone_auto_class.from_config(copy.deepcopy(self.config.backbone_config))
+            known = {name for name, _ in plain.named_modules()}
+            for name, module in self.backbone.named_modules():
+                module.is_added = name not in known
+
+    def fresh_modules(self) -> Iterator[nn.Module]:
+        yield from (module for module in self.backbone_model.modules() if getattr(module, "is_added", False))
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:

@@ -7,7 +7,7 @@ import functools
 import inspect
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
@@ -162,6 +162,7 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         model = cls._from_config(config, dtype=dtype, **attention).to(dtype)
         # What the family adds inside the backbone, such as more layers, is not in there.
         model.backbone_model.load_state_dict(backbone.state_dict(), strict=False)
+        model._note_missing(report["missing_keys"])
         if model.can_generate():
             model.generation_config = backbone.generation_config
         return model.eval()
@@ -176,14 +177,17 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         """
         if not kwargs.setdefault("use_safetensors", True):
             raise ValueError(f"`use_safetensors={kwargs['use_safetensors']}` would unpickle weights. {CONVERSION}")
+        wants_report = kwargs.pop("output_loading_info", False)
+        kwargs["output_loading_info"] = True
         try:
-            loaded = super().from_pretrained(pretrained_model_name_or_path, *model_args, **kwargs)
+            loaded, report = super().from_pretrained(pretrained_model_name_or_path, *model_args, **kwargs)
         except OSError as error:
             if not re.search(r"(no file named|not appear to have a file named) \S*safetensors", str(error)):
                 raise  # such as that a server failed
             raise OSError(f"{str(error).rstrip('.')}, and nothing else is read. {CONVERSION}") from error
-        (loaded[0] if isinstance(loaded, tuple) else loaded)._settle()
-        return loaded
+        loaded._settle()
+        loaded._note_missing(report["missing_keys"])
+        return (loaded, report) if wants_report else loaded
 
     def save_pretrained(self, save_directory: str | os.PathLike[str], *args: Any, **kwargs: Any) -> None:
         """As transformers' own, with the code files beside the weights and every head of the family in `auto_map`.
@@ -284,6 +288,10 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         is_known = config.model_type in self.config.tested_backbones or counts_from_padding
         self.sets_position_ids = self.takes_position_ids and is_known
         self.first_position = config.pad_token_id + 1 if counts_from_padding else 0
+        table = getattr(embeddings, "position_embeddings", None)
+        self.most_tokens: int | None = None
+        if is_known and isinstance(table, nn.Embedding):
+            self.most_tokens = table.num_embeddings - self.first_position
 
     def _settle(self) -> None:
         """Put right what loading leaves behind: parameters made anew, trainable all, some of XLNet's in fp32."""
@@ -291,6 +299,9 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         dtype = self.get_input_embeddings().weight.dtype
         if self.config.backbone_config.model_type == "xlnet" and dtype.is_floating_point:
             self.backbone_model.to(dtype)
+
+    def _note_missing(self, names: Iterable[str]) -> None:
+        """Keep in the configuration that the backbone lacks weights which it can begin without."""
 
     def _freeze_unused(self) -> None:
         """Exclude from training what would never get a gradient, so that distributed training need not look for it."""
@@ -308,6 +319,8 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
     ) -> BaseModelOutput:
         """Run the backbone so that padding on either side changes nothing."""
         states = check_inputs(input_ids, inputs_embeds, attention_mask)
+        if position_ids is None:
+            check_length(states.shape[1], self.most_tokens, self.config.backbone_config.model_type)
         if input_ids is not None:
             self._check_ids(input_ids)
         if attention_mask is not None:
@@ -321,9 +334,16 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
             kwargs["position_ids"] = position_ids
         if self.takes_token_type_ids and token_type_ids is not None:
             kwargs["token_type_ids"] = token_type_ids
-        return self.backbone(
-            input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, return_dict=True, **kwargs
+        asked_for = kwargs["output_hidden_states"]
+        outputs = self.backbone(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            inputs_embeds=inputs_embeds,
+            return_dict=True,
+            **{**kwargs, "output_hidden_states": bool(asked_for)},
         )
+        outputs.hidden_states = selected_states(outputs.hidden_states, asked_for)
+        return outputs
 
     def _check_ids(self, input_ids: torch.Tensor) -> None:
         """Raise `ValueError` for tokens without embeddings, where looking at them does not hold up a device."""
@@ -370,8 +390,17 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         return self.classification_token(outputs.last_hidden_state, attention_mask)
 
     def pretrained_parameters(self) -> Iterator[nn.Parameter]:
-        """The parameters that a backbone's checkpoint brings; all others begin afresh."""
-        yield from self.backbone_model.parameters()
+        """The parameters that a backbone's checkpoint brings; all others begin afresh.
+
+        The configuration alone decides, not the weights: so a model loaded from a folder, trained or not, says what it
+        said when it was made. Word embeddings belong to the checkpoint as a whole, with the rows of added tokens.
+        """
+        fresh = {id(parameter) for module in self.fresh_modules() for parameter in module.parameters()}
+        yield from (parameter for parameter in self.backbone_model.parameters() if id(parameter) not in fresh)
+
+    def fresh_modules(self) -> Iterator[nn.Module]:
+        """The modules inside the backbone that its checkpoint does not bring."""
+        yield from ()
 
     def training_loss(
         self, loss: torch.Tensor, outputs: LocalModelOutput, share: torch.Tensor | float = 1.0
@@ -386,14 +415,11 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         return loss if outputs.local_loss is None else loss + share * outputs.local_loss
 
     def settle_outputs(self, kwargs: dict[str, Any]) -> None:
-        """Write into the arguments of a `forward` whether attentions and hidden states are asked for."""
+        """Write into the arguments of a `forward` which outputs the caller, or else the configuration, asks for."""
         for output in ("output_attentions", "output_hidden_states"):
-            kwargs[output] = self.is_asked_for(output, kwargs)
-
-    def is_asked_for(self, output: str, kwargs: dict[str, Any]) -> bool:
-        """Whether the caller, or else the configuration, asks for `output_attentions` or `output_hidden_states`."""
-        value = kwargs.get(output)
-        return bool(getattr(self.config, output) if value is None else value)
+            if kwargs.get(output) is None:
+                kwargs[output] = getattr(self.config, output)
+        kwargs["output_attentions"] = bool(kwargs["output_attentions"])
 
 
 def taking(forward: Callable[..., Any], *names: str) -> Callable[..., Any]:
@@ -425,12 +451,41 @@ def check_inputs(
     if states.dim() != (2 if inputs_embeds is None else 3):
         name, wanted = ("input_ids", "") if inputs_embeds is None else ("inputs_embeds", ", width")
         raise ValueError(f"`{name}` has shape {tuple(states.shape)}; it must be (batch, length{wanted}).")
+    if states.shape[1] == 0:
+        raise ValueError("The input has no tokens, not even special ones: give at least one in each row.")
     if attention_mask is not None and (attention_mask.dim() != 2 or attention_mask.shape[1] != states.shape[1]):
         raise ValueError(
             f"`attention_mask` has shape {tuple(attention_mask.shape)}; local layers need (batch, length), here "
             f"{tuple(states.shape[:2])}."
         )
     return states
+
+
+def check_length(length: int, most: int | None, model_type: str) -> None:
+    """Raise `ValueError` for more tokens than a backbone has positions for, but not in compiled or exported code."""
+    if most is not None and not torch.compiler.is_compiling() and length > most:
+        raise ValueError(
+            f"The input has {length} tokens in a row, but the backbone {model_type!r} has positions for {most}: cut "
+            f"it, with `truncation=True, max_length={most}` in the call of the tokenizer."
+        )
+
+
+def selected_states(
+    hidden_states: tuple[torch.Tensor, ...] | None, asked_for: bool | int | Sequence[int] | None
+) -> tuple[torch.Tensor | None, ...] | None:
+    """Keep those of all hidden states that `output_hidden_states` asks for.
+
+    It is true or false, or the indices of the wanted states, which may count from the end. Backbones are always asked
+    for all: the older ones, such as XLNet, know no indices, and what these mean has changed from version to version.
+
+    Returns:
+        As many states as there were, `None` where one was not asked for.
+    """
+    if hidden_states is None or asked_for is None or isinstance(asked_for, bool):
+        return hidden_states
+    count, indices = len(hidden_states), [asked_for] if isinstance(asked_for, int) else asked_for
+    kept = {index % count for index in indices if -count <= index < count}
+    return tuple(states if place in kept else None for place, states in enumerate(hidden_states))
 
 
 def check_config_fields(

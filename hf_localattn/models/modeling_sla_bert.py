@@ -6,7 +6,8 @@ the backbone's stock task classes compute, with the same pretrained pooler.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
 import torch
@@ -29,8 +30,8 @@ from .gated_self_attention import (
     add_gates,
     check_implementation,
     check_interface,
+    localize,
     prepared_mask,
-    redirect,
     self_attentions,
 )
 from .modeling_local_attention import (
@@ -118,9 +119,15 @@ class SlaBertPreTrainedModel(LocalAttentionPreTrainedModel):
             )
         return super().training_loss(loss, outputs, share)
 
-    def pretrained_parameters(self) -> Iterator[nn.Parameter]:
-        gates = {id(p) for module in self.modules() if isinstance(module, LocalGate) for p in module.parameters()}
-        yield from (parameter for parameter in super().pretrained_parameters() if id(parameter) not in gates)
+    def fresh_modules(self) -> Iterator[nn.Module]:
+        yield from (module for module in self.backbone_model.modules() if isinstance(module, LocalGate))
+        pooler = getattr(self.backbone_model, "pooler", None)
+        if self.config.pooler_begins_afresh and pooler is not None:
+            yield pooler
+
+    def _note_missing(self, names: Iterable[str]) -> None:
+        if any(re.search(r"(^|backbone\.)pooler\.", name) for name in names):
+            self.config.pooler_begins_afresh = True
 
 
 class SlaBertModel(SlaBertPreTrainedModel):
@@ -135,7 +142,7 @@ class SlaBertModel(SlaBertPreTrainedModel):
         kind, attentions = config.local_attention, self_attentions(self.backbone)
         chosen = [attentions[layer] for layer in config.chosen_layers]
         if kind in (*GATED, "lisa"):
-            redirect(chosen)
+            localize(chosen)
         if kind in GATED:
             add_gates(chosen, config.hidden_size)
         elif kind == "sgnet":

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from .gated_self_attention import LocalAttentionRecord, redirect
+from .gated_self_attention import LocalAttentionRecord, localize
 
 
 class SyntaxGuidedLayer(nn.Module):
@@ -26,7 +26,7 @@ class SyntaxGuidedLayer(nn.Module):
         super().__init__()
         layers = backbone.encoder.layer
         self.layer = type(layers[0])(backbone.config, layer_idx=len(layers))
-        redirect([self.layer.attention.self])
+        localize([self.layer.attention.self])
         self.mixture = nn.Parameter(torch.zeros(2))
 
     def forward(self, states: torch.Tensor, mask: Any, record: LocalAttentionRecord) -> torch.Tensor:

@@ -154,6 +154,31 @@ def test_outputs_can_be_asked_for_in_the_configuration(model, inputs):
     assert len(output.local_attentions) == model.config.local_depth
 
 
+@pytest.mark.parametrize("asked", [[0, -1], (1, 7, -9), 2])
+def test_some_hidden_states_can_be_asked_for(model, inputs, asked):
+    """By index, as transformers has it: the others are `None`."""
+    every = run(model, **inputs, output_hidden_states=True).hidden_states
+    wanted = {index % 3 for index in ([asked] if isinstance(asked, int) else asked) if -3 <= index < 3}
+    in_the_call = run(model, **inputs, output_hidden_states=asked)
+    model.config.output_hidden_states = asked
+    for output in (in_the_call, run(model, **inputs)):
+        assert {place for place, states in enumerate(output.hidden_states) if states is not None} == wanted
+        assert all(torch.equal(output.hidden_states[place], every[place]) for place in wanted)
+    assert run(model, **inputs, output_hidden_states=False).hidden_states is None
+
+
+@pytest.mark.parametrize("backbone", FAMILIES["cool"].config.tested_backbones)
+def test_some_hidden_states_of_every_backbone(backbone, inputs, tmp_path):
+    """Also of those that in transformers give all."""
+    tiny_model("cool", backbone=backbone).save_pretrained(tmp_path)
+    model = AutoModel.from_pretrained(tmp_path, output_hidden_states=[0, -2])
+    chosen = model(**inputs).hidden_states
+    every = model(**inputs, output_hidden_states=True).hidden_states
+    last = len(every) - 1
+    assert [place for place, states in enumerate(chosen) if states is not None] == [0, last - 1]
+    assert torch.equal(chosen[last - 1], every[last - 1])
+
+
 def test_extra_outputs_stay_out_of_the_trainers_predictions(model, inputs, task):
     model.set_attn_implementation("eager")
     output = run(model, **inputs, output_hidden_states=True, output_attentions=True)
@@ -183,6 +208,27 @@ def test_wrong_inputs_are_named(model, inputs):
         run(model, input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"][:, 1:])
     with pytest.raises(ValueError, match=r"`attention_mask` has shape \(3, 1, 1, 11\)"):
         run(model, input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"][:, None, None])
+
+
+@pytest.mark.parametrize(("name", "backbone"), TESTED)
+def test_lengths_that_cannot_be_are_named(name, backbone):
+    """Up to the backbone's last position everything goes, by ids or embeddings, masked or not; beyond it nothing."""
+    model = tiny_model(name, backbone=backbone)
+    most = {"roberta": 38, "deberta-v2": None, "modernbert": None, "xlnet": None}.get(backbone, 40)
+    assert model.most_tokens == most
+    width = model.get_input_embeddings().embedding_dim
+    for length in (most or 60, (most or 60) + 1):
+        ids = token_ids(1, length)
+        for given in ({"input_ids": ids}, {"inputs_embeds": torch.randn(1, length, width)}):
+            for mask in ({}, {"attention_mask": torch.ones_like(ids)}):
+                if most is None or length <= most:
+                    assert run(model, **given, **mask).last_hidden_state.shape[1] == length
+                    continue
+                with pytest.raises(ValueError, match=rf"{length} tokens .* positions for {most}: .*max_length={most}"):
+                    run(model, **given, **mask)
+    for empty in ({"input_ids": ids[:, :0]}, {"inputs_embeds": torch.zeros(1, 0, width)}):
+        with pytest.raises(ValueError, match="The input has no tokens"):
+            run(model, **empty)
 
 
 @pytest.mark.parametrize(("name", "task", "backbone"), BACKBONE_CASES)

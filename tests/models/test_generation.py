@@ -160,6 +160,39 @@ def test_the_decoder_reads_the_local_layers_output(model, source, labels):
     assert not torch.allclose(model.backbone(**source, labels=labels).logits, output.logits, atol=1e-3)
 
 
+def test_lengths_that_cannot_be_are_named(backbone, model):
+    """ProphetNet's encoder has no limit, and its decoder two positions less."""
+    most = 40 if backbone == "bart" else 38
+    short = token_ids(1, 3)
+    assert model(token_ids(1, 40), labels=token_ids(1, most)).logits.shape[1] == most
+    message = rf"{most + 1} tokens in a row, but the backbone '{backbone}' has positions for {most}"
+    for target in ({"labels": token_ids(1, most + 1)}, {"decoder_input_ids": token_ids(1, most + 1)}):
+        with pytest.raises(ValueError, match=message):
+            model(short, **target)
+    if backbone == "bart":
+        with pytest.raises(ValueError, match=message):
+            model(token_ids(1, 41), labels=short)
+    with pytest.raises(ValueError, match="The input has no tokens"):
+        model(short[:, :0], labels=short)
+
+
+def test_some_hidden_states_can_be_asked_for(model, source, labels):
+    """By index, as transformers has it: in the call, in the configuration and in `generate`; the others are `None`."""
+    every = model(**source, labels=labels, output_hidden_states=True)
+    assert (len(every.encoder_hidden_states), len(every.decoder_hidden_states)) == (3, 2)
+    in_the_call = model(**source, labels=labels, output_hidden_states=[1])
+    written = model.generate(
+        **source, max_new_tokens=2, num_beams=1, return_dict_in_generate=True, output_hidden_states=[1]
+    )
+    model.config.output_hidden_states = [1]
+    for output in (in_the_call, model(**source, labels=labels)):
+        for name in ("encoder_hidden_states", "decoder_hidden_states"):
+            assert [states is None for states in output[name]] == [place != 1 for place in range(len(every[name]))]
+            assert torch.equal(output[name][1], every[name][1])
+    assert [states is None for states in written.encoder_hidden_states] == [True, False, True]
+    assert all([states is None for states in step] == [True, False] for step in written.decoder_hidden_states)
+
+
 @pytest.mark.parametrize("fields", FIELDS, ids=str)
 def test_padding_changes_nothing_and_everything_is_trained(backbone, fields, source, labels):
     model = tiny_generator(backbone, **fields)

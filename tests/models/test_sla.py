@@ -2,10 +2,12 @@
 
 import copy
 import logging
+import pickle
 
 import pytest
 import torch
 from transformers import (
+    AttentionInterface,
     AutoModelForMultipleChoice,
     AutoModelForQuestionAnswering,
     AutoModelForSequenceClassification,
@@ -14,6 +16,7 @@ from transformers import (
 
 from hf_localattn import SlaBertConfig, SlaBertForSequenceClassification, SlaBertModel
 from hf_localattn.families import FAMILIES
+from hf_localattn.models.gated_self_attention import self_attentions
 from hf_localattn.models.syntax_structure import ancestor_mask
 from tests.models.tiny import (
     COMMON,
@@ -358,7 +361,7 @@ def test_what_is_missing_is_named(kind, inputs):
 def test_an_attention_that_drops_the_mask_is_refused(implementation, tmp_path):
     model = tiny_model("sla-bert", "text-classification")
     model.save_pretrained(tmp_path)
-    message = "is none that local attention knows.*silently.* Use one of 'eager', 'sdpa', 'flex_attention'"
+    message = "is not supported with local attention.*silently.* Use one of 'eager', 'sdpa', 'flex_attention'"
     with pytest.raises(ValueError, match=message):
         model.set_attn_implementation(implementation)
     with pytest.raises(ValueError, match=message):
@@ -366,6 +369,44 @@ def test_an_attention_that_drops_the_mask_is_refused(implementation, tmp_path):
     model.backbone_model.config._attn_implementation = implementation  # past all checks
     with pytest.raises(ValueError, match=message):
         run(model, input_ids=token_ids(2, 5))
+
+
+def test_an_unknown_attention_is_refused_in_transformers_words():
+    model = tiny_model("sla-bert")
+    message = r'Specified `attn_implementation="foo"` is not supported with local attention.* Use one of .eager'
+    with pytest.raises(ValueError, match=message):
+        model.set_attn_implementation("foo")
+    assert {one._attn_implementation for one in (model.config, model.backbone_model.config)} == {"sdpa"}
+
+
+@pytest.mark.parametrize("kind", ["syntax", "lisa", "sgnet"])
+def test_self_attentions_show_the_implementation_that_is_set(kind):
+    """And bring no names of their own into a table that all models of a process share."""
+    model = tiny_model("sla-bert", local_attention=kind)
+    local = [module for module in model.modules() if type(module).__name__ == "LocalBertSelfAttention"]
+    assert len(local) == (1 if kind == "sgnet" else 2)
+    for implementation in ("eager", "sdpa"):
+        model.set_attn_implementation(implementation)
+        assert all(module.config is model.backbone_model.config for module in local)
+        assert model.backbone_model.config._attn_implementation == implementation
+    assert not [name for name in AttentionInterface._global_mapping if "local" in name]
+
+
+def test_a_model_survives_pickling(inputs):
+    model = tiny_model("sla-bert")
+    clone = pickle.loads(pickle.dumps(model))
+    assert torch.equal(run(clone, **inputs).last_hidden_state, run(model, **inputs).last_hidden_state)
+    set_gates(clone, 0.0, 50.0)
+    assert all(gate.eq(1).all() for gate in run(clone, **inputs, output_attentions=True).gates)
+    assert not any(gate.eq(1).any() for gate in run(model, **inputs, output_attentions=True).gates)
+
+
+def test_an_encoder_that_computes_otherwise_is_refused():
+    """Its self-attention would go on with what those of BERT do not have."""
+    backbone = tiny_model("sla-bert", local_attention="none").backbone_model
+    backbone.encoder.layer[1].attention.self.distance = torch.nn.Embedding(3, 16)
+    with pytest.raises(ValueError, match="'bert' cannot have local attention inside its layers"):
+        self_attentions(backbone)
 
 
 @pytest.mark.parametrize("backbone", ["albert", "distilbert", "deberta-v2", "modernbert", "xlnet", "mpnet"])

@@ -1,10 +1,16 @@
+import copy
+
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import nn
 
+from hf_localattn import SlaBertForSequenceClassification, SlaBertModel
+from hf_localattn.families import FAMILIES
 from hf_localattn.training.arguments import TrainingArguments
 from hf_localattn.training.parameter_groups import pretrained_parameters, split_parameter_groups
 from hf_localattn.training.trainer import LocalAttentionTrainer
+from tests.models.test_generation import tiny_generator
 from tests.models.tiny import tiny_model
 from tests.qa_helpers import tiny_bert, word_pieces
 
@@ -25,6 +31,70 @@ def test_what_is_pretrained_is_found():
     assert ids(pretrained_parameters(sla)) == ids(sla.sla_bert.backbone.parameters()) - ids(gates)
     with pytest.raises(ValueError, match="Linear has no backbone"):
         pretrained_parameters(nn.Linear(2, 2))
+
+
+@pytest.mark.parametrize("backbone", [*FAMILIES["cool"].config.tested_backbones, "bart", "prophetnet"])
+def test_added_layers_are_not_pretrained(backbone, tmp_path):
+    """`local_encoder="deeper"` puts them inside the backbone; ALBERT's are the ones it has, run more often."""
+    fields = {"local_encoder": "deeper", "num_extra_layers": 2}
+    if generates := backbone in ("bart", "prophetnet"):
+        model, plain = tiny_generator(backbone, **fields), tiny_generator(backbone, local_encoder="none")
+    else:
+        model = tiny_model("cool", "question-answering", backbone, **fields)
+        plain = tiny_model("cool", "question-answering", backbone, local_encoder="none")
+    model.save_pretrained(tmp_path)
+    loaded = type(model).from_pretrained(tmp_path)
+    known = [name for name, _ in plain.backbone_model.named_parameters()]
+    for one in (model, loaded, copy.deepcopy(model)):
+        of_one = ids(pretrained_parameters(one))
+        assert [name for name, p in one.backbone_model.named_parameters() if id(p) in of_one] == known
+        added = [p for p in one.backbone_model.parameters() if id(p) not in of_one]
+        assert bool(added) is (backbone != "albert")
+    assert generates or len(list(loaded.parameters())) > len(known)
+
+
+def test_added_layers_train_at_the_rate_of_new_ones(tmp_path):
+    model = tiny_model("cool", "question-answering", local_encoder="deeper", num_extra_layers=1)
+    optimizer = optimizer_of(model, tmp_path, local_learning_rate=1e-3)
+    rates = {id(p): group["lr"] for group in optimizer.param_groups for p in group["params"]}
+    for name, parameter in model.named_parameters():
+        new = name.startswith(("qa_outputs", "cool.backbone.encoder.layer.2."))
+        assert rates[id(parameter)] == (1e-3 if new else 1e-5), name
+
+
+@pytest.mark.parametrize("brought", [True, False])
+def test_a_pooler_that_no_checkpoint_brought_is_not_pretrained(brought, tmp_path):
+    """However the model came about: from the backbone, from a folder of `init`, or after training was interrupted."""
+    bert = tiny_model("sla-bert", local_attention="none").backbone_model
+    bert.save_pretrained(tmp_path / "bert")
+    if not brought:
+        remove(tmp_path / "bert", "pooler.")
+    model = SlaBertForSequenceClassification.from_backbone(tmp_path / "bert")
+    headless = SlaBertModel.from_backbone(tmp_path / "bert")
+    headless.save_pretrained(tmp_path / "init")
+    model.save_pretrained(tmp_path / "trained")
+    load = SlaBertForSequenceClassification.from_pretrained
+    for one in (model, headless, load(tmp_path / "init"), load(tmp_path / "trained"), copy.deepcopy(model)):
+        pooler = ids(one.backbone_model.pooler.parameters())
+        assert (pooler <= ids(pretrained_parameters(one))) is brought
+        assert pooler.isdisjoint(ids(pretrained_parameters(one))) is not brought
+
+
+def test_a_pooler_that_a_head_has_to_add_is_not_pretrained(tmp_path):
+    """A model for questions has none; loaded for whole texts it gets a new one."""
+    tiny_model("sla-bert", "question-answering").save_pretrained(tmp_path)
+    model, report = SlaBertForSequenceClassification.from_pretrained(tmp_path, output_loading_info=True)
+    assert any("pooler" in key for key in report["missing_keys"])
+    assert ids(model.backbone_model.pooler.parameters()).isdisjoint(ids(pretrained_parameters(model)))
+    assert model.config.pooler_begins_afresh
+
+
+def remove(folder, prefix):
+    """Take weights out of a checkpoint."""
+    weights = load_file(folder / "model.safetensors")
+    kept = {name: value for name, value in weights.items() if not name.startswith(prefix)}
+    assert len(kept) < len(weights)
+    save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
 
 
 def ids(parameters):

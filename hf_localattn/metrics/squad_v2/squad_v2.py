@@ -20,7 +20,9 @@ Args:
 Returns:
     exact, f1, total and the same of the answerable (HasAns_) and unanswerable questions (NoAns_), where there are
     any; if no_answer_probability differs between questions also best_exact and best_f1, reachable by choosing the
-    threshold on these data, and best_exact_thresh and best_f1_thresh.
+    threshold on these data, and best_exact_thresh and best_f1_thresh. A question without a prediction scores 0, with a
+    warning. The official script leaves such questions out, so that a system is scored on those it likes to answer:
+    with any missing, its numbers are higher.
 """
 
 
