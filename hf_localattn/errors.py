@@ -46,6 +46,10 @@ def _is_connection_error(error: BaseException) -> bool:
     return any(base.__name__ == "TransportError" for base in type(error).__mro__)
 
 
+UNREADABLE = (ImportError, LookupError, TypeError, AttributeError, RecursionError)
+"""What transformers raises where a file holds values that it does not expect, or a library is missing."""
+
+
 @contextmanager
 def loading(what: str, name: str, cache_dir: str | os.PathLike[str] | None = None) -> Iterator[None]:
     """Says which name could not be loaded, and what can be done, around a call that may go to the Hub.
@@ -64,8 +68,9 @@ def loading(what: str, name: str, cache_dir: str | os.PathLike[str] | None = Non
             yield
     except OSError as error:
         raise OSError(_advice(what, name, error)) from error
-    except (ImportError, KeyError) as error:
-        raise ValueError(f"Cannot load the {what} {name!r}: {error}") from error
+    except UNREADABLE as error:
+        kind = "" if isinstance(error, ImportError) else f"{type(error).__name__}: "
+        raise ValueError(f"Cannot load the {what} {name!r}: {kind}{error}") from error
     except Exception as error:
         if not _is_connection_error(error):
             raise

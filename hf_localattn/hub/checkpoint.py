@@ -92,6 +92,9 @@ def read_config(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
         raise ValueError(f"{path} cannot be read: {error}") from None
     if not isinstance(config, dict) or "model_type" not in config:
         raise ValueError(f"{path} is no configuration of a model: it has no `model_type`.")
+    for name, kind in {"model_type": str, "architectures": list, "id2label": dict, "backbone_config": dict}.items():
+        if not isinstance(config.get(name) or kind(), kind):
+            raise ValueError(f"{path} is no configuration of a model: its `{name}` is {str(config[name])[:80]!r}.")
     return config
 
 

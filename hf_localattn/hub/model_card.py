@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -58,10 +58,17 @@ def render_card(
         metadata: entries that only people can know, such as `license` and `language`. They win.
         code: what comparing its code files with the package's has found; nothing is said of it when absent.
     """
+    config, entries = (
+        _mapped(config, _in_line),
+        None if record is None else _mapped(dataclasses.asdict(record), _in_line),
+    )
+    record = None if entries is None else TrainingRecord.from_dict(entries)
+    data = _metadata(_name(config, repo_id), config["model_type"], _architecture(config)[1], record)
+    config = _mapped(config, _escaped)
+    record = None if entries is None else TrainingRecord.from_dict(_mapped(entries, _escaped))
     architecture, task = _architecture(config)
-    name = (repo_id or config.get("model_type", "model")).rpartition("/")[2]
+    name = _name(config, repo_id)
     notes = yaml.safe_load(_template("families.yaml"))
-    data = _metadata(name, config["model_type"], task, record)
     for key, value in (metadata or {}).items():
         setattr(data, key, value)
     environment = Environment(
@@ -78,13 +85,36 @@ def render_card(
         fields=_set_fields(config),
         labels=_labels(config) if task in ("text-classification", "token-classification") else [],
         record=record,
-        base_models=[data.base_model] if isinstance(data.base_model, str) else data.base_model or [],
+        base_models=[_escaped(str(model)) for model in _listed(data.base_model)],
         repo_id=repo_id,
         revision=revision,
         boundary=BOUNDARY,
         code=code,
     )
     return f"---\n{data.to_yaml()}\n---\n\n{body}"
+
+
+def _name(config: Mapping[str, Any], repo_id: str | None) -> str:
+    return (repo_id or config.get("model_type", "model")).rpartition("/")[2]
+
+
+def _mapped(value: Any, function: Callable[[str], str]) -> Any:
+    """What a checkpoint says, with a function applied to every text in it: it is of whoever made the checkpoint."""
+    if isinstance(value, Mapping):
+        return {_mapped(name, function): _mapped(one, function) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_mapped(one, function) for one in value]
+    return function(value) if isinstance(value, str) else value
+
+
+def _in_line(text: str) -> str:
+    """A text on one line, without the beginning of a comment, such as `BOUNDARY`."""
+    return " ".join(text.split()).replace("<!--", "<! --")
+
+
+def _escaped(text: str) -> str:
+    """A text that stays one in Markdown, wherever in a line it stands."""
+    return text.replace("<", "&lt;").replace("`", "'").replace("|", r"\|")
 
 
 def write_card(

@@ -23,6 +23,7 @@ from hf_localattn.hub.checkpoint import read_config, warn_of_parser_folder
 from hf_localattn.hub.model_card import CARD, has_text, is_ours, pinned_commit, renew_card
 from hf_localattn.hub.verify import EQUAL, verify_checkpoint
 from hf_localattn.models.modeling_local_attention import CONVERSION
+from hf_localattn.models.weight_checks import read_header
 from hf_localattn.parsing import parse_json, read_utf8
 
 logger = logging.getLogger(__name__)
@@ -151,9 +152,20 @@ def shared_files(folder: Path) -> list[str]:
 
 
 def check_weights(folder: Path) -> None:
-    """Raise `ValueError` if the weights of a checkpoint folder are not there, or would have to be unpickled."""
+    """Raise `ValueError` for weights that are missing, not whole or pickled, and for links out of the folder.
+
+    Such a link can name any file of this machine, whose content would be uploaded.
+    """
+    for path in folder.iterdir():
+        is_read = path.name == CARD or _matches(path.name, SHARED)
+        if is_read and path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
+            raise ValueError(
+                f"{path} is a link to {path.resolve()}, which would be uploaded: put the file in its place."
+            )
     read_config(folder)
-    if any(folder.glob("*.safetensors")):
+    if weights := sorted(folder.glob("*.safetensors")):
+        for path in weights:
+            read_header(path)
         return
     if pickled := sorted(path.name for path in folder.glob("*.bin")):
         raise ValueError(f"{folder} has its weights in {pickled[0]}. {CONVERSION}")
@@ -214,5 +226,7 @@ def _parser_of(folder: Path) -> str | None:
     """Return the parser that the tokenizer of a checkpoint names, if it names one."""
     path = folder / "tokenizer_config.json"
     settings = parse_json(read_utf8(path), str(path)) if path.is_file() else {}
-    parser = settings.get("parser") if isinstance(settings, dict) else None
+    if not isinstance(settings, dict):
+        raise ValueError(f"{path} is no configuration of a tokenizer: it is not an object of names and values.")
+    parser = settings.get("parser")
     return parser if isinstance(parser, str) else None

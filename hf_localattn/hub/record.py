@@ -71,7 +71,7 @@ class TrainingRecord:
             return None
         try:
             return cls.from_dict(dict(json.loads(path.read_text(encoding="utf-8"))))
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise ValueError(
                 f"{path} is not a record of a training run ({error}): remove it, or put the original back."
             ) from None
@@ -83,7 +83,13 @@ class TrainingRecord:
         for name in ("files", "rows", "hyperparameters", "versions"):
             if not isinstance(content.get(name, {}), dict):
                 raise TypeError(f"its {name} are {content[name]!r}")
+        for name in ("task", "base_model", "dataset", "dataset_config"):
+            if not isinstance(content.get(name), str | None):
+                raise TypeError(f"its {name} is {content[name]!r}")
+        if not isinstance(content.get("seed"), int | None):
+            raise TypeError(f"its seed is {content['seed']!r}")
         scores = tuple(
-            Score(score["split"], score["metric"], float(score["value"])) for score in content.get("scores", ())
+            Score(str(score["split"]), str(score["metric"]), float(score["value"]))
+            for score in content.get("scores", ())
         )
         return cls(**{**{name: content[name] for name in known}, "scores": scores})

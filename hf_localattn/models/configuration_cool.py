@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 LOCAL_LAYERS = ("outlook", "dynamic_conv", "visual_outlook", "rgcn", "gat", "hgt")
 """Local encoders that are a stack of `num_local_layers` layers."""
 
+MOST_TOKENS = 1001
+"""Tokens of a window, or on a side of one: some memory of each is needed whatever the text's length."""
+
 LOCAL_ENCODERS = ("none", "deeper", "conv", *LOCAL_LAYERS)
 
 
@@ -167,8 +170,8 @@ class CoolConfig(LocalAttentionConfig):
         self._check_at_least("num_ffn_layers", 1)
         self._check_at_least("conv_filters", 1)
         self._check_at_least("num_extra_layers", 1)
-        self._check_at_least("graph_window", 1)
-        self._check_at_least("outlook_kernel_size", 1)
+        self._check_at_least("graph_window", 1, MOST_TOKENS)
+        self._check_at_least("outlook_kernel_size", 1, MOST_TOKENS)
         if self.outlook_kernel_size % 2 == 0:
             raise ValueError(
                 f"`outlook_kernel_size` is {self.outlook_kernel_size}; it must be odd, so that a window has a central "

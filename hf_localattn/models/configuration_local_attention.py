@@ -5,11 +5,9 @@ from __future__ import annotations
 import copy
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-import torch
 from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
@@ -20,17 +18,10 @@ from transformers.models.auto.modeling_auto import (
 )
 from transformers.utils import logging
 
+from .config_checks import MOST, as_line, check_content, check_names, check_shared_fields
 from .package_version import VERSION
 
 logger = logging.get_logger(__name__)
-
-MOST = 1_000_000
-"""The largest size or count that a field may have; with more no model could be built."""
-
-MOST_LABELS = 100_000
-"""The largest number of classes: a configuration names each."""
-
-PROBLEM_TYPES = ("regression", "single_label_classification", "multi_label_classification")
 
 
 class BackboneField(property):
@@ -51,7 +42,9 @@ class BackboneField(property):
             try:
                 setattr(config.backbone_config, existing(config), value)
             except Exception as error:  # backbones check their fields in ways, and with errors, of their own
-                raise ValueError(f"`{names[0]}` is {value!r}, which the backbone refuses: {_line(error)}.") from error
+                raise ValueError(
+                    f"`{names[0]}` is {value!r}, which the backbone refuses: {as_line(error)}."
+                ) from error
 
         super().__init__(get, put, doc=f"`backbone_config.{names[0]}`")
 
@@ -175,9 +168,13 @@ class LocalAttentionConfig(PreTrainedConfig):
                 check_shared_fields(own)
                 backbone_config = config_class(**own)
             except Exception as error:  # backbones check their fields in ways, and with errors, of their own
-                raise ValueError(f"`backbone_config` cannot be that of a {model_type!r}: {_line(error)}.") from error
+                raise ValueError(f"`backbone_config` cannot be that of a {model_type!r}: {as_line(error)}.") from error
         # Where the backbone came from may be a private folder, and this configuration gets published.
         backbone_config._name_or_path = ""
+        # Nor has code of its own a say: the backbone is one of transformers.
+        for name in ("auto_map", "custom_pipelines", "trust_remote_code"):
+            if name in vars(backbone_config):
+                delattr(backbone_config, name)
         return backbone_config
 
     def _check_backbone(self) -> None:
@@ -215,7 +212,7 @@ class LocalAttentionConfig(PreTrainedConfig):
             getattr(backbone, "validate", bool)()  # what it checks itself
         except Exception as error:
             kind = backbone.model_type
-            raise ValueError(f"`backbone_config` cannot be that of a {kind!r}: {_line(error)}.") from error
+            raise ValueError(f"`backbone_config` cannot be that of a {kind!r}: {as_line(error)}.") from error
         for name in ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size"):
             size = getattr(backbone, name, None)
             is_known = name == "hidden_size" or backbone.model_type in LocalAttentionConfig.tested_backbones
@@ -267,15 +264,34 @@ class LocalAttentionConfig(PreTrainedConfig):
         return {**super().to_dict(), "hf_localattn_version": VERSION}
 
     @classmethod
+    def get_config_dict(cls, *args: Any, **kwargs: Any) -> Any:
+        """As transformers' own; a file that is no JSON object is an `OSError`."""
+        try:
+            return super().get_config_dict(*args, **kwargs)
+        except (AttributeError, TypeError, RecursionError) as error:
+            raise OSError(f"The configuration of {args[0]!r} is no JSON object that can be read ({error}).") from error
+
+    @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
-        """As transformers' own; a configuration of another model type is refused, as its weights would not fit."""
+        """As transformers' own, of what a file says; a configuration of another model type is refused.
+
+        Raises:
+            ValueError: the weights of that type would not fit; or what the file says is more than data
+                (config_checks.py), or makes no configuration.
+        """
+        check_content(config_dict)
         model_type = config_dict.get("model_type", cls.model_type)
         if cls.model_type and model_type != cls.model_type:
             raise ValueError(
                 f"This is a {model_type!r} checkpoint, not a {cls.model_type!r} one. To put new local layers on a "
                 "pretrained encoder use `from_backbone` of the model class."
             )
-        loaded = super().from_dict(config_dict, **kwargs)
+        try:
+            loaded = super().from_dict(config_dict, **kwargs)
+        except (ValueError, OSError, ImportError):
+            raise
+        except Exception as error:  # values of a wrong type can break any line of transformers
+            raise ValueError(f"The configuration cannot be read: {type(error).__name__}: {error}") from error
         # transformers sets overrides after the fact.
         (loaded[0] if isinstance(loaded, tuple) else loaded).check()
         return loaded
@@ -285,12 +301,13 @@ class LocalAttentionConfig(PreTrainedConfig):
         if value not in choices:
             raise ValueError(f"`{field}` is {value!r}; choose one of {', '.join(map(repr, choices))}.")
 
-    def _check_at_least(self, field: str, least: int) -> None:
+    def _check_at_least(self, field: str, least: int, most: int | None = None) -> None:
         value = getattr(self, field)
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise ValueError(f"`{field}` is {value!r}; it must be a whole number of at least {least}.")
-        if value > MOST:
-            raise ValueError(f"`{field}` is {value}; it must be at most {MOST:,}.")
+        most = MOST if most is None else most
+        if value > most:
+            raise ValueError(f"`{field}` is {value}; it must be at most {most:,}.")
 
     def _check_number(self, field: str, least: float, below: float) -> None:
         value = getattr(self, field)
@@ -302,59 +319,3 @@ class LocalAttentionConfig(PreTrainedConfig):
         for field in names:
             if not isinstance(getattr(self, field), bool):
                 raise ValueError(f"`{field}` is {getattr(self, field)!r}; it must be true or false.")
-
-
-def check_names(config_class: type[PreTrainedConfig], names: Iterable[str]) -> None:
-    """Raise `ValueError` for a name that a configuration has for something else than a value that can be set.
-
-    A file that sets it would take the place of a method, or of what follows from other fields.
-    """
-    known = {"model_type", *(field.name for field in fields(config_class))}
-    for name in names:
-        there = getattr(config_class, name, None) if isinstance(name, str) else None
-        is_free = there is None or name in known or getattr(there, "fset", None) is not None
-        is_free &= name != "per_layer_config"  # layers that differ
-        if not isinstance(name, str) or (not is_free and not isinstance(there, str | bool | int | float)):
-            raise ValueError(f"`{name}` is no field of {config_class.__name__} that can be set: leave it out.")
-
-
-def check_shared_fields(given: Mapping[str, Any]) -> None:
-    """Raise `ValueError` for impossible values of fields that all models have and transformers does not check."""
-    count, names, kind = given.get("num_labels", 1), given.get("id2label"), given.get("problem_type")
-    if type(count) is not int or not 1 <= count <= MOST_LABELS:
-        raise ValueError(f"`num_labels` is {count!r}; it must be a whole number from 1 to {MOST_LABELS:,}.")
-    if names is not None and not _is_numbered(names):
-        raise ValueError(f"`id2label` is {names!r}; give a name for each class by its number, from 0.")
-    if not isinstance(given.get("label2id"), dict | None):
-        raise ValueError(f"`label2id` is {given['label2id']!r}; give the number of each class by its name.")
-    if kind is not None and kind not in PROBLEM_TYPES:
-        raise ValueError(f"`problem_type` is {kind!r}; choose one of {', '.join(PROBLEM_TYPES)}, or leave it out.")
-    for name in ("dtype", "torch_dtype"):
-        dtype = given.get(name)
-        dtype = getattr(torch, dtype, dtype) if isinstance(dtype, str) else dtype
-        if not isinstance(dtype, torch.dtype | None):
-            raise ValueError(f"`{name}` is {given[name]!r}; it must be a type of torch's numbers, such as 'float32'.")
-    kind_of_attention = given.get("attn_implementation")
-    if not isinstance(kind_of_attention, str | dict | None):
-        raise ValueError(f"`attn_implementation` is {kind_of_attention!r}; it must be a name, such as 'sdpa'.")
-    if not isinstance(given.get("output_attentions"), bool | None):
-        raise ValueError(f"`output_attentions` is {given['output_attentions']!r}; it must be true or false.")
-    classes = given.get("architectures")
-    if classes is not None and not (
-        isinstance(classes, list | tuple) and all(isinstance(one, str) for one in classes)
-    ):
-        raise ValueError(f"`architectures` is {classes!r}; it must be a list of names of classes.")
-
-
-def _is_numbered(names: Any) -> bool:
-    """Whether these are names, or numbers as names, by the numbers from 0, which a file has as text."""
-    if not isinstance(names, dict) or not names:
-        return False
-    numbers = {str(number) for number in names}
-    return numbers == {str(number) for number in range(len(names))} and all(
-        isinstance(name, str | int | float) for name in names.values()
-    )
-
-
-def _line(error: BaseException) -> str:
-    return " ".join(str(error).split()).rstrip(".")

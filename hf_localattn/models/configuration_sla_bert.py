@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 GATED = ("syntax", "window")
 """Local attentions that are mixed with the global one by a gate."""
 
+MOST_STEPS = 100
+"""Edges and neighbours that are counted: each costs a pass over all pairs of tokens."""
+
 
 class SlaBertConfig(LocalAttentionConfig):
     """Configuration of SLA: which tokens the local attention of each layer sees, or what it is compared with.
@@ -105,8 +108,8 @@ class SlaBertConfig(LocalAttentionConfig):
     def check_fields(self) -> None:
         self._check_choice("local_attention", ("syntax", "window", "none", "sgnet", "lisa"))
         self._check_bools("connect_roots", "pooler_begins_afresh")
-        self._check_at_least("syntax_threshold", 0)
-        self._check_at_least("neighbor_window", 0)
+        self._check_at_least("syntax_threshold", 0, MOST_STEPS)
+        self._check_at_least("neighbor_window", 0, MOST_STEPS)
         self._check_at_least("window_size", 0)
         self._check_number("gate_bias_init", -math.inf, math.inf)
         self._check_number("lisa_loss_weight", 0.0, math.inf)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import functools
 import inspect
@@ -16,7 +17,9 @@ from torch import nn
 from transformers import MODEL_MAPPING, AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput, BaseModelOutputWithPooling
 
+from .config_checks import check_generation
 from .configuration_local_attention import BackboneField, LocalAttentionConfig
+from .weight_checks import building, check_beside, loading_from
 
 CONVERSION = (
     "A .bin file is a pickle, which may run any code when it is read. If you trust it, convert it where it lies: "
@@ -172,7 +175,8 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         """As transformers' own, from safetensors only: nothing is ever unpickled.
 
         Raises:
-            ValueError: something else is asked for.
+            ValueError: something else is asked for; the weight files are not whole, or have little of what the
+                configuration asks for (weight_checks.py); or the checkpoint brings an adapter.
             OSError: the checkpoint cannot be fetched, or has no safetensors weights.
         """
         if not kwargs.setdefault("use_safetensors", True):
@@ -180,14 +184,25 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         wants_report = kwargs.pop("output_loading_info", False)
         kwargs["output_loading_info"] = True
         try:
-            loaded, report = super().from_pretrained(pretrained_model_name_or_path, *model_args, **kwargs)
+            with contextlib.ExitStack() as checked:
+                if pretrained_model_name_or_path is not None:  # otherwise the weights are `state_dict`
+                    check_beside(pretrained_model_name_or_path, kwargs)
+                    checked.enter_context(loading_from(pretrained_model_name_or_path, kwargs))
+                loaded, report = super().from_pretrained(pretrained_model_name_or_path, *model_args, **kwargs)
         except OSError as error:
             if not re.search(r"(no file named|not appear to have a file named) \S*safetensors", str(error)):
                 raise  # such as that a server failed
             raise OSError(f"{str(error).rstrip('.')}, and nothing else is read. {CONVERSION}") from error
         loaded._settle()
         loaded._note_missing(report["missing_keys"])
+        if loaded.can_generate():
+            check_generation(loaded.generation_config)
         return (loaded, report) if wants_report else loaded
+
+    @classmethod
+    def get_init_context(cls, *args: Any, **kwargs: Any) -> list[Any]:
+        """As transformers' own: what it builds a model in that `from_pretrained` loads."""
+        return [*super().get_init_context(*args, **kwargs), building()]
 
     def save_pretrained(self, save_directory: str | os.PathLike[str], *args: Any, **kwargs: Any) -> None:
         """As transformers' own, with the code files beside the weights and every head of the family in `auto_map`.

@@ -243,7 +243,8 @@ def some_token(mask: torch.Tensor | None) -> torch.Tensor | None:
 
 def possible_heads(size: int, variant: str) -> list[int]:
     """Return which numbers of heads divide the width; in a convolutional variant those that are a square wide."""
-    divisors = [heads for heads in range(1, size + 1) if size % heads == 0]
+    small = [heads for heads in range(1, math.isqrt(size) + 1) if size % heads == 0]
+    divisors = sorted({*small, *(size // heads for heads in small)})
     if variant not in CONVOLUTIONAL:
         return divisors
     return [heads for heads in divisors if math.isqrt(size // heads) ** 2 == size // heads]

@@ -8,6 +8,8 @@ from typing import Any, ClassVar, Self
 
 from transformers import BatchEncoding, PreTrainedTokenizerFast
 
+from .tokenizer_checks import check_settings, check_tokenizer
+
 # Settings that say where a tokenizer was loaded from, or which padding and truncation its file had baked in: calls
 # settle these by themselves.
 _NOT_CARRIED_OVER = {
@@ -93,6 +95,33 @@ class BackboneTokenizer(PreTrainedTokenizerFast):
     def convert_to_native_format(cls, **kwargs: Any) -> dict[str, Any]:
         # Not taken apart and built anew, as the backbones' own classes do it: only the file knows what it all holds.
         return kwargs if kwargs.get("tokenizer_file") else super().convert_to_native_format(**kwargs)
+
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> Any:
+        """As transformers' own.
+
+        Raises:
+            ValueError: the files name others, are no tokenizer's, or have patterns that could take a text for ever
+                (tokenizer_checks.py).
+            OSError: they cannot be fetched.
+        """
+        try:
+            tokenizer = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
+        except (ValueError, OSError, ImportError):
+            raise
+        except Exception as error:  # of any class: values of a wrong type can break every line of the base classes
+            raise ValueError(
+                f"The tokenizer files of {str(pretrained_model_name_or_path)!r} cannot be read: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        check_tokenizer(tokenizer.backend_tokenizer)
+        return tokenizer
+
+    @classmethod
+    def _from_pretrained(cls, resolved_vocab_files: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        if path := resolved_vocab_files.get("tokenizer_config_file"):
+            check_settings(path)
+        return super()._from_pretrained(resolved_vocab_files, *args, **kwargs)
 
     @property
     def deprecation_warnings(self) -> dict[str, bool]:

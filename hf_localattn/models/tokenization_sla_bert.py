@@ -74,10 +74,11 @@ class SlaBertTokenizer(BackboneTokenizer):
             raise ValueError(f"`parser_version` is {parser_version!r}; it must be text, or None.")
         self.parser: str | None = parser
         self.words = words
-        self.parser_named_by_checkpoint = False
+        self.parser_named_by_checkpoint = True  # until it is known: transformers asks for `parser_version` below
         self._saved_version = parser_version
         own = STRUCTURE if parser is not None else STRUCTURE[:1]
         super().__init__(*args, parser=parser, words=words, parser_version=parser_version, own_inputs=own, **kwargs)
+        self.parser_named_by_checkpoint = False  # but by the caller, unless `from_pretrained` says otherwise
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> Any:

@@ -1,0 +1,234 @@
+"""Checks of weight files before a model is built: what they hold, and that the model is no larger than that.
+
+Only the headers are read, in plain Python. A header is the length of a JSON object as 8 bytes, and the object. It has
+for each tensor its type, its shape and its place among the data (https://github.com/huggingface/safetensors).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+from torch.nn.modules import module as torch_modules
+from transformers.utils import cached_file
+
+LONGEST_HEADER = 100_000_000
+"""Bytes, as in the safetensors library."""
+
+BITS = {
+    **dict.fromkeys(("F4",), 4),
+    **dict.fromkeys(("F6_E2M3", "F6_E3M2"), 6),
+    **dict.fromkeys(("BOOL", "U8", "I8", "F8_E4M3", "F8_E5M2", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ"), 8),
+    **dict.fromkeys(("U16", "I16", "F16", "BF16"), 16),
+    **dict.fromkeys(("U32", "I32", "F32"), 32),
+    **dict.fromkeys(("U64", "I64", "F64", "C64"), 64),
+}
+
+NEW_NUMBERS, NEW_PARTS = 2**26, 2000
+"""Numbers (256 MB in single precision), and parameters or modules, that a model may have beyond its weight files."""
+
+
+@dataclass
+class Held:
+    """The tensors that weight files hold, and the numbers in them."""
+
+    tensors: int = 0
+    numbers: int = 0
+
+
+_held: ContextVar[Held | None] = ContextVar("held", default=None)
+
+
+@contextmanager
+def loading_from(name_or_path: str | os.PathLike[str], where: dict[str, Any]) -> Iterator[None]:
+    """Check the weight files of a checkpoint, and let `building` know of them within the block.
+
+    Args:
+        name_or_path: a folder, or an id on the Hub, from where its files are fetched as `from_pretrained` does.
+        where: what was given to `from_pretrained`.
+
+    Raises:
+        ValueError: a file is no safetensors file, or the index names others than those beside it.
+        OSError: a file cannot be fetched, or would have to be unpickled.
+    """
+    token = _held.set(_checked(os.fspath(name_or_path), where))
+    try:
+        yield
+    finally:
+        _held.reset(token)
+
+
+@contextmanager
+def building() -> Iterator[None]:
+    """Raise `ValueError` where a model that is built within the block is more than its weight files can be of.
+
+    Otherwise a file of a few bytes could ask for terabytes, or for a million layers. Whatever goes wrong while a
+    checkpoint's model is built is the fault of its configuration.
+    """
+    held = _held.get()
+    if held is None:
+        yield
+        return
+    most_numbers, most_parts = 4 * held.numbers + NEW_NUMBERS, 10 * held.tensors + NEW_PARTS
+    numbers = parts = 0
+    thread = threading.get_ident()
+
+    def count(_module: Any, _name: str, part: Any) -> None:
+        nonlocal numbers, parts
+        if threading.get_ident() != thread or part is None:
+            return
+        numbers, parts = numbers + (part.numel() if hasattr(part, "numel") else 0), parts + 1
+        if numbers > most_numbers or parts > most_parts:
+            raise ValueError(
+                f"The configuration asks for a model of more than {most_numbers} numbers or {most_parts} parts, and"
+                f" the weight files hold {held.numbers} numbers in {held.tensors} tensors: they are of another model."
+                " Put the configuration right; to build new layers of this size, use `from_config`."
+            )
+
+    hooks = [
+        torch_modules.register_module_parameter_registration_hook(count),
+        torch_modules.register_module_buffer_registration_hook(count),
+        torch_modules.register_module_module_registration_hook(count),
+    ]
+    try:
+        yield
+    except (RuntimeError, ArithmeticError, AssertionError, LookupError) as error:
+        raise ValueError(
+            f"No model can be built as the configuration says: {type(error).__name__}: {error}"
+        ) from error
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def read_header(path: str | os.PathLike[str]) -> dict[str, list[int]]:
+    """Return the shape of each tensor of a safetensors file.
+
+    Raises:
+        ValueError: it is none, or not whole; names the file.
+    """
+    name = os.path.basename(path)
+    problem = f"{name} is not a whole safetensors file: "
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        length = int.from_bytes(file.read(8), "little")
+        if size < 8 or length > min(size - 8, LONGEST_HEADER):
+            raise ValueError(f"{problem}its header should have {length} bytes, and the file has {size}.")
+        try:
+            header = json.loads(file.read(length).decode("utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{problem}its header cannot be read ({error}).") from None
+    if not isinstance(header, dict):
+        raise ValueError(f"{problem}its header is no object.")
+    header.pop("__metadata__", None)
+    places = []
+    for tensor, entry in header.items():
+        try:
+            kind, shape, (begin, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
+            is_possible = all(type(number) is int and number >= 0 for number in (*shape, begin, end))
+            is_possible = is_possible and 8 * (end - begin) == math.prod(shape) * BITS[kind]
+        except (KeyError, TypeError, ValueError):
+            is_possible = False
+        if not is_possible:
+            raise ValueError(f"{problem}the tensor {tensor!r} has the entry {str(entry)[:200]}.")
+        places.append((begin, end, tensor))
+    position = 0
+    for begin, end, tensor in sorted(places):
+        if begin != position:
+            raise ValueError(f"{problem}the tensor {tensor!r} begins at {begin}, where {position} is expected.")
+        position = end
+    if position != size - 8 - length:
+        raise ValueError(f"{problem}its tensors take {position} bytes, and it has {size - 8 - length} for them.")
+    return {tensor: entry["shape"] for tensor, entry in header.items()}
+
+
+def _checked(source: str, where: dict[str, Any]) -> Held | None:
+    """Return what the weight files hold; None if there are none, of which transformers knows what to say."""
+    fetch = _fetcher(source, where)
+    variant = f".{where['variant']}" if where.get("variant") else ""
+    if os.path.isfile(source):
+        paths = [source]
+    elif path := fetch(f"model{variant}.safetensors"):
+        paths = [path]
+    elif path := fetch(f"model.safetensors.index{variant}.json"):
+        paths = [_shard(fetch, name) for name in _shards(path)]
+    else:
+        return None
+    held = Held()
+    for path in paths:
+        for shape in read_header(path).values():
+            held.tensors, held.numbers = held.tensors + 1, held.numbers + math.prod(shape)
+    return held
+
+
+def check_beside(source: str | os.PathLike[str], where: dict[str, Any]) -> None:
+    """Raise `ValueError` for files beside the weights that make transformers load something else as well."""
+    source = os.fspath(source)
+    folder = os.path.join(source, where.get("subfolder") or "")
+    adapter = (where.get("adapter_kwargs") or {}).get("_adapter_model_path")
+    if adapter is not None or (not os.path.isfile(source) and _fetcher(source, where)("adapter_config.json")):
+        raise ValueError(
+            f"{os.fspath(adapter or source)!r} has an adapter_config.json, which can name any other model. Load the "
+            "model that you know, and put the adapter on it: `peft.PeftModel.from_pretrained(model, adapter)`."
+        )
+    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    if shards := [name for name in names if name.startswith("shard-") and name.endswith(".safetensors")]:
+        raise ValueError(
+            f"{source!r} has {shards[0]}, a part of a distributed checkpoint, which is not read: save the "
+            "model in whole files (`save_pretrained`)."
+        )
+
+
+def _fetcher(source: str, where: dict[str, Any]) -> Callable[[str], str | None]:
+    """A function that returns the path of a file of a checkpoint, None if it has no such file."""
+    subfolder = where.get("subfolder") or ""
+    if os.path.isdir(source):
+
+        def in_folder(name: str) -> str | None:
+            path = os.path.join(source, subfolder, name)
+            return path if os.path.isfile(path) else None
+
+        return in_folder
+    given = {name: where[name] for name in ("cache_dir", "revision", "token", "local_files_only") if name in where}
+    silent = dict.fromkeys(("gated_repo", "missing_entries", "connection_errors"), False)
+    quiet = {f"_raise_exceptions_for_{name}": value for name, value in silent.items()}
+
+    def on_the_hub(name: str) -> str | None:
+        return cached_file(source, name, subfolder=subfolder, **given, **quiet)
+
+    return on_the_hub
+
+
+def _shards(path: str) -> list[str]:
+    """The files that an index names."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            index = json.load(file)
+        places = index["weight_map"]
+        names = sorted(set(places.values()))
+        is_index = isinstance(index.get("metadata"), dict) and all(isinstance(name, str) for name in names)
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{os.path.basename(path)} is no index of weight files ({error}).") from None
+    if not is_index:
+        raise ValueError(f"{os.path.basename(path)} is no index of weight files: it has no `metadata` and names.")
+    for name in names:
+        if not re.fullmatch(r"[^/\\\0]+\.safetensors", name):
+            raise ValueError(
+                f"{os.path.basename(path)} names the file {name!r}; it can name .safetensors files beside it."
+            )
+    return names
+
+
+def _shard(fetch: Callable[[str], str | None], name: str) -> str:
+    path = fetch(name)
+    if path is None:
+        raise ValueError(f"The index of the weights names {name!r}, and there is no such file.")
+    return path

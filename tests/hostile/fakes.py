@@ -1,0 +1,80 @@
+"""Loaders that do what no loader may: the sandbox has to find out each of them."""
+
+import ctypes
+import importlib
+import json
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+
+def imports_a_module(folder):
+    return importlib.import_module("this")
+
+
+def imports_a_file(folder):
+    sys.path.insert(0, str(folder))
+    import fusion  # noqa: F401
+
+
+def runs_a_file(folder):
+    exec(compile((folder / "fusion.py").read_text(), folder / "fusion.py", "exec"), {})
+
+
+def opens_a_file(folder):
+    return (folder.parent / "outside" / "secret.txt").read_text()
+
+
+def opens_without_python(folder):
+    library = ctypes.CDLL(None)
+    return library.close(library.open(os.fsencode(folder.parent / "outside" / "secret.txt"), os.O_RDONLY))
+
+
+def writes_a_file(folder):
+    Path(json.__file__).with_name("hostile.txt").open("w").close()
+
+
+def connects(folder):
+    with socket.socket() as one:
+        one.connect_ex(("127.0.0.1", 9))
+
+
+def starts_a_program(folder):
+    subprocess.run(["true"], check=True)
+
+
+def unpickles(folder):
+    pickle.loads(b"cos\ngetcwd\n(tR.")
+
+
+def takes_memory(folder):
+    return len(bytes(2**31))
+
+
+def sleeps(folder):
+    time.sleep(1000)
+
+
+def is_busy(folder):
+    while True:
+        pass
+
+
+def crashes(folder):
+    ctypes.string_at(0)
+
+
+def exits(folder):
+    os._exit(3)
+
+
+def gives_up(folder):
+    raise SystemExit("the code of a checkpoint was run")
+
+
+def says_nothing(folder):
+    raise KeyError("x")

@@ -1,0 +1,146 @@
+"""The calls that people load strangers' checkpoints with; each returns some words about what it has loaded."""
+
+import warnings
+from pathlib import Path
+
+import torch
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForQuestionAnswering,
+    AutoModelForSeq2SeqLM,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+)
+
+from hf_localattn import CoolConfig, CoolModel, OaXLNetTokenizer, SlaBertTokenizer
+from hf_localattn.cli import build_parser
+from hf_localattn.experiments.yaml_files import read_yaml
+from hf_localattn.hub import TrainingRecord, write_card
+from hf_localattn.hub.push import _parser_of, check_weights, shared_files
+from hf_localattn.pretrained import load_tokenizer
+from hf_localattn.training.arguments import ModelArguments
+from hf_localattn.training.output_folder import check_same_model, prepare_output_folder
+from hf_localattn.training.search_space import read_space
+from tests.hostile import fakes
+from tests.models.tiny import tiny_model
+
+__all__ = ["fakes"]
+
+READ_CODE = ("card", "push")
+"""Loaders that compare the code of a checkpoint with the package's: they read it, and run nothing."""
+
+TEXT = "The [CUE] baker sees no white roses."
+
+
+def config(folder):
+    return AutoConfig.from_pretrained(folder)
+
+
+def own_config(folder):
+    return CoolConfig.from_pretrained(folder)
+
+
+def plain_tokenizer(folder):
+    """`AutoTokenizer`, and the first text."""
+    return AutoTokenizer.from_pretrained(folder)(TEXT).input_ids
+
+
+def built_tokenizer(folder):
+    """`AutoTokenizer` alone."""
+    return type(AutoTokenizer.from_pretrained(folder)).__name__
+
+
+def sla_tokenizer(folder):
+    return SlaBertTokenizer.from_pretrained(folder)(TEXT).input_ids
+
+
+def oa_tokenizer(folder):
+    return OaXLNetTokenizer.from_pretrained(folder)(TEXT).input_ids
+
+
+def checked_tokenizer(folder):
+    """The package's own way."""
+    return load_tokenizer(str(folder))(TEXT).input_ids
+
+
+def model(folder):
+    """`AutoModel`, and a forward pass."""
+    return _outputs(AutoModel.from_pretrained(folder))
+
+
+def classifier(folder):
+    return _outputs(AutoModelForSequenceClassification.from_pretrained(folder))
+
+
+def answerer(folder):
+    return _outputs(AutoModelForQuestionAnswering.from_pretrained(folder))
+
+
+def generator(folder):
+    return AutoModelForSeq2SeqLM.from_pretrained(folder).generate(torch.tensor([[5, 6, 7]]), max_new_tokens=3)
+
+
+def own_model(folder):
+    return _outputs(CoolModel.from_pretrained(folder))
+
+
+def card(folder):
+    return write_card(folder).read_text(encoding="utf-8")
+
+
+def push(folder):
+    """What is asked and chosen before anything is uploaded."""
+    check_weights(folder)
+    _parser_of(folder)
+    write_card(folder)
+    return shared_files(folder)
+
+
+def inspect(folder):
+    page = folder / "page.html"
+    arguments = build_parser().parse_args(["inspect", str(folder), TEXT, "-o", str(page)])
+    arguments.run(arguments)
+    return page.read_text(encoding="utf-8")
+
+
+def record(folder):
+    return TrainingRecord.load(folder)
+
+
+def search_space(folder):
+    (path,) = folder.glob("space.*")
+    return read_space(str(path), ModelArguments(family="cool", backbone="tiny"))
+
+
+def recipe(folder):
+    return read_yaml(folder / "recipe.yaml")
+
+
+def resume(folder):
+    """The checks of an output folder with a checkpoint."""
+    checkpoint = prepare_output_folder(folder, None)
+    check_same_model(checkpoint, tiny_model("cool"))
+    return checkpoint
+
+
+def _outputs(loaded):
+    ids = torch.tensor([[5, 6, 7, 8, 9]])
+    further = {"word_index": torch.tensor([[-1, 0, 1, 2, -1]]), "dep_heads": torch.tensor([[-1, 1, 1, 2, -1]])}
+    further |= {"query_mask": torch.tensor([[0, 1, 0, 0, 0]])}
+    needed = {name: further[name] for name in loaded.config.needed_inputs}
+    output = loaded(ids, attention_mask=torch.ones_like(ids), **needed)
+    return [list(output[0].shape), bool(output[0].isfinite().all())]
+
+
+def warm_up(calls):
+    """Load harmless checkpoints, so that nothing of what they need is new."""
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    for loader, folder in calls:
+        globals()[loader](Path(folder))
+
+
+def slow_text(folder):
+    """A text that a pattern with exponential time would never end with."""
+    return len(SlaBertTokenizer.from_pretrained(folder)("x" * 60 + " " + "x" * 5000).input_ids)

@@ -1,0 +1,72 @@
+"""A configuration from a file is data; one from a program may be more."""
+
+import json
+
+import pytest
+from transformers import AutoConfig, BertConfig
+
+from hf_localattn import CoolConfig, CoolModel
+from hf_localattn.families import FAMILIES
+from hf_localattn.models.config_checks import MOST_LABELS, check_content
+from tests.models.tiny import TINY_BACKBONES, tiny_config, tiny_model
+
+
+@pytest.mark.parametrize("backbone", TINY_BACKBONES)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_is_saved_is_data(tmp_path, family, backbone):
+    if backbone not in FAMILIES[family].config.tested_backbones:
+        pytest.skip("not a tested backbone of the family")
+    config = tiny_config(family, backbone, id2label={number: f"label {number}" for number in range(30)})
+    config.save_pretrained(tmp_path)
+    assert AutoConfig.from_pretrained(tmp_path).to_dict() == config.to_dict() | {"_name_or_path": str(tmp_path)}
+
+
+def test_a_program_may_choose_what_a_file_may_not(tmp_path):
+    tiny_model("cool").save_pretrained(tmp_path)
+    loaded = CoolModel.from_pretrained(tmp_path, attn_implementation="eager", dtype="bfloat16")
+    assert loaded.config._attn_implementation == "eager"
+    config = json.loads((tmp_path / "config.json").read_text()) | {"attn_implementation": "owner/kernel"}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(
+        ValueError, match="`attn_implementation` is 'owner/kernel'; a checkpoint can ask for eager, sdpa"
+    ):
+        CoolModel.from_pretrained(tmp_path)
+
+
+def test_entries_of_other_versions_stay():
+    check_content({"a_field_of_tomorrow": {"a": [1, 2.5, None, "x"]}, "use_cache": True})
+    assert CoolConfig.from_dict({"a_field_of_tomorrow": 7}).a_field_of_tomorrow == 7
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"a": {"b": [{"quantization_config": {}}]}}, r"`a\.b\.0\.quantization_config` is {} in a checkpoint"),
+        ({"encoder_layers": 10_001}, "`encoder_layers` is 10001; no model has more than 10000"),
+        ({"vocab_size": -(2**40)}, "`vocab_size` is a number of 41 bits"),
+        ({"a": float("-inf")}, "`a` is -inf; it must be a finite number"),
+    ],
+)
+def test_the_entry_is_named(content, message):
+    with pytest.raises(ValueError, match=message):
+        check_content(content)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"num_labels": MOST_LABELS + 1}, "`num_labels` is 100001"),
+        ({"save_pretrained": 1}, "`save_pretrained` is no field of BertConfig that can be set"),
+    ],
+)
+def test_a_backbones_entry_is_named(content, message):
+    with pytest.raises(ValueError, match=message):
+        CoolConfig.from_dict({"backbone_config": {"model_type": "bert", **content}})
+
+
+def test_code_of_the_backbones_own_has_no_say():
+    backbone = BertConfig(auto_map={"AutoModel": "owner/name--code.Model"}, custom_pipelines={"a": {}})
+    saved = CoolConfig(backbone_config=backbone).to_dict()["backbone_config"]
+    assert "auto_map" not in saved
+    assert "custom_pipelines" not in saved
+    assert backbone.auto_map  # the caller's own stays as it is
