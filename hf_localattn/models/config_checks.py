@@ -7,7 +7,7 @@ that would keep a machine busy before a weight is read. What a program sets by i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -51,19 +51,17 @@ _NOT_DATA = {
 PROBLEM_TYPES = ("regression", "single_label_classification", "multi_label_classification")
 
 
-def check_content(content: Any, place: str = "") -> None:
+def check_content(content: Any, known: Collection[str] = ()) -> None:
     """Raise `ValueError` for a configuration that is more than data, naming the entry, its value and the remedy.
 
     Args:
         content: what the file says.
-        place: where it stands in the file, such as "backbone_config.".
+        known: names whose numbers are sizes and counts. Other entries are kept and mean nothing.
     """
     if not isinstance(content, Mapping):
-        raise ValueError(
-            f"`{place.rstrip('.') or 'config.json'}` is {_short(content)}; it must be an object of names and values."
-        )
-    for name, value in _entries(content, place, DEEPEST):
-        _check_entry(name, value)
+        raise ValueError(f"`config.json` is {_short(content)}; it must be an object of names and values.")
+    for name, value in _entries(content, "", DEEPEST):
+        _check_entry(name, value, known)
 
 
 def check_generation(config: Any) -> None:
@@ -88,7 +86,7 @@ def _entries(content: Mapping[str, Any], place: str, depth: int) -> Iterator[tup
             yield from _entries(value, f"{place}{name}.", depth - 1)
 
 
-def _check_entry(place: str, value: Any) -> None:
+def _check_entry(place: str, value: Any, known: Collection[str]) -> None:
     name = place.rpartition(".")[2]
     if value is None:
         return
@@ -103,7 +101,7 @@ def _check_entry(place: str, value: Any) -> None:
         )
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"`{place}` is {value}; it must be a finite number.")
-    if isinstance(value, int):
+    if isinstance(value, int) and name in known:  # others mean nothing here
         most = MOST_LAYERS if "layer" in name or "group" in name else LARGEST
         if abs(value) > most:
             raise ValueError(f"`{place}` is {_short(value)}; no model has more than {most}.")

@@ -6,6 +6,7 @@ import copy
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any, ClassVar
 
 from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
@@ -279,7 +280,7 @@ class LocalAttentionConfig(PreTrainedConfig):
             ValueError: the weights of that type would not fit; or what the file says is more than data
                 (config_checks.py), or makes no configuration.
         """
-        check_content(config_dict)
+        check_content(config_dict, cls._sizes_in(config_dict))
         model_type = config_dict.get("model_type", cls.model_type)
         if cls.model_type and model_type != cls.model_type:
             raise ValueError(
@@ -295,6 +296,16 @@ class LocalAttentionConfig(PreTrainedConfig):
         # transformers sets overrides after the fact.
         (loaded[0] if isinstance(loaded, tuple) else loaded).check()
         return loaded
+
+    @classmethod
+    def _sizes_in(cls, config_dict: Any) -> set[str]:
+        """Return the names of the fields of a configuration and its backbone's."""
+        backbone = config_dict.get("backbone_config") if isinstance(config_dict, Mapping) else None
+        model_type = backbone.get("model_type") if isinstance(backbone, Mapping) else None
+        is_known = isinstance(model_type, str) and model_type in CONFIG_MAPPING
+        backbone_class = CONFIG_MAPPING[model_type if is_known else cls.default_backbone]
+        names = {field.name for config_class in (cls, backbone_class) for field in fields(config_class)}
+        return names | set(backbone_class.attribute_map)
 
     def _check_choice(self, field: str, choices: Sequence[str]) -> None:
         value = getattr(self, field)

@@ -48,6 +48,7 @@ class CoolPreTrainedModel(LocalAttentionPreTrainedModel):
         if self.config.local_encoder == "deeper":
             with torch.device("meta"):
                 plain = self.backbone_auto_class.from_config(copy.deepcopy(self.config.backbone_config))
+            # Marked, as names change where modules are wrapped. (ALBERT adds none: it runs its layers more often.)
             known = {name for name, _ in plain.named_modules()}
             for name, module in self.backbone.named_modules():
                 module.is_added = name not in known

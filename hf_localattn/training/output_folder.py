@@ -255,8 +255,8 @@ def missing_parts(checkpoint: Path) -> str:
     if not any(any(checkpoint.glob(pattern)) for pattern in OPTIMIZER):
         return "it has no optimizer state"
     try:
-        json.loads((checkpoint / STATE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        TrainerState.load_from_json(str(checkpoint / STATE))
+    except (OSError, ValueError, TypeError):
         return f"it has no whole {STATE}, which is written last"
     if (checkpoint / "optimizer.pt").is_file():
         # Trainer goes on without a word where one of these is not there: with a fresh optimizer, with other numbers.

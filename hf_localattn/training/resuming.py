@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import torch
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from hf_localattn.files import write_whole
+from hf_localattn.training.output_folder import STATE
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,7 @@ class TakeUp(TrainerCallback):
 
 def best_beside(checkpoint: Path) -> str | None:
     """Return the folder of the best checkpoint that the state of another one names; it is beside that one."""
-    best = TrainerState.load_from_json(str(checkpoint / "trainer_state.json")).best_model_checkpoint
-    path = checkpoint.with_name(Path(best).name) if best else None
+    best = TrainerState.load_from_json(str(checkpoint / STATE)).best_model_checkpoint
+    name = Path(best).name if isinstance(best, str) else ""
+    path = checkpoint.with_name(name) if re.fullmatch(r"checkpoint-\d+", name) else None
     return str(path) if path is not None and path.is_dir() else None

@@ -8,6 +8,7 @@ shown by transformers' own class for the same task, on which the same test has t
 import functools
 import os
 import unittest
+import unittest.mock
 from contextlib import nullcontext
 
 import pytest
@@ -16,6 +17,7 @@ from transformers.models.auto import get_values
 
 from hf_localattn import CoolConfig
 from hf_localattn.families import AUTO_CLASSES, FAMILIES
+from hf_localattn.models.modeling_local_attention import LocalAttentionPreTrainedModel
 from tests.models.test_generation import IDS, SILENT, TINY_GENERATORS
 from tests.models.tiny import CASES, TOKEN_INPUTS, VOCABULARY, tiny_config
 from tests.transformers_common.exclusions import reason_for
@@ -88,6 +90,10 @@ class Common:
             # By this transformers' tests of generation ask a class what its backbone decides.
             (stock,) = suite(*self.suite, is_stock=True).all_model_classes
             self.all_model_classes[0]._can_compile_fullgraph = stock._can_compile_fullgraph
+            # Some tests make inputs of their own, which lack what a family takes for each token.
+            patch = unittest.mock.patch.object(LocalAttentionPreTrainedModel, "__call__", call_with_token_inputs)
+            patch.start()
+            self.addCleanup(patch.stop)
 
     def _prepare_for_class(self, *args, **kwargs):
         inputs = super()._prepare_for_class(*args, **kwargs)
@@ -98,6 +104,18 @@ class Common:
 
     def subTest(self, *args, **kwargs):
         return nullcontext()  # a failure ends the test
+
+
+def call_with_token_inputs(model, *args, **inputs):
+    """Call a model, with the inputs for each token that its family takes, where they are missing."""
+    given = args[0] if args else inputs.get("input_ids", inputs.get("inputs_embeds"))
+    if given is not None and model.token_inputs and not inputs.keys() & set(model.token_inputs):
+        shape = given.shape[:-1] if given.is_floating_point() else given.shape
+        mask = inputs.get("attention_mask")
+        mask = torch.ones(shape) if mask is None else mask
+        made = TOKEN_INPUTS[model.config.model_type](mask.reshape(-1, shape[-1]).cpu())
+        inputs |= {name: value.view(shape).to(given.device) for name, value in made.items()}
+    return torch.nn.Module.__call__(model, *args, **inputs)
 
 
 def suite(name, task, backbone, is_stock=False):
