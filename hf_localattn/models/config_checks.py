@@ -92,7 +92,7 @@ def _check_entry(place: str, value: Any, known: Collection[str]) -> None:
         return
     if name in _NOT_DATA:
         raise ValueError(f"`{place}` is {_short(value)} in a checkpoint, where it cannot be: {_NOT_DATA[name]}.")
-    if name.startswith("__"):
+    if name.startswith("__") and name != "__float__":  # as which transformers writes what JSON has no number for
         raise ValueError(f"`{place}` is no field of a configuration: remove it.")
     if name in _IMPLEMENTATIONS and (not isinstance(value, str) or value not in ATTENTIONS):
         raise ValueError(
