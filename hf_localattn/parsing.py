@@ -66,12 +66,13 @@ def parse_json(text: str, name: str, first_line: int = 1) -> Any:
     return value
 
 
-def parse_yaml(text: str, where: str) -> Any:
+def parse_yaml(text: str, where: str, *others: type) -> Any:
     """Return the value of a YAML text: texts, numbers, true and false, null, and lists and mappings of them.
 
     Args:
         text: with one document.
         where: begins an error.
+        *others: further types that values may have.
 
     Raises:
         ValueError: it is no such text; names the place.
@@ -82,12 +83,12 @@ def parse_yaml(text: str, where: str) -> Any:
         raise ValueError(_too_deep(where)) from None
     except Exception as error:  # tags fail in any way: `!!bool x` is a KeyError
         raise ValueError(f"{where}: cannot be read: {' '.join(str(error).split())}.") from None
-    _check_values(value, where, MOST_VALUES)
+    _check_values(value, where, MOST_VALUES, others)
     _check_halves(text, value, where)
     return value
 
 
-def _check_values(value: Any, where: str, most: int | None = None) -> None:
+def _check_values(value: Any, where: str, most: int | None = None, others: tuple[type, ...] = ()) -> None:
     level, count = [value], 0
     for _ in range(MOST_LEVELS):
         count += len(level)
@@ -100,7 +101,7 @@ def _check_values(value: Any, where: str, most: int | None = None) -> None:
                 below += one.values()
             elif isinstance(one, list):
                 below += one
-            elif not isinstance(one, _PLAIN):
+            elif not isinstance(one, (*_PLAIN, *others)):
                 raise ValueError(f"{where}: {one!r} is a {type(one).__name__}: write it as a text, in quotes.")
         if not (level := below):
             return
@@ -111,7 +112,7 @@ def _check_halves(text: str, value: Any, where: str) -> None:
     if not _HALF.search(text):
         return
     try:
-        json.dumps(value, ensure_ascii=False).encode()
+        json.dumps(value, ensure_ascii=False, default=str).encode()
     except UnicodeEncodeError as error:
         half = error.object[error.start]
         raise ValueError(f"{where}: {half!r} is half of a character: write the character itself.") from None

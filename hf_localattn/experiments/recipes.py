@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from hf_localattn.experiments.yaml_files import check_known, check_names, check_numbers, make, read_yaml
+from hf_localattn.experiments.yaml_files import check_known, check_names, check_numbers, make, names_of, read_yaml
 from hf_localattn.families import get_family
 
 FOLDER = Path(str(files("hf_localattn.experiments")))
@@ -231,6 +231,7 @@ def load_corpora() -> dict[str, Corpus]:
     where = "corpora.yaml"
     corpora = {}
     for name, content in read_yaml(FOLDER / where).items():
+        check_names(content, f"{where}, {name}")
         corpora[name] = _corpus(name, dict(content), f"{where}, {name}")
     return corpora
 
@@ -243,11 +244,15 @@ def _place(name: str) -> tuple[int, bool, int]:
 
 
 def _corpus(name: str, content: dict[str, Any], where: str) -> Corpus:
-    own_names = content.pop("files", {})
-    sample = content.get("sample", {})
+    own_names, sample = content.pop("files", {}), content.get("sample", {})
+    for part in (own_names, sample):
+        check_names(part, where)
     check_known({**own_names, **sample}, SPLITS, where)
     if list(own_names) != list(sample):
         raise ValueError(f"{where}: files are of {', '.join(own_names)}, but samples of {', '.join(sample)}.")
+    for split, names in own_names.items():
+        if names is not None and not (isinstance(names, list) and all(isinstance(one, str) for one in names)):
+            raise ValueError(f"{where}: the files of {split} must be a list of names; found {names!r}.")
     corpus = make(
         Corpus,
         content,
@@ -260,18 +265,23 @@ def _corpus(name: str, content: dict[str, Any], where: str) -> Corpus:
     return corpus
 
 
-def _content(name: str) -> dict[str, Any]:
-    """What the file of a table says, with what it takes from another one."""
+def _content(name: str, before: Sequence[str] = ()) -> dict[str, Any]:
+    """What the file of a table says, with what it takes from another one, unless that is among those `before`."""
     content = read_yaml(FOLDER / "tables" / f"{name}.yaml")
     other = content.pop("like", None)
     if other is None:
         return content
-    check_known({other: None}, table_names(), f"{name}, like")
-    base = _content(other)
+    before = (*before, name)
+    check_known(
+        dict.fromkeys(names_of([other], f"{name}, like")), set(table_names()).difference(before), f"{name}, like"
+    )
+    base = _content(other, before)
+    for part in ("tasks", "rows"):
+        check_names(base.get(part), f"{other}, {part}")
     tasks = _chosen(content.get("tasks"), base["tasks"], f"{name}, tasks")
     rows = _chosen(content.get("rows"), base["rows"], f"{name}, rows")
     for row, own in rows.items():
-        if own is base["rows"].get(row) and isinstance(own.get("published"), dict):
+        if own is base["rows"].get(row) and isinstance(own, dict) and isinstance(own.get("published"), dict):
             rows[row] = {
                 **own,
                 "published": {task: own["published"][task] for task in own["published"] if task in tasks},
@@ -284,7 +294,8 @@ def _chosen(own: Any, base: dict[str, Any], where: str) -> dict[str, Any]:
     if own is None:
         return dict(base)
     if isinstance(own, list):
-        own = dict.fromkeys(own)
+        own = dict.fromkeys(names_of(own, where))
+    check_names(own, where)
     check_known({name: None for name, content in own.items() if content is None}, base, where)
     return {name: base[name] if content is None else content for name, content in own.items()}
 
@@ -310,6 +321,8 @@ def _task(name: str, content: Any, common: dict[str, Any], where: str) -> Task:
     check_names(content, where)
     content = dict(content)
     scores = content.pop("scores", common["scores"])
+    for part in (scores, content.get("arguments", {})):
+        check_names(part, where)
     task = make(
         Task,
         {**content, "arguments": {**common["arguments"], **content.get("arguments", {})}},
@@ -347,7 +360,10 @@ def _row(name: str, content: Any, defaults: dict[str, Any], tasks: dict[str, Tas
         if row.family == PLAIN and fields:
             raise ValueError(f"{where}: the stock class has no {next(iter(fields))!r}.")
         if row.family not in (None, PLAIN):
-            get_family(str(row.family)).split_fields(fields)
+            try:
+                get_family(str(row.family)).split_fields(fields)
+            except ValueError as error:
+                raise ValueError(f"{where}: {error}") from None
     return row
 
 
@@ -357,6 +373,7 @@ def _published(published: Any, tasks: dict[str, Task], where: str) -> dict[str, 
         if len(tasks) != 1:
             raise ValueError(f"{where}: say of which task the published numbers are.")
         published = {next(iter(tasks)): published}
+    check_names(published, f"{where}, published")
     check_known(published, tasks, where)
     result = {}
     for task, numbers in published.items():
@@ -370,16 +387,25 @@ def _published(published: Any, tasks: dict[str, Task], where: str) -> dict[str, 
 
 def _check_figure(table: Table, figure: dict[str, Any]) -> None:
     where = f"{table.name}, figure"
-    if figure.get("kind") not in FIGURES:
+    if figure.get("kind") not in tuple(FIGURES):
         raise ValueError(f"{where}: the kind must be one of {', '.join(FIGURES)}; found {figure.get('kind')!r}.")
     check_known(figure, ("kind", *FIGURES[figure["kind"]]), where)
-    rows = [*_flat(figure["series"].values()), *figure.get("levels", {}).values()]
+    series: Any = figure.get("series")
+    levels = figure.get("levels", {})
+    for part in (series, levels):
+        check_names(part, where)
+    for own in series.values():
+        names_of(own, f"{where}, series")
+    names_of([*levels.values(), *(figure[key] for key in ("x", "task", "score") if key in figure)], where)
+    if "score" not in figure:
+        raise ValueError(f"{where}: score is missing.")
+    rows = [*_flat(series.values()), *levels.values()]
     check_known(dict.fromkeys(rows), table.rows, where)
     tasks = [figure["task"]] if "task" in figure else list(table.tasks)
     check_known(dict.fromkeys(tasks), table.tasks, where)
     for task in tasks:
         check_known({figure["score"]: None}, [score.name for score in table.tasks[task].scores], where)
-    for row in _flat(figure["series"].values()) if "x" in figure else ():
+    for row in _flat(series.values()) if "x" in figure else ():
         if figure["x"] not in table.rows[row].local_config:
             raise ValueError(f"{where}: row {row!r} does not set {figure['x']!r}.")
 

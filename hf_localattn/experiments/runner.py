@@ -37,7 +37,7 @@ from hf_localattn.hub.record import LIBRARIES
 from hf_localattn.training.arguments import ModelArguments
 from hf_localattn.training.output_folder import STATE
 from hf_localattn.training.part import prepare_part
-from hf_localattn.training.results import digest_of, read_json, settings_of, write_results
+from hf_localattn.training.results import digest_of, entry, read_json, settings_of, write_results
 from hf_localattn.training.run import Run
 
 logger = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ class Runner:
             return None
         found = read_json(path)
         # A model that was tested on more corpora than these serves; one that was tested on fewer does not.
-        return found if _tests(trial).items() <= found["tests"].items() else None
+        return found if _tests(trial).items() <= entry(found, "tests", dict, path).items() else None
 
     def model_of(self, trial: Trial) -> Path | None:
         """Return the folder of a trial's model, if it was kept."""

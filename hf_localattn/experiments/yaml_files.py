@@ -21,6 +21,7 @@ KINDS: dict[str, tuple[type, ...]] = {
     "dict": (dict,),
     "tuple": (tuple,),
     "None": (type(None),),
+    "Any": (str, int, float, bool, list, dict, type(None)),
 }
 """The types of fields, as they are annotated, and what values of theirs are."""
 
@@ -60,7 +61,7 @@ def make(cls: type[T], content: Any, where: str, **own: Any) -> T:
         absent = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if name not in values and absent:
             raise ValueError(f"{where}: {name} is missing.")
-        if name in values and not _is_a(values[name], str(field.type)):
+        if name in content and name not in own and not _is_a(values[name], str(field.type)):
             raise ValueError(f"{where}: {name} must be {field.type}; found {values[name]!r}.")
     return cls(**values)
 
@@ -71,11 +72,18 @@ def check_names(content: Any, where: str) -> None:
         raise ValueError(f"{where}: expected names with values; found {content!r}.")
 
 
+def names_of(content: Any, where: str) -> list[str]:
+    """Return a list of names, or raise `ValueError` for anything else."""
+    if not isinstance(content, list) or not all(isinstance(name, str) for name in content):
+        raise ValueError(f"{where}: expected a list of names; found {content!r}.")
+    return content
+
+
 def check_known(content: Mapping[str, Any], known: Any, where: str) -> None:
     """Raise `ValueError` for the first name that is not among those known; the nearest is named."""
     for name in content:
-        if name not in known:
-            nearest = difflib.get_close_matches(name, list(known), n=1)
+        if not isinstance(name, str) or name not in known:
+            nearest = difflib.get_close_matches(str(name), list(known), n=1)
             hint = f" Did you mean {nearest[0]!r}?" if nearest else f" There can be {', '.join(known)}."
             raise ValueError(f"{where}: there is no {name!r}.{hint}")
 
@@ -90,5 +98,15 @@ def check_numbers(content: Any, where: str) -> None:
 
 
 def _is_a(value: Any, annotation: str) -> bool:
-    kinds = [kind for part in annotation.split("|") for kind in KINDS[part.split("[")[0].strip()]]
-    return type(value) in kinds  # not `isinstance`: true is no whole number
+    for part in annotation.split(" | "):
+        kind, _, inner = part.removesuffix("]").partition("[")
+        if type(value) not in KINDS[kind]:  # not `isinstance`: true is no whole number
+            continue
+        if kind == "dict":
+            inner = inner.partition(", ")[2]
+            if not all(isinstance(name, str) for name in value):
+                continue
+        values = value.values() if kind == "dict" else value if kind == "tuple" else ()
+        if not inner or all(_is_a(one, inner.removesuffix(", ...")) for one in values):
+            return True
+    return False

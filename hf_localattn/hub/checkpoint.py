@@ -14,6 +14,7 @@ from hf_localattn.claims import LOCK, claimed
 from hf_localattn.errors import loading
 from hf_localattn.families import get_family
 from hf_localattn.files import UNFINISHED, remove_leftovers, replaced_whole, write_whole
+from hf_localattn.models.config_checks import check_shared_fields
 from hf_localattn.parsing import parse_json, read_utf8
 from hf_localattn.pretrained import load_tokenizer, missing_inputs, resolve_backbone
 
@@ -90,11 +91,14 @@ def read_config(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
         config = parse_json(read_utf8(path), str(path))
     except ValueError as error:
         raise ValueError(f"{path} cannot be read: {error}") from None
-    if not isinstance(config, dict) or "model_type" not in config:
+    if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
         raise ValueError(f"{path} is no configuration of a model: it has no `model_type`.")
-    for name, kind in {"model_type": str, "architectures": list, "id2label": dict, "backbone_config": dict}.items():
-        if not isinstance(config.get(name) or kind(), kind):
-            raise ValueError(f"{path} is no configuration of a model: its `{name}` is {str(config[name])[:80]!r}.")
+    if not isinstance(config.get("backbone_config"), dict | None):
+        raise ValueError(f"{path} is no configuration of a model: its `backbone_config` is none.")
+    try:
+        check_shared_fields(config)
+    except ValueError as error:
+        raise ValueError(f"{path} is no configuration of a model: {error}") from None
     return config
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import json
 import logging
 import os
@@ -14,6 +15,7 @@ from typing import Any
 
 import yaml
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
+from huggingface_hub.repocard import REGEX_YAML_BLOCK
 from jinja2 import Environment, StrictUndefined
 
 from hf_localattn.families import AUTO_CLASSES, FAMILIES
@@ -22,7 +24,7 @@ from hf_localattn.hub.checkpoint import read_config
 from hf_localattn.hub.record import TrainingRecord
 from hf_localattn.hub.verify import Verification, verify_checkpoint
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
-from hf_localattn.parsing import read_utf8
+from hf_localattn.parsing import parse_yaml, read_utf8
 
 logger = logging.getLogger(__name__)
 
@@ -205,8 +207,10 @@ def _pinned(card: str) -> tuple[str, str] | None:
 
 def _metadata_of(card: str, path: Path) -> dict[str, Any]:
     try:
+        if (block := re.match(REGEX_YAML_BLOCK, card)) is not None:
+            parse_yaml(block[2], "YAML", datetime.date)
         return ModelCard(card, ignore_metadata_errors=True).data.to_dict()
-    except (yaml.YAMLError, ValueError) as error:
+    except (yaml.YAMLError, ValueError, TypeError) as error:  # TypeError: entries of another kind than the Hub knows
         raise ValueError(f"The metadata of {path}, or of its like on the Hub, cannot be read: {error}") from None
 
 

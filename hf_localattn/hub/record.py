@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hf_localattn.files import write_whole
+from hf_localattn.parsing import parse_json, read_utf8
 
 RECORD = "training_record.json"
 
@@ -70,8 +71,8 @@ class TrainingRecord:
         if not path.is_file():
             return None
         try:
-            return cls.from_dict(dict(json.loads(path.read_text(encoding="utf-8"))))
-        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            return cls.from_dict(dict(parse_json(read_utf8(path), RECORD)))
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(
                 f"{path} is not a record of a training run ({error}): remove it, or put the original back."
             ) from None
@@ -83,13 +84,16 @@ class TrainingRecord:
         for name in ("files", "rows", "hyperparameters", "versions"):
             if not isinstance(content.get(name, {}), dict):
                 raise TypeError(f"its {name} are {content[name]!r}")
-        for name in ("task", "base_model", "dataset", "dataset_config"):
-            if not isinstance(content.get(name), str | None):
-                raise TypeError(f"its {name} is {content[name]!r}")
         if not isinstance(content.get("seed"), int | None):
             raise TypeError(f"its seed is {content['seed']!r}")
-        scores = tuple(
-            Score(str(score["split"]), str(score["metric"]), float(score["value"]))
-            for score in content.get("scores", ())
-        )
+        scores = content.get("scores", [])
+        if not isinstance(scores, list) or not all(isinstance(score, dict) for score in scores):
+            raise TypeError(f"its scores are {scores!r}")
+        texts = [content.get(name) for name in ("base_model", "dataset", "dataset_config")]
+        texts += [content["task"], *content.get("files", {}).values()]
+        texts += [score[name] for score in scores for name in ("split", "metric")]
+        for text in texts:
+            if not isinstance(text, str | None):
+                raise TypeError(f"it has {text!r} in place of a text")
+        scores = tuple(Score(score["split"], score["metric"], float(score["value"])) for score in scores)
         return cls(**{**{name: content[name] for name in known}, "scores": scores})

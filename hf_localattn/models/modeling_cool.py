@@ -105,6 +105,7 @@ class CoolModel(CoolPreTrainedModel):
         mask = None if attention_mask is None else attention_mask != 0
         local = weights = None
         if self.config.mode != "g2l":
+            self._check_values(input_ids, inputs_embeds, token_type_ids, position_ids)
             words = given if input_ids is None else self.get_input_embeddings()(input_ids)
             local, weights = self.local_encoder(words, mask, kwargs["output_attentions"])
             if self.config.mode == "l2g":

@@ -19,6 +19,7 @@ from transformers.modeling_outputs import BaseModelOutput, BaseModelOutputWithPo
 
 from .config_checks import check_generation
 from .configuration_local_attention import BackboneField, LocalAttentionConfig
+from .input_checks import WHOLE, can_look_at, check_numbers, check_tensor
 from .weight_checks import building, check_beside, loading_from
 
 CONVERSION = (
@@ -336,8 +337,7 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         states = check_inputs(input_ids, inputs_embeds, attention_mask)
         if position_ids is None:
             check_length(states.shape[1], self.most_tokens, self.config.backbone_config.model_type)
-        if input_ids is not None:
-            self._check_ids(input_ids)
+        self._check_values(input_ids, inputs_embeds, token_type_ids, position_ids)
         if attention_mask is not None:
             attention_mask = (attention_mask != 0).long()  # XLNet calculates with it
             if position_ids is None and self.sets_position_ids:
@@ -360,9 +360,33 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         outputs.hidden_states = selected_states(outputs.hidden_states, asked_for)
         return outputs
 
+    def _check_values(
+        self,
+        input_ids: torch.Tensor | None,
+        inputs_embeds: torch.Tensor | None,
+        token_type_ids: torch.Tensor | None,
+        position_ids: torch.Tensor | None,
+    ) -> None:
+        """Raise `ValueError` for what the backbone has no embeddings for; see `input_checks`."""
+        given = input_ids if inputs_embeds is None else inputs_embeds
+        assert given is not None
+        if input_ids is not None:
+            self._check_ids(input_ids)
+        else:
+            width = getattr(self.get_input_embeddings(), "embedding_dim", given.shape[-1])
+            if given.shape[-1] != width:
+                raise ValueError(f"`inputs_embeds` are {given.shape[-1]} wide; those of the model are {width}.")
+        shape = given.shape[:2]
+        for name, value in (("token_type", token_type_ids), ("position", position_ids)):
+            if value is not None:
+                table = getattr(getattr(self.backbone, "embeddings", None), f"{name}_embeddings", None)
+                check_numbers(
+                    f"{name}_ids", value, shape, rows=getattr(table, "num_embeddings", None), one_for_all=True
+                )
+
     def _check_ids(self, input_ids: torch.Tensor) -> None:
         """Raise `ValueError` for tokens without embeddings, where looking at them does not hold up a device."""
-        if input_ids.device.type != "cpu" or torch.compiler.is_compiling() or not input_ids.numel():
+        if not can_look_at(input_ids):
             return
         last, rows = int(input_ids.max()), self.config.vocab_size
         if last >= rows:
@@ -370,6 +394,8 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
                 f"`input_ids` has the token {last}, but there are embeddings for {rows} tokens: the tokenizer belongs "
                 "to another model, or has new tokens. For these call `model.resize_token_embeddings(len(tokenizer))`."
             )
+        if (first := int(input_ids.min())) < 0:
+            raise ValueError(f"`input_ids` has {first}; tokens are counted from 0.")
 
     def run_base_model(
         self,
@@ -463,12 +489,24 @@ def check_inputs(
     if len(given) != 1:
         raise ValueError("Give exactly one of `input_ids` and `inputs_embeds`.")
     states = given[0]
+    check_tensor("input_ids" if inputs_embeds is None else "inputs_embeds", states)
     if states.dim() != (2 if inputs_embeds is None else 3):
         name, wanted = ("input_ids", "") if inputs_embeds is None else ("inputs_embeds", ", width")
         raise ValueError(f"`{name}` has shape {tuple(states.shape)}; it must be (batch, length{wanted}).")
     if states.shape[1] == 0:
         raise ValueError("The input has no tokens, not even special ones: give at least one in each row.")
-    if attention_mask is not None and (attention_mask.dim() != 2 or attention_mask.shape[1] != states.shape[1]):
+    if inputs_embeds is None and states.dtype not in WHOLE:
+        raise ValueError(f"`input_ids` are of {states.dtype}; they must be of torch.int64.")
+    if inputs_embeds is not None and not states.is_floating_point():
+        raise ValueError(f"`inputs_embeds` are of {states.dtype}; they must be floating-point numbers.")
+    if attention_mask is None:
+        return states
+    check_tensor("attention_mask", attention_mask)
+    if (
+        attention_mask.dim() != 2
+        or attention_mask.shape[1] != states.shape[1]
+        or attention_mask.shape[0] not in (1, states.shape[0])
+    ):
         raise ValueError(
             f"`attention_mask` has shape {tuple(attention_mask.shape)}; local layers need (batch, length), here "
             f"{tuple(states.shape[:2])}."

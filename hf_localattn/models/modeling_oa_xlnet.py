@@ -10,6 +10,7 @@ from torch import nn
 from transformers.utils import can_return_tuple
 
 from .configuration_oa_xlnet import OaXLNetConfig
+from .input_checks import check_tensor
 from .modeling_local_attention import (
     LocalAttentionPreTrainedModel,
     LocalModelOutput,
@@ -119,6 +120,7 @@ def checked_query_mask(query_mask: torch.Tensor | None, shape: torch.Size) -> to
             "Orthogonal attention needs `query_mask` (batch, length), 1 at the tokens of the query: an "
             "OaXLNetTokenizer gives it."
         )
+    check_tensor("query_mask", query_mask)
     if query_mask.shape != shape:
         raise ValueError(f"`query_mask` has shape {tuple(query_mask.shape)}; it must be {tuple(shape)}.")
     return query_mask != 0

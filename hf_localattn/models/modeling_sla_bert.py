@@ -34,6 +34,7 @@ from .gated_self_attention import (
     prepared_mask,
     self_attentions,
 )
+from .input_checks import WHOLE, check_tensor
 from .modeling_local_attention import (
     LocalAttentionPreTrainedModel,
     LocalModelOutput,
@@ -234,12 +235,15 @@ class SlaBertModel(SlaBertPreTrainedModel):
                     f"beside `input_ids`{' if it has a `parser`' if name == 'dep_heads' else ''}; without it use "
                     "`local_attention='none'`."
                 )
-            if value is not None and value.shape != states.shape[:2]:
+            if value is None:
+                continue
+            check_tensor(name, value)
+            if value.shape != states.shape[:2]:
                 raise ValueError(
                     f"`{name}` has shape {tuple(value.shape)}; it must be (batch, length), here "
                     f"{tuple(states.shape[:2])}."
                 )
-            if value is not None and value.is_floating_point():
+            if value.dtype not in WHOLE:
                 raise ValueError(f"`{name}` holds whole numbers; these are {value.dtype}.")
         given = {name: value for name, value in structure.items() if name in needed and value is not None}
         if tokens is not None and "word_index" in given:

@@ -24,6 +24,7 @@ from transformers.modeling_outputs import (
 )
 from transformers.utils import can_return_tuple
 
+from .input_checks import IGNORED, WHOLE, check_numbers, check_positions, check_tensor, check_text_labels
 from .modeling_local_attention import LocalAttentionPreTrainedModel, LocalModelOutput, LocalOutputs
 
 
@@ -109,6 +110,8 @@ class QuestionAnsweringHead(LocalAttentionPreTrainedModel):
         start_logits, end_logits = self.qa_outputs(self.qa_dropout(outputs.last_hidden_state)).unbind(-1)
         loss = None
         if start_positions is not None and end_positions is not None:
+            check_positions("start_positions", start_positions, len(start_logits))
+            check_positions("end_positions", end_positions, len(end_logits))
             loss_kwargs = {} if num_items_in_batch is None else {"num_items_in_batch": num_items_in_batch}
             loss = self.loss_function(start_logits, end_logits, start_positions, end_positions, **loss_kwargs)
             loss = self.training_loss(loss, outputs)
@@ -158,6 +161,7 @@ class SequenceClassificationHead(LocalAttentionPreTrainedModel):
         logits = self.sequence_classifier(self.sequence_features(outputs, attention_mask))
         loss = None
         if labels is not None:
+            check_text_labels(labels, logits, self.config.problem_type)
             loss = self.training_loss(self.loss_function(labels, logits, self.config), outputs)
         return LocalSequenceClassifierOutput(loss=loss, logits=logits, **extra_outputs(outputs))
 
@@ -196,6 +200,8 @@ class TokenClassificationHead(LocalAttentionPreTrainedModel):
         logits = self.token_classifier(self.dropout(outputs.last_hidden_state))
         loss = None
         if labels is not None:
+            known = {"dtypes": WHOLE[:1], "rows": self.num_labels, "ignored": IGNORED}
+            check_numbers("labels", labels, logits.shape[:2], **known)
             loss_kwargs = {} if num_items_in_batch is None else {"num_items_in_batch": num_items_in_batch}
             loss = self.loss_function(logits, labels, self.config, **loss_kwargs)
             share = 1.0 if num_items_in_batch is None else (labels != -100).sum() / num_items_in_batch
@@ -248,11 +254,12 @@ class MultipleChoiceHead(LocalAttentionPreTrainedModel):
             "inputs_embeds": inputs_embeds,
             **{name: kwargs.pop(name, None) for name in self.token_inputs},
         }
-        each = {name: None if values is None else values.flatten(0, 1) for name, values in each.items()}
+        each = {name: None if values is None else _by_choice(name, values) for name, values in each.items()}
         outputs = self.run_base_model(**each, **kwargs)
         logits = self.choice_classifier(self.sequence_features(outputs, each["attention_mask"])).view(shape)
         loss = None
         if labels is not None:
+            check_numbers("labels", labels, logits.shape[:1], dtypes=WHOLE[:1], rows=logits.shape[1], ignored=IGNORED)
             # Not `loss_function`: for this class's name transformers takes one that shifts labels.
             loss = self.training_loss(functional.cross_entropy(logits, labels), outputs)
         return LocalMultipleChoiceOutput(loss=loss, logits=logits, **extra_outputs(outputs))
@@ -263,9 +270,19 @@ def extra_outputs(outputs: LocalModelOutput) -> dict[str, Any]:
     return {name: outputs[name] for name in HANDED_ON if name in outputs}
 
 
+def _by_choice(name: str, values: torch.Tensor) -> torch.Tensor:
+    """Inputs (B, C, ...) with the choices in the batch dimension."""
+    check_tensor(name, values)
+    if values.dim() < 3:
+        raise ValueError(f"`{name}` has shape {tuple(values.shape)}; multiple choice needs (batch, choices, length).")
+    return values.flatten(0, 1)
+
+
 def _shape_of_choices(input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None) -> torch.Size:
     """The number of examples, and of choices of each."""
     for name, values, wanted in (("input_ids", input_ids, 3), ("inputs_embeds", inputs_embeds, 4)):
+        if values is not None:
+            check_tensor(name, values)
         if values is not None and values.dim() != wanted:
             raise ValueError(
                 f"`{name}` has shape {tuple(values.shape)}; multiple choice needs (batch, choices, length"

@@ -142,6 +142,12 @@ class BackboneTokenizer(PreTrainedTokenizerFast):
         check_texts(text, text_pair, kwargs.get("is_split_into_words", False))
         try:
             return super()._encode_plus(text, text_pair, **kwargs)
+        except BaseException as error:
+            # The backend's errors have no type of their own, and some of them pass for none.
+            if type(error) is not Exception and type(error).__name__ != "PanicException":
+                raise
+            remedy = "Give another `truncation`, `max_length` or `stride`."
+            raise ValueError(f"`text` cannot be encoded: {error}. {remedy}") from error
         finally:
             self._forget_call()
 

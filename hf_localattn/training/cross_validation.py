@@ -15,7 +15,7 @@ from typing import Any
 from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
 from hf_localattn.training.folds import Fold
 from hf_localattn.training.part import prepare_part
-from hf_localattn.training.results import read_json, read_results, scores_of, settings_of, write_results
+from hf_localattn.training.results import entry, read_json, read_results, scores_of, settings_of, write_results
 from hf_localattn.training.run import Prepare, Run
 
 logger = logging.getLogger(__name__)
@@ -93,7 +93,10 @@ class CrossValidation:
     def _read(self) -> list[dict[str, Any]]:
         """The metrics of the folds that are done."""
         known = read_results(self.folder / RESULTS, self.settings, "folds")
-        folds = known["folds"] if known is not None else []
+        path = self.folder / RESULTS
+        folds = entry(known, "folds", list, path) if known is not None else []
+        if not all(isinstance(metrics, dict) for metrics in folds):
+            raise ValueError(f"{path}: each of its 'folds' must have metrics by name. Put the original back.")
         # A score that is no number is null there. Were it left out, the mean would be that of fewer folds.
         return [{name: math.nan if own is None else own for name, own in metrics.items()} for metrics in folds]
 

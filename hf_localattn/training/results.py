@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from hf_localattn.data.tables import shorten
 from hf_localattn.files import write_whole
 from hf_localattn.parsing import parse_json, read_utf8
 from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
@@ -93,13 +94,28 @@ def read_results(path: Path, settings: Mapping[str, Any], what: str) -> dict[str
         check_unused(path.parent, f"{path.name} to go on from")
         return None
     known = read_json(path)
-    for name, value in known["settings"].items():
+    for name, value in entry(known, "settings", dict, path).items():
         if name in settings and settings[name] != value:  # another version may have other options
             raise ValueError(
                 f"--output_dir {path.parent} holds the {what} of another command: its {name} is {value!r}, this"
                 f" one's is {settings[name]!r}. Give the command it was made with, or another --output_dir."
             )
     return known
+
+
+def entry(found: Mapping[str, Any], name: str, kind: type, path: Path) -> Any:
+    """Return an entry of a file that was written here.
+
+    Raises:
+        ValueError: it is missing, or of another type.
+    """
+    value = found.get(name)
+    if not isinstance(value, kind):
+        raise ValueError(
+            f"{path}: its {name!r} must be a {kind.__name__}; found {shorten(value)}. Put the original back, or remove"
+            " the file."
+        )
+    return value
 
 
 def write_results(path: Path, found: Mapping[str, Any]) -> None:

@@ -27,7 +27,7 @@ from hf_localattn.training.output_folder import ASIDE
 from hf_localattn.training.results import as_written, read_results, scores_of, settings_of, write_results
 from hf_localattn.training.run import Prepare
 from hf_localattn.training.search_settings import SettingCheck, distinct, spoken
-from hf_localattn.training.search_space import SEARCHABLE, read_space
+from hf_localattn.training.search_space import MOST_SETTINGS, SEARCHABLE, read_space
 
 logger = logging.getLogger(__name__)
 
@@ -182,7 +182,9 @@ class Search:
         """Check the settings, or what stands for them, and return how many are tried."""
         combinations, asked = self.space.combinations(), self.base.search_trials
         if combinations is None and asked is None:
-            raise ValueError("--search has a range without a step, and so no end of settings: give --search_trials.")
+            endless = any(own.values is None for own in self.space.dimensions.values())
+            what = "a range without a step, and so no end of" if endless else f"more than {MOST_SETTINGS:,}"
+            raise ValueError(f"--search has {what} settings: give --search_trials.")
         if combinations is None or (asked is not None and asked < len(combinations)):
             for setting in self.space.examples():
                 check(setting)

@@ -29,6 +29,10 @@ SEARCHABLE = (
 ARGUMENT_TYPES = {name: str(kind) for name, kind in typing.get_type_hints(TrainingArguments).items()}
 
 
+MOST_SETTINGS = 10_000
+"""The most settings that are all tried; of more a number has to be asked for."""
+
+
 @dataclass(frozen=True)
 class Range:
     """Numbers from `low` to `high`, both included: any of them, or one every `step`; evenly spread, or their `log`."""
@@ -40,11 +44,13 @@ class Range:
 
     @property
     def values(self) -> list[float] | None:
-        """All of them; None if there is no end of them."""
+        """All of them; None if there is no end of them, or hardly one."""
         step = self.step or (1 if isinstance(self.low, int) and not self.log else None)
         if step is None:
             return None
-        count = math.floor((self.high - self.low) / step + 1e-9) + 1
+        if (steps := (self.high - self.low) / step) > MOST_SETTINGS:
+            return None
+        count = math.floor(steps + 1e-9) + 1
         numbers = (self.low + number * step for number in range(count))
         return [number if isinstance(number, int) else float(f"{number:.12g}") for number in numbers]
 
@@ -98,10 +104,10 @@ class SearchSpace:
         return {**self.arguments, **self.fields}
 
     def combinations(self) -> list[dict[str, Any]] | None:
-        """Return every setting there is; None if there is no end of them."""
+        """Return every setting there is; None if there are more than `MOST_SETTINGS`, or no end of them."""
         values = [own.values for own in self.dimensions.values()]
         finite = [own for own in values if own is not None]
-        if len(finite) < len(values):
+        if len(finite) < len(values) or math.prod(map(len, finite)) > MOST_SETTINGS:
             return None
         return [dict(zip(self.dimensions, setting, strict=True)) for setting in itertools.product(*finite)]
 
@@ -198,9 +204,8 @@ def _range(found: dict[str, Any], kind: str) -> Range:
     for name in found:
         if name not in names:
             nearest = difflib.get_close_matches(str(name), names, n=1)
-            raise ValueError(
-                f"a range has {', '.join(names)}, not {name!r}." + f" Did you mean {nearest[0]}?" * bool(nearest)
-            )
+            hint = f" Did you mean {nearest[0]}?" if nearest else ""
+            raise ValueError(f"a range has {', '.join(names)}, not {name!r}.{hint}")
     if not {"low", "high"} <= set(found):
         raise ValueError("a range needs low and high, such as {low: 1e-5, high: 1e-4}; a list has single values.")
     if not _is_number(kind):
@@ -231,7 +236,7 @@ def _value(value: Any, kind: str) -> Any:
         return value
     try:
         number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
         raise ValueError(f"{value!r} is not a number.")
