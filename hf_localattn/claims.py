@@ -39,8 +39,8 @@ _guard = threading.Lock()
 def claimed(folder: str | os.PathLike[str]) -> Iterator[None]:
     """Keep a folder for this process, which may claim it several times; it is made where absent.
 
-    The operating system holds the claim, and frees it when the process ends, however that comes. It is
-    `flock`, which on NFS (Linux) holds between machines too. On file systems without locks there is a warning.
+    The operating system holds the claim by `flock`, and frees it when the process ends, also by a kill. On NFS (Linux)
+    it holds between machines too. On file systems without locks there is a warning.
 
     Raises:
         ValueError: another process has claimed the folder, or it is a file.
@@ -78,8 +78,9 @@ def _lock(folder: Path) -> int:
         try:
             _take(descriptor)
             if _is_there(descriptor, path):
-                os.ftruncate(descriptor, 0)
-                os.write(descriptor, f"{os.getpid()} {socket.gethostname()}\n".encode())
+                with suppress(OSError):  # on a full disk nobody is told who it is
+                    os.ftruncate(descriptor, 0)
+                    os.write(descriptor, f"{os.getpid()} {socket.gethostname()}\n".encode())
                 return descriptor
             # Its last holder has removed it meanwhile: it keeps nobody else out.
             os.close(descriptor)

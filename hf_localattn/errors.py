@@ -116,6 +116,7 @@ def hub_reason(error: BaseException) -> str | None:
 def be_patient() -> None:
     """Has requests to the Hub end when it is silent for `PATIENCE`; some of its client's would wait without end."""
     session = get_session()
+    session.timeout = None  # `_limit` sets it
     hooks = session.event_hooks
     if _limit not in hooks["request"]:
         session.event_hooks = {**hooks, "request": [*hooks["request"], _limit]}

@@ -178,24 +178,34 @@ def check_harmless(checkpoint: str | os.PathLike[str]) -> None:
     unpickles as it is.
     """
     folder = Path(checkpoint)
-    for path in sorted(file for pattern in PICKLES for file in folder.glob(pattern) if file.is_file()):
-        with safe_globals():  # of NumPy, as Trainer has them
-            names = get_unsafe_globals_in_checkpoint(path)
-        if names:
-            raise ValueError(_refusal(path, ", ".join(names)))
-    for path in sorted(folder.glob("*/.metadata")):
+    states = sorted(file for pattern in PICKLES for file in folder.glob(pattern) if file.is_file())
+    for path in [*states, *sorted(folder.glob("*/.metadata"))]:
         try:
-            with path.open("rb") as stream:
-                _Index(stream).load()
-        except pickle.UnpicklingError as error:
-            raise ValueError(_refusal(path, str(error))) from None
+            names = _foreign_names(path)
+        except Exception as error:  # of whatever kind: it is anything but what was written there
+            raise ValueError(f"{path} is not whole ({error}): do not resume from it.") from None
+        if names:
+            raise ValueError(
+                f"{path} would run code when it is read (it names {', '.join(names)}), which no checkpoint of Trainer"
+                " does: do not resume from it. Remove its folder, or choose another one."
+            )
 
 
-def _refusal(path: Path, names: str) -> str:
-    return (
-        f"{path} would run code when it is read (it names {names}), which no checkpoint of Trainer does: do not resume"
-        " from it. Remove its folder, or choose another one."
-    )
+def _foreign_names(path: Path) -> list[str]:
+    """Return the names in a pickle that have no place in a checkpoint."""
+    if path.name != ".metadata":
+        with safe_globals():  # of NumPy, as Trainer has them
+            return get_unsafe_globals_in_checkpoint(path)
+    try:
+        with path.open("rb") as stream:
+            _Index(stream).load()
+    except _ForeignName as error:
+        return [str(error)]
+    return []
+
+
+class _ForeignName(pickle.UnpicklingError):
+    """What an index may not name."""
 
 
 class _Index(pickle.Unpickler):
@@ -204,7 +214,7 @@ class _Index(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if name in INDEX.get(module, ()) or (module == "torch" and isinstance(getattr(torch, name, 0), torch.dtype)):
             return super().find_class(module, name)
-        raise pickle.UnpicklingError(f"{module}.{name}")
+        raise _ForeignName(f"{module}.{name}")
 
 
 def is_trained(checkpoint: str | os.PathLike[str], training_args: TrainingArguments) -> bool:
@@ -268,7 +278,7 @@ def missing_parts(checkpoint: Path) -> str:
 
 
 def _torn_file(checkpoint: Path) -> str:
-    """The file of a checkpoint that is not there to its end, as after a power cut; empty if all are."""
+    """Name a file of a checkpoint that is not there to its end, as after a power cut; empty if all are."""
     try:
         for path in checkpoint.glob("*.safetensors.index.json"):
             shards = set(json.loads(path.read_text(encoding="utf-8"))["weight_map"].values())

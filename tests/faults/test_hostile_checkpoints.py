@@ -84,6 +84,10 @@ def test_the_index_of_a_sharded_checkpoint(tmp_path):
     sharded.save(state, checkpoint_id=checkpoint / "optimizer_0", no_dist=True)
     check_harmless(checkpoint)
     index = checkpoint / "optimizer_0" / ".metadata"
+    content = index.read_bytes()
+    index.write_bytes(content[: len(content) // 2])
+    with pytest.raises(ValueError, match=r"\.metadata is not whole \(.*\): do not resume from it"):
+        check_harmless(checkpoint)
     index.write_bytes(pickle.dumps(Trap(tmp_path / "trapped")))
     with pytest.raises(ValueError, match=r"\.metadata would run code when it is read \(it names posix.mkdir\)"):
         check_harmless(checkpoint)

@@ -112,8 +112,8 @@ def strike(name, folder, seconds: float, chance: random.Random) -> bool:
     process = start(name, folder)
     out = folder / OUT
     began = time.monotonic()
-    due = began + chance.uniform(0.1, 1.0) * seconds
     hunts, nth, seen, is_on = chance.random() < 0.5, chance.randint(1, 4), 0, False
+    due = began + (0.9 if hunts else chance.uniform(0.1, 0.9)) * seconds
     while process.poll() is None:
         if hunts:
             was_on = is_on
@@ -132,7 +132,7 @@ def strike(name, folder, seconds: float, chance: random.Random) -> bool:
             if is_on and seen == nth:
                 time.sleep(chance.uniform(0, 0.04))
                 break
-        elif time.monotonic() >= due:
+        if time.monotonic() >= due:
             break
         time.sleep(0.001)
     process.kill()
@@ -142,14 +142,16 @@ def strike(name, folder, seconds: float, chance: random.Random) -> bool:
 @pytest.mark.slow(reason="the real scripts, started some eighty times: half an hour")
 @pytest.mark.timeout(7200)
 def test_killed_at_random_instants(tmp_path):
-    """Three times in a row, four times for each of the four; the sixteen that were left alone then are compared."""
+    """Up to three times in a row, ten times for each of the four; those that were left alone then are compared."""
     chance, where, survived = random.Random(17), Counter(), Counter()
     for name in ("qa", "folds", "search", "reproduce"):
         folder = case(tmp_path / name / "whole")
         began = time.monotonic()
         assert start(name, folder).wait() == 0, log_of(folder)
         seconds, expected = time.monotonic() - began, outcome(folder)
-        for number in range(4):
+        for number in range(30):  # on a machine that is busy some end before they are struck
+            if survived[name] >= 10:
+                break
             folder = case(tmp_path / name / str(number))
             for _ in range(3):
                 if not strike(name, folder, seconds, chance):
