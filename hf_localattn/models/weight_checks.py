@@ -23,6 +23,9 @@ from transformers.utils import cached_file
 LONGEST_HEADER = 100_000_000
 """Bytes, as in the safetensors library."""
 
+MOST_DIMENSIONS = 64
+"""Of a tensor, as in torch."""
+
 BITS = {
     **dict.fromkeys(("F4",), 4),
     **dict.fromkeys(("F6_E2M3", "F6_E3M2"), 6),
@@ -126,15 +129,17 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, list[int]]:
             header = json.loads(file.read(length).decode("utf-8"))
         except (ValueError, RecursionError) as error:
             raise ValueError(f"{problem}its header cannot be read ({error}).") from None
-    if not isinstance(header, dict):
-        raise ValueError(f"{problem}its header is no object.")
-    header.pop("__metadata__", None)
+    notes = header.pop("__metadata__", {}) if isinstance(header, dict) else None
+    if not isinstance(notes, dict) or not all(isinstance(note, str) for note in notes.values()):
+        raise ValueError(f"{problem}its header is no object of tensors and notes.")
     places = []
     for tensor, entry in header.items():
         try:
             kind, shape, (begin, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
-            is_possible = all(type(number) is int and number >= 0 for number in (*shape, begin, end))
-            is_possible = is_possible and 8 * (end - begin) == math.prod(shape) * BITS[kind]
+            is_possible = all(type(number) is int and 0 <= number < 2**63 for number in (*shape, begin, end))
+            is_possible = (
+                is_possible and len(shape) <= MOST_DIMENSIONS and 8 * (end - begin) == math.prod(shape) * BITS[kind]
+            )
         except (KeyError, TypeError, ValueError):
             is_possible = False
         if not is_possible:

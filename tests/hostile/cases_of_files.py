@@ -212,6 +212,8 @@ WEIGHTS = {
         NOT_WHOLE,
     ),
     "weights-header-list": (content("model.safetensors", (2).to_bytes(8, "little") + b"[]"), NOT_WHOLE),
+    "weights-notes": (weights(lambda header: header.update(__metadata__={"format": 7})), NOT_WHOLE),
+    "weights-dimensions": (last(shape=[2**62] * 100_000), NOT_WHOLE),
     "weights-overlap": (weights(at_zero), NOT_WHOLE),
     "weights-offset-huge": (last(data_offsets=[0, 2**62]), NOT_WHOLE),
     "weights-offset-negative": (last(data_offsets=[-8, 8]), NOT_WHOLE),
@@ -292,7 +294,7 @@ CARDS = {
         own_card("a: !!python/object/apply:os.system [id]"),
         says("The metadata of .*README.md.* cannot be"),
     ),
-    "card-own-growth": (own_card(BOMB), AS_TEXT),
+    "card-own-growth": (own_card(BOMB), says("has more than 1,000,000 values")),
     "card-own-template": (own_card("license: mit", INJECTION.replace("injected", "other")), AS_TEXT),
     "card-own-bytes": (content("README.md", b"\xff\xfe"), says("is not UTF-8 text")),
     "record-base": (record(base_model=INJECTION), AS_TEXT),
@@ -312,8 +314,8 @@ CARDS = {
         edited("config.json", lambda text: '{"a":' + "[" * 100_000 + text),
         says("config.json cannot be read"),
     ),
-    "card-types": (config(architectures=7), says("config.json is no configuration of a model: its `architectures`")),
-    "card-type-list": (config(model_type=["cool"]), says("its `model_type` is")),
+    "card-types": (config(architectures=7), says("config.json is no configuration of a model: `architectures` is 7")),
+    "card-type-list": (config(model_type=["cool"]), says("config.json is no configuration of a model")),
 }
 A_LINK = says("is a link to .* which would be uploaded")
 UPLOADS = {
