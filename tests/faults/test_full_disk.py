@@ -83,7 +83,7 @@ def test_a_disk_that_is_full(undisturbed, tmp_path, name):
                 assert code == 2, log_of(folder)
                 assert_told(folder)
                 told += 1
-        print(f"\n{name}: {told} disks that were full, the last one with {megabytes} MB not")
+        print(f"\n{name}: {told} disks were full; {megabytes} MB were enough")
         assert_same(outcome(folder), expected)
     finally:
         subprocess.run(["umount", str(disk)], check=True)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import shutil
 import signal
-import sys
+import subprocess
 import time
 from collections import Counter
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -104,62 +108,90 @@ def phase(folder) -> str:
     return "training beyond a checkpoint" if checkpoints else "loading, or training to a first checkpoint"
 
 
-def strike(name, folder, seconds: float, chance: random.Random) -> bool:
-    """Start a command as a user does and kill it; False if it came to its end before.
+def is_writing(out) -> bool:
+    """Whether something is there that is not whole."""
+    if not out.is_dir():
+        return False
+    begun = [path for pattern in ("_saving-*", "*/_saving-*", "runs/*/_saving-*") for path in out.glob(pattern)]
+    saved = [
+        path
+        for pattern in ("checkpoint-*", "*/checkpoint-*", "runs/*/model/checkpoint-*")
+        for path in out.glob(pattern)
+    ]
+    return bool(begun) or not all((path / "trainer_state.json").exists() for path in saved)
 
-    Half of the kills wait for a moment when something is being written, as such moments are short.
-    """
-    process = start(name, folder)
-    out = folder / OUT
-    began = time.monotonic()
-    hunts, nth, seen, is_on = chance.random() < 0.5, chance.randint(1, 4), 0, False
-    due = began + (0.9 if hunts else chance.uniform(0.1, 0.9)) * seconds
-    while process.poll() is None:
+
+def seconds_of(process) -> float | None:
+    """What it has calculated so far, which says more than a clock where others use the machine; None at its end."""
+    *_, state = Path(f"/proc/{process}/stat").read_text().partition(") ")
+    fields = state.split()
+    return None if fields[0] == "Z" else (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def strike(process, out, seconds: float, chance: random.Random) -> None:
+    """Kill a process at a random instant; half of the kills wait for a moment when something is being written."""
+    due, hunts, nth, was_on = chance.uniform(0, seconds), chance.random() < 0.5, chance.randint(1, 3), False
+    while (so_far := seconds_of(process)) is not None:
         if hunts:
+            is_on = is_writing(out)
+            nth -= is_on and not was_on
             was_on = is_on
-            is_on = out.is_dir() and any(
-                "_saving-" in path.name or (path.is_dir() and not (path / "trainer_state.json").exists())
-                for pattern in (
-                    "_saving-*",
-                    "checkpoint-*",
-                    "*/_saving-*",
-                    "*/checkpoint-*",
-                    "runs/*/model/checkpoint-*",
-                )
-                for path in out.glob(pattern)
-            )
-            seen += is_on and not was_on
-            if is_on and seen == nth:
+            if is_on and not nth:
                 time.sleep(chance.uniform(0, 0.04))
                 break
-        if time.monotonic() >= due:
+        elif so_far >= due:
             break
         time.sleep(0.001)
-    process.kill()
-    return process.wait() == KILLED
+    with suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)
 
 
-@pytest.mark.slow(reason="the real scripts, started some eighty times: half an hour")
-@pytest.mark.timeout(7200)
-def test_killed_at_random_instants(tmp_path):
-    """Up to three times in a row, ten times for each of the four; those that were left alone then are compared."""
-    chance, where, survived = random.Random(17), Counter(), Counter()
-    for name in ("qa", "folds", "search", "reproduce"):
-        folder = case(tmp_path / name / "whole")
-        began = time.monotonic()
-        assert start(name, folder).wait() == 0, log_of(folder)
-        seconds, expected = time.monotonic() - began, outcome(folder)
-        for number in range(30):  # on a machine that is busy some end before they are struck
-            if survived[name] >= 10:
+def survive(name, folder, begin, end, kills: int, chance: random.Random) -> Counter:
+    """Kill a command as often, three times in a row, and compare what it leaves when it is left alone then.
+
+    Args:
+        begin: starts it in a folder and returns its process.
+        end: waits for it and returns its code.
+    """
+    where, seconds, alone = Counter(), 0.0, case(folder / "whole")
+    process = begin(alone)
+    while (so_far := seconds_of(process)) is not None:
+        seconds = so_far
+        time.sleep(0.01)
+    assert end() == 0, log_of(alone)
+    expected = outcome(alone)
+    for number in range(4 * kills):
+        if where.total() >= kills:
+            break
+        own = case(folder / str(number))
+        for _ in range(3):
+            process = begin(own)
+            strike(process, own / OUT, seconds, chance)
+            if end() != KILLED:
                 break
-            folder = case(tmp_path / name / str(number))
-            for _ in range(3):
-                if not strike(name, folder, seconds, chance):
-                    break
-                where[phase(folder)] += 1
-                survived[name] += 1
-            else:
-                assert_ended(start(name, folder).wait(), folder)
-            assert_same(outcome(folder), expected)
-    print(f"\nkills survived: {dict(survived)}; when: {dict(where)}", file=sys.stderr)
-    assert sum(survived.values()) >= 40
+            where[phase(own)] += 1
+        begin(own)
+        assert_ended(end(), own)
+        assert_same(outcome(own), expected)
+    return where
+
+
+@pytest.mark.slow(reason="the scripts, started some hundred times: a quarter of an hour and more")
+@pytest.mark.timeout(7200)
+def test_killed_at_random_instants(warm, tmp_path):
+    """Forked processes mostly, and some that are started as a user would."""
+    when, survived, chance = Counter(), {}, random.Random(17)
+    for name in ("qa", "folds", "search", "reproduce"):
+        own = survive(name, tmp_path / name, partial(warm.begin, name), warm.end, 12, chance)
+        started: list[subprocess.Popen] = []
+
+        def begin(folder, name=name, started=started):
+            started.append(start(name, folder))
+            return started[-1].pid
+
+        own += survive(name, tmp_path / "started" / name, begin, lambda started=started: started[-1].wait(), 2, chance)
+        survived[name] = own.total()
+        when += own
+        print(f"\n{name}: {own.total()} kills survived: {dict(own)}")
+    print(f"\nkills survived: {survived}, {when.total()} in all; when: {dict(when)}")
+    assert when.total() >= 40
