@@ -22,7 +22,7 @@ LOCK = ".hf-localattn.lock"
 """The file by which a folder is claimed. A process that is killed leaves the file, but not the claim."""
 
 UNKNOWN = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
-"""What a file system answers that has no locks."""
+"""Error numbers of file systems without locks."""
 
 
 @dataclass
@@ -72,7 +72,9 @@ def _lock(folder: Path) -> int:
     while True:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            if path.is_symlink():  # the file that it leads to would be written to
+                raise ValueError(f"{path} is a link: remove it.")
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
         except FileNotFoundError:  # another process has just removed the folder that it had made
             continue
         try:

@@ -168,7 +168,10 @@ def run_init(arguments: argparse.Namespace) -> None:
         seed=arguments.seed,
         **config_fields,
     )
-    print(f"Wrote {folder}. Fine-tune it with: --model_name_or_path {folder} --trust_remote_code")
+    print(
+        f"Wrote {folder}. Fine-tune it with: --model_name_or_path {folder} (scripts that do not import hf_localattn"
+        " also need --trust_remote_code)"
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -35,9 +36,11 @@ def writing(path: str | os.PathLike[str]) -> Iterator[None]:
         if isinstance(error, CannotWrite) or (cause := _cause(error)) is None:
             raise
         free = shutil.disk_usage(_existing(Path(path))).free / 1e9
+        remedy = f"Make room ({free:.1f} GB are free there)"
+        if cause == os.strerror(errno.EFBIG):
+            remedy = "Raise the limit on the size of a file (`ulimit -f`, or the file system's own)"
         raise CannotWrite(
-            f"Cannot write {path}: {cause} ({free:.1f} GB are free there). Make room, and give the same command"
-            " again. What was saved before is whole."
+            f"Cannot write {path}: {cause}. {remedy}, and give the same command again. What was saved before is whole."
         ) from error
 
 
@@ -99,7 +102,7 @@ def write_whole(path: str | os.PathLike[str], content: str | bytes) -> None:
     path = Path(path)
     data = content if isinstance(content, bytes) else content.encode("utf-8")
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{STAGING}{path.name}.{os.getpid()}")
+    temporary = path.with_name(f"{STAGING}{path.name}.{os.getpid()}-{threading.get_ident()}")
     try:
         with writing(path):
             temporary.write_bytes(data)

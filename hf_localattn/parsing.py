@@ -10,10 +10,10 @@ from typing import Any
 import yaml
 
 MOST_LEVELS = 100
-"""How deep lists and mappings may be nested: each that looks through them goes down as many calls."""
+"""Deepest nesting of lists and mappings; readers recurse once a level."""
 
 MOST_VALUES = 1_000_000
-"""How many values a YAML text may have where those that are named by an alias count each time."""
+"""Most values of a YAML text, counting each use of an alias."""
 
 # Half of a pair of UTF-16, written as an escape: no text with it can be saved.
 _HALF = re.compile(r"\\[uU]0*[dD][89a-fA-F][0-9a-fA-F]{2}")
@@ -25,6 +25,11 @@ class _Loader(yaml.SafeLoader):
         if self.flow_level >= MOST_LEVELS:  # its scanner looks at all of them again with each token
             raise RecursionError
         super().fetch_flow_collection_start(token)
+
+    def flatten_mapping(self, node: Any) -> None:
+        super().flatten_mapping(node)
+        if len(node.value) > MOST_VALUES:  # merge keys of merge keys double it each time
+            raise yaml.YAMLError(f"more than {MOST_VALUES:,} values by merge keys")
 
 
 def read_utf8(path: str | Path) -> str:
@@ -89,22 +94,23 @@ def parse_yaml(text: str, where: str, *others: type) -> Any:
 
 
 def _check_values(value: Any, where: str, most: int | None = None, others: tuple[type, ...] = ()) -> None:
-    level, count = [value], 0
+    level, count = [value], 1
+    plain: tuple[type, ...] = (*_PLAIN, *others)
     for _ in range(MOST_LEVELS):
-        count += len(level)
-        if most is not None and count > most:
-            raise ValueError(f"{where}: has more than {most:,} values, as its aliases repeat them: write less.")
         below: list[Any] = []
         for one in level:
+            if most is not None and count + len(below) > most:
+                raise ValueError(f"{where}: has more than {most:,} values, counting each use of an alias: shorten it.")
             if isinstance(one, dict):
                 below += one
                 below += one.values()
             elif isinstance(one, list):
                 below += one
-            elif not isinstance(one, (*_PLAIN, *others)):
+            elif not isinstance(one, plain):
                 raise ValueError(f"{where}: {one!r} is a {type(one).__name__}: write it as a text, in quotes.")
         if not (level := below):
             return
+        count += len(level)
     raise ValueError(_too_deep(where))
 
 

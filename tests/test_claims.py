@@ -140,3 +140,15 @@ def test_commands_that_write_a_folder_claim_it(tmp_path):
         with holder(folder), pytest.raises(ValueError, match=f"{folder} is in use by another process"):
             work()
         (tmp_path / f"{folder.name}.done").touch()
+
+
+def test_a_link_is_not_written_through(tmp_path):
+    victim, link = tmp_path / "victim", tmp_path / "folder" / LOCK
+    victim.write_text("mine")
+    link.parent.mkdir()
+    for target in (victim, tmp_path / "nowhere" / "file"):
+        link.symlink_to(target)
+        with pytest.raises(ValueError, match="is a link: remove it"), claimed(link.parent):
+            pass
+        link.unlink()
+    assert victim.read_text() == "mine"

@@ -12,7 +12,7 @@ from hf_localattn.cli import main
 def test_init_writes_a_folder_and_says_what_next(tmp_path, capsys):
     folder = tmp_path / "cool"
     assert main(["init", "cool", "tiny", str(folder), "--set", "use_conv=false", "--set", "num_local_layers=1"]) == 0
-    assert f"--model_name_or_path {folder} --trust_remote_code" in capsys.readouterr().out
+    assert f"--model_name_or_path {folder} (scripts that do not import hf_localattn" in capsys.readouterr().out
     config = json.loads((folder / "config.json").read_text())
     assert (config["use_conv"], config["num_local_layers"]) == (False, 1)
 

@@ -55,9 +55,10 @@ def test_without_room_the_path_the_cause_and_the_remedy_are_told(tmp_path, monke
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr("os.fsync", full)
-    message = (
-        rf"Cannot write {tmp_path}/a.json: {os.strerror(number)} \(\d+\.\d GB are free there\). Make room, and give"
-    )
+    remedy = r"Make room \(\d+\.\d GB are free there\)"
+    if number == errno.EFBIG:
+        remedy = "Raise the limit on the size of a file .*"
+    message = rf"Cannot write {tmp_path}/a.json: {os.strerror(number)}. {remedy}, and give the same command again"
     with pytest.raises(CannotWrite, match=message):
         write_whole(tmp_path / "a.json", "new")
     with (

@@ -56,7 +56,7 @@ def init_checkpoint(
         raise _in_the_way(output)
     with claimed(output):
         remove_leftovers(output)
-        if {path.name for path in output.iterdir()} - {LOCK} and not (output / UNFINISHED).is_file():
+        if {path.name for path in output.iterdir()} - {LOCK} and not _is_unfinished(output):
             raise _in_the_way(output)
         classes = get_family(family)
         fields, settings = classes.split_fields(config_fields)
@@ -72,7 +72,7 @@ def init_checkpoint(
         with replaced_whole(output) as unfinished:
             model.save_pretrained(unfinished)
             tokenizer.save_pretrained(unfinished)
-            write_whole(output / UNFINISHED, "")  # whoever is killed from here on leaves a part of it
+            write_whole(output / UNFINISHED, _INIT)  # whoever is killed from here on leaves a part of it
         (output / UNFINISHED).unlink()
     return output
 
@@ -85,6 +85,8 @@ def read_config(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
         ValueError: it is no configuration of a model.
     """
     path = Path(checkpoint, "config.json")
+    if not path.parent.exists():
+        raise FileNotFoundError(f"There is no folder {str(checkpoint)!r}. Give the folder of a saved model.")
     if not path.is_file():
         raise FileNotFoundError(f"{str(checkpoint)!r} is no checkpoint folder: it has no config.json.")
     try:
@@ -94,12 +96,21 @@ def read_config(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
     if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
         raise ValueError(f"{path} is no configuration of a model: it has no `model_type`.")
     if not isinstance(config.get("backbone_config"), dict | None):
-        raise ValueError(f"{path} is no configuration of a model: its `backbone_config` is none.")
+        raise ValueError(f"{path} is no configuration of a model: its `backbone_config` must be an object.")
     try:
         check_shared_fields(config)
     except ValueError as error:
         raise ValueError(f"{path} is no configuration of a model: {error}") from None
     return config
+
+
+_INIT = "init"
+"""Content of the file that marks a folder which `init_checkpoint` has not finished."""
+
+
+def _is_unfinished(output: Path) -> bool:
+    marker = output / UNFINISHED
+    return marker.is_file() and marker.read_text(encoding="utf-8") == _INIT
 
 
 def _in_the_way(output: Path) -> FileExistsError:
@@ -127,6 +138,6 @@ def warn_of_parser_folder(parser: str | None) -> None:
             "The tokenizer parses with the folder %s. Others do not have it: for a checkpoint to share name a pipeline"
             " that they can install. Here name the folder again wherever the checkpoint is loaded without"
             " trust_remote_code: AutoTokenizer.from_pretrained(CHECKPOINT, parser=%r), in scripts --local_config"
-            " parser=%s.",
-            *(parser, parser, parser),
+            " parser=%s, in hf-localattn inspect --set parser=%s.",
+            *(parser, parser, parser, parser),
         )

@@ -91,7 +91,7 @@ def render_card(
         repo_id=repo_id,
         revision=revision,
         boundary=BOUNDARY,
-        code=code,
+        code=code and _harmless(code),
     )
     return f"---\n{data.to_yaml()}\n---\n\n{body}"
 
@@ -101,12 +101,18 @@ def _name(config: Mapping[str, Any], repo_id: str | None) -> str:
 
 
 def _mapped(value: Any, function: Callable[[str], str]) -> Any:
-    """What a checkpoint says, with a function applied to every text in it: it is of whoever made the checkpoint."""
+    """Apply a function to every text in a value from a checkpoint."""
     if isinstance(value, Mapping):
         return {_mapped(name, function): _mapped(one, function) for name, one in value.items()}
     if isinstance(value, list | tuple):
         return [_mapped(one, function) for one in value]
     return function(value) if isinstance(value, str) else value
+
+
+def _harmless(code: Verification) -> Verification:
+    """Return the verdicts on files whose names stay names in Markdown."""
+    files = (dataclasses.replace(file, name=_escaped(_in_line(file.name))) for file in code.files)
+    return dataclasses.replace(code, files=tuple(files))
 
 
 def _in_line(text: str) -> str:
@@ -116,7 +122,7 @@ def _in_line(text: str) -> str:
 
 def _escaped(text: str) -> str:
     """A text that stays one in Markdown, wherever in a line it stands."""
-    return text.replace("<", "&lt;").replace("`", "'").replace("|", r"\|")
+    return text.replace("<", "&lt;").replace("`", "'").replace("|", r"\|").replace("](", "] (")
 
 
 def write_card(

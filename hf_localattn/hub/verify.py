@@ -34,6 +34,9 @@ CODE = (".py", ".pyc", ".pyd", ".so")
 CONFIGURATIONS = ("config.json", "tokenizer_config.json", "processor_config.json", "preprocessor_config.json")
 """Files that can name code (`auto_map`, `custom_pipelines`)."""
 
+_OTHER_CHECKPOINT = re.compile(r"checkpoint-\d+|last-checkpoint|_incomplete-.*|_saving-.*")
+"""Folders that a training leaves next to its model. Nothing of them is loaded with it; `auto_map` is checked."""
+
 MOST_BYTES = 256 * 1024
 """Size up to which the difference of a file is worked out."""
 
@@ -108,7 +111,8 @@ def verify_checkpoint(checkpoint: str | os.PathLike[str]) -> Verification:
     config = read_config(folder)
     family = get_family(config["model_type"])
     expected = _expected_files(folder, family)
-    found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.suffix in CODE}
+    paths = (path.relative_to(folder) for path in folder.rglob("*") if path.suffix in CODE)
+    found = {path.as_posix() for path in paths if not _OTHER_CHECKPOINT.fullmatch(path.parts[0])}
     files = [
         _compare(folder / name, MODELS / name, name) if name in found else CodeFile(name, MISSING)
         for name in sorted(found | expected)

@@ -37,11 +37,14 @@ _IMPLEMENTATIONS = tuple(
     for start, end in (("", ""), ("_", ""), ("_", "_internal"))
 )
 
+OF_A_MACHINE = ("fusion_config", "distributed_config", "kernel_config", "use_kernels")
+"""Instructions that transformers keeps in a configuration and that are not saved."""
+
 _NOT_DATA = {
     "transformers_weights": "it names the file of the weights: rename that to model.safetensors",
-    "quantization_config": "it names other libraries: quantize when loading, with `quantization_config=`",
+    "quantization_config": "it names other libraries: save a model before it is quantized, and quantize when loading",
     "fusion_config": "it changes classes of transformers: give it when loading",
-    "distributed_config": "it is of a machine: give it when loading",
+    "distributed_config": "it describes one machine: pass it to `from_pretrained`",
     "kernel_config": "it names kernels of the Hub: give it when loading",
     "use_kernels": "it asks for kernels of the Hub: give it when loading",
     "per_layer_config": "its layers would differ from each other, which local attention does not support",
@@ -80,6 +83,8 @@ def _entries(content: Mapping[str, Any], place: str, depth: int) -> Iterator[tup
         raise ValueError(f"`{place.rstrip('.')}` lies deeper than {DEEPEST} levels: no configuration does.")
     for name, value in content.items():
         yield f"{place}{name}", value
+        if name in ("id2label", "label2id"):  # whose names are labels, which `check_shared_fields` checks
+            continue
         if isinstance(value, list):
             value = dict(enumerate(value))
         if isinstance(value, Mapping):
@@ -90,7 +95,7 @@ def _check_entry(place: str, value: Any, known: Collection[str]) -> None:
     name = place.rpartition(".")[2]
     if value is None:
         return
-    if name in _NOT_DATA:
+    if name in _NOT_DATA and value not in (False, {}, []):
         raise ValueError(f"`{place}` is {_short(value)} in a checkpoint, where it cannot be: {_NOT_DATA[name]}.")
     if name.startswith("__") and name != "__float__":  # as which transformers writes what JSON has no number for
         raise ValueError(f"`{place}` is no field of a configuration: remove it.")
@@ -108,17 +113,14 @@ def _check_entry(place: str, value: Any, known: Collection[str]) -> None:
 
 
 def _short(value: Any) -> str:
-    if isinstance(value, int) and abs(value) > LARGEST:
+    if isinstance(value, int) and abs(value) > 10**40:
         return f"a number of {value.bit_length()} bits"
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:80]}..."
 
 
 def check_names(config_class: type[PreTrainedConfig], names: Iterable[str]) -> None:
-    """Raise `ValueError` for a name that a configuration has for something else than a value that can be set.
-
-    A file that sets it would take the place of a method, or of what follows from other fields.
-    """
+    """Raise `ValueError` for names that would replace a method or a computed property."""
     known = {"model_type", *(field.name for field in fields(config_class))}
     for name in names:
         there = getattr(config_class, name, None) if isinstance(name, str) else None
@@ -143,7 +145,7 @@ def check_shared_fields(given: Mapping[str, Any]) -> None:
     for name in ("dtype", "torch_dtype"):
         dtype = given.get(name)
         dtype = getattr(torch, dtype, dtype) if isinstance(dtype, str) else dtype
-        if not isinstance(dtype, torch.dtype | None):
+        if not isinstance(dtype, torch.dtype | None) and dtype != "auto":
             raise ValueError(f"`{name}` is {given[name]!r}; it must be a type of torch's numbers, such as 'float32'.")
     kind_of_attention = given.get("attn_implementation")
     if not isinstance(kind_of_attention, str | dict | None):
@@ -158,7 +160,7 @@ def check_shared_fields(given: Mapping[str, Any]) -> None:
 
 
 def _is_numbered(names: Any) -> bool:
-    """Whether these are names, or numbers as names, by the numbers from 0, which a file has as text."""
+    """Return True for class names under the keys 0, 1, 2, ..., which are text in a file."""
     if not isinstance(names, dict) or not names:
         return False
     numbers = {str(number) for number in names}

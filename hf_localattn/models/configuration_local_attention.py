@@ -19,10 +19,13 @@ from transformers.models.auto.modeling_auto import (
 )
 from transformers.utils import logging
 
-from .config_checks import MOST, as_line, check_content, check_names, check_shared_fields
+from .config_checks import MOST, OF_A_MACHINE, as_line, check_content, check_names, check_shared_fields
 from .package_version import VERSION
 
 logger = logging.get_logger(__name__)
+
+
+LABELS = ("id2label", "label2id", "num_labels")
 
 
 class BackboneField(property):
@@ -156,7 +159,8 @@ class LocalAttentionConfig(PreTrainedConfig):
                 raise ValueError(
                     f"`backbone_config` is {backbone_config!r}; give a configuration, or a dict with its `model_type`."
                 )
-            own = dict(backbone_config or {})
+            # The labels of a backbone mean nothing here.
+            own = {name: value for name, value in (backbone_config or {}).items() if name not in LABELS}
             model_type = own.pop("model_type", self.default_backbone)
             if not isinstance(model_type, str) or model_type not in CONFIG_MAPPING:
                 raise ValueError(
@@ -262,15 +266,17 @@ class LocalAttentionConfig(PreTrainedConfig):
 
     def to_dict(self) -> dict[str, Any]:
         """As transformers' own, with the version of this package beside that of transformers."""
-        return {**super().to_dict(), "hf_localattn_version": VERSION}
+        content = {**super().to_dict(), "hf_localattn_version": VERSION}
+        return {name: value for name, value in content.items() if name not in OF_A_MACHINE}
 
     @classmethod
-    def get_config_dict(cls, *args: Any, **kwargs: Any) -> Any:
+    def get_config_dict(cls, pretrained_model_name_or_path: Any, **kwargs: Any) -> Any:
         """As transformers' own; a file that is no JSON object is an `OSError`."""
         try:
-            return super().get_config_dict(*args, **kwargs)
+            return super().get_config_dict(pretrained_model_name_or_path, **kwargs)
         except (AttributeError, TypeError, RecursionError) as error:
-            raise OSError(f"The configuration of {args[0]!r} is no JSON object that can be read ({error}).") from error
+            name = str(pretrained_model_name_or_path)
+            raise OSError(f"The configuration of {name!r} is no JSON object that can be read ({error}).") from error
 
     @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:

@@ -186,8 +186,7 @@ def _load_declared(parser: str) -> Any:
     if declared is None:
         raise OSError(
             f"The checkpoint names the parser {parser!r}, which no installed distribution declares as a spaCy"
-            f" pipeline (entry points of the group {ENTRY_POINTS!r}). If it is one of spaCy's, install it with"
-            f" `python -m spacy download {parser}`. {_BY_CALLER}"
+            f" pipeline (entry points of the group {ENTRY_POINTS!r}).{_download(parser)} {_BY_CALLER}"
         )
     _spacy()
     try:
@@ -202,18 +201,23 @@ def _load_given(parser: str) -> Any:
     try:
         return _spacy().load(parser)
     except OSError as error:
-        path = os.sep in parser
-        remedy = "There is no such folder" if path else f"Install it with `python -m spacy download {parser}`"
+        remedy = " There is no such folder." if os.sep in parser else _download(parser)
         raise OSError(
-            f"Cannot load the spaCy pipeline {parser!r}: {error} -- {remedy}, or let the tokenizer's `parser` name"
-            " an installed one or the folder of one (in scripts `--local_config parser=NAME`)."
+            f"Cannot load the spaCy pipeline {parser!r}: {error} --{remedy} Let the tokenizer's `parser` name an"
+            " installed pipeline or the folder of one (in scripts `--local_config parser=NAME`)."
         ) from error
+
+
+def _download(parser: str) -> str:
+    """Return how to install a pipeline whose name has the form of spaCy's own."""
+    is_like_spacys = re.fullmatch(r"[a-z]{2,3}_\w+", parser)
+    return f" If it is one of spaCy's, install it with `python -m spacy download {parser}`." if is_like_spacys else ""
 
 
 _BY_CALLER = (
     "To use another one, or a folder that you trust, name it yourself:"
     " `AutoTokenizer.from_pretrained(CHECKPOINT, parser=NAME_OR_FOLDER)`, in scripts `--local_config"
-    " parser=NAME_OR_FOLDER`."
+    " parser=NAME_OR_FOLDER`, in `hf-localattn inspect` `--set parser=NAME_OR_FOLDER`."
 )
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 from transformers import BatchEncoding, PreTrainedTokenizerFast
 
-from .tokenizer_checks import check_settings, check_tokenizer
+from .tokenizer_checks import check_file, check_settings, check_tokenizer, is_backends
 
 # Settings that say where a tokenizer was loaded from, or which padding and truncation its file had baked in: calls
 # settle these by themselves.
@@ -109,7 +109,9 @@ class BackboneTokenizer(PreTrainedTokenizerFast):
             tokenizer = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
         except (ValueError, OSError, ImportError):
             raise
-        except Exception as error:  # of any class: values of a wrong type can break every line of the base classes
+        except BaseException as error:  # of any class: values of a wrong type can break every line of the base classes
+            if not is_backends(error):
+                raise
             raise ValueError(
                 f"The tokenizer files of {str(pretrained_model_name_or_path)!r} cannot be read: "
                 f"{type(error).__name__}: {error}"
@@ -121,6 +123,8 @@ class BackboneTokenizer(PreTrainedTokenizerFast):
     def _from_pretrained(cls, resolved_vocab_files: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         if path := resolved_vocab_files.get("tokenizer_config_file"):
             check_settings(path)
+        if path := resolved_vocab_files.get("tokenizer_file"):
+            check_file(path)
         return super()._from_pretrained(resolved_vocab_files, *args, **kwargs)
 
     @property

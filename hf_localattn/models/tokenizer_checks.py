@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 MOST_GROWTH = 100
-"""How many times longer a text may become before it is split."""
+"""Largest allowed growth of a text by normalizing."""
 
 LONGEST_PATTERN = 2000
+PARTS = ("normalizer", "pre_tokenizer", "post_processor", "decoder")
 
 _WORDS = r"[^\r\n\p{L}\p{N}]?\p{L}+"
 _SPACES = r"\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -28,8 +29,8 @@ _TOKEN = re.compile(
 )
 """An escape, a set of characters, a count, the beginning of a group, or a single character."""
 
-_BACKWARDS = re.compile(r"\\[1-9kgKXR]|\(\?[<>~&(|R0-9P]")
-"""References to what was read before, and groups that are read in another order than from left to right."""
+_BACKWARDS = re.compile(r"\\[1-9kgKXR]|\(\?[<>~&(|R0-9P#]|\(\?[a-wyzA-Z-]*x")
+"""References to what was read before, groups in another order than from left to right, and comments."""
 
 
 def check_settings(path: str | os.PathLike[str]) -> None:
@@ -44,19 +45,46 @@ def check_settings(path: str | os.PathLike[str]) -> None:
         raise ValueError(f"{name} is {str(settings)[:80]!r}; it must be an object of names and values.")
     for entry, value in settings.items():
         names_a_file = entry.endswith(("_file", "_files")) or entry in ("init_inputs", "tokenizer_object")
-        if names_a_file and value not in (None, []):
+        # Many published files still name where their special tokens were read from; it is not read again.
+        if names_a_file and value not in (None, []) and entry != "special_tokens_map_file":
             raise ValueError(
                 f"{name}: `{entry}` is {str(value)[:80]!r}; a tokenizer is read from the files beside it: remove it."
             )
 
 
+def check_file(path: str | os.PathLike[str]) -> None:
+    """Raise `ValueError` for a `tokenizer.json` that a text could keep busy; reading it normalizes its own tokens."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = json.load(file)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{os.path.basename(path)} cannot be read: {error}.") from None
+    if isinstance(content, dict):
+        _check_parts({part: content.get(part) for part in PARTS})
+
+
 def check_tokenizer(backend: Any) -> None:
     """Raise `ValueError` for a backend (`tokenizers.Tokenizer`) that a text could keep busy, or that reads none."""
-    for part in ("normalizer", "pre_tokenizer", "post_processor", "decoder"):
-        component = getattr(backend, part)
-        if component is None:
+    parts = {part: getattr(backend, part) for part in PARTS}
+    _check_parts({name: part and json.loads(part.__getstate__()) for name, part in parts.items()})
+    try:
+        backend.encode("a")
+        backend.encode("a", "b")
+    except BaseException as error:
+        if not is_backends(error):
+            raise
+        raise ValueError(f"tokenizer.json: it cannot encode a text: {error}.") from None
+
+
+def is_backends(error: BaseException) -> bool:
+    """Return True for an error of the backend: plain exceptions, and panics of the Rust library, which are none."""
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
+
+
+def _check_parts(parts: Mapping[str, Any]) -> None:
+    for part, content in parts.items():
+        if content is None:
             continue
-        content = json.loads(component.__getstate__())
         for pattern in _patterns(content):
             if problem := slow(pattern):
                 raise ValueError(
@@ -68,13 +96,6 @@ def check_tokenizer(backend: Any) -> None:
                 f"tokenizer.json: the {part} makes texts up to {growth:.0f} times longer, and {MOST_GROWTH} times is "
                 "the most. Shorten what it writes."
             )
-    try:
-        backend.encode("a")
-        backend.encode("a", "b")
-    except BaseException as error:  # a panic of the Rust library is no `Exception`
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
-            raise
-        raise ValueError(f"tokenizer.json: it cannot encode a text: {error}.") from None
 
 
 def slow(pattern: str) -> str:

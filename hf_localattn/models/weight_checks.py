@@ -17,6 +17,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch.nn.modules import module as torch_modules
 from transformers.utils import cached_file
 
@@ -71,7 +72,7 @@ def loading_from(name_or_path: str | os.PathLike[str], where: dict[str, Any]) ->
 
 @contextmanager
 def building() -> Iterator[None]:
-    """Raise `ValueError` where a model that is built within the block is more than its weight files can be of.
+    """Limit the size of a model that is built within the block by its weight files.
 
     Otherwise a file of a few bytes could ask for terabytes, or for a million layers. Whatever goes wrong while a
     checkpoint's model is built is the fault of its configuration.
@@ -91,9 +92,9 @@ def building() -> Iterator[None]:
         numbers, parts = numbers + (part.numel() if hasattr(part, "numel") else 0), parts + 1
         if numbers > most_numbers or parts > most_parts:
             raise ValueError(
-                f"The configuration asks for a model of more than {most_numbers} numbers or {most_parts} parts, and"
-                f" the weight files hold {held.numbers} numbers in {held.tensors} tensors: they are of another model."
-                " Put the configuration right; to build new layers of this size, use `from_config`."
+                f"The configuration asks for more than {most_numbers} parameters or {most_parts} modules, and the"
+                f" weight files hold {held.numbers} numbers in {held.tensors} tensors. Correct the configuration; to"
+                " build new layers of this size, use `from_config`."
             )
 
     hooks = [
@@ -103,6 +104,8 @@ def building() -> Iterator[None]:
     ]
     try:
         yield
+    except torch.OutOfMemoryError:  # of this machine
+        raise
     except (RuntimeError, ArithmeticError, AssertionError, LookupError) as error:
         raise ValueError(
             f"No model can be built as the configuration says: {type(error).__name__}: {error}"
@@ -118,8 +121,7 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, list[int]]:
     Raises:
         ValueError: it is none, or not whole; names the file.
     """
-    name = os.path.basename(path)
-    problem = f"{name} is not a whole safetensors file: "
+    problem = f"{os.fspath(path)} is not a whole safetensors file: "
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         length = int.from_bytes(file.read(8), "little")
@@ -131,7 +133,7 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, list[int]]:
             raise ValueError(f"{problem}its header cannot be read ({error}).") from None
     notes = header.pop("__metadata__", {}) if isinstance(header, dict) else None
     if not isinstance(notes, dict) or not all(isinstance(note, str) for note in notes.values()):
-        raise ValueError(f"{problem}its header is no object of tensors and notes.")
+        raise ValueError(f"{problem}its header must be a JSON object of tensors and notes.")
     places = []
     for tensor, entry in header.items():
         try:
@@ -156,7 +158,7 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, list[int]]:
 
 
 def _checked(source: str, where: dict[str, Any]) -> Held | None:
-    """Return what the weight files hold; None if there are none, of which transformers knows what to say."""
+    """Return what the weight files hold; None if there are none, which transformers reports."""
     fetch = _fetcher(source, where)
     variant = f".{where['variant']}" if where.get("variant") else ""
     if os.path.isfile(source):
@@ -202,7 +204,11 @@ def _fetcher(source: str, where: dict[str, Any]) -> Callable[[str], str | None]:
             return path if os.path.isfile(path) else None
 
         return in_folder
-    given = {name: where[name] for name in ("cache_dir", "revision", "token", "local_files_only") if name in where}
+    given = {
+        name: where[name]
+        for name in ("cache_dir", "revision", "token", "local_files_only", "force_download")
+        if name in where
+    }
     silent = dict.fromkeys(("gated_repo", "missing_entries", "connection_errors"), False)
     quiet = {f"_raise_exceptions_for_{name}": value for name, value in silent.items()}
 

@@ -73,7 +73,8 @@ class LocalAttentionTrainer(Trainer):
     ) -> TrainOutput:
         """Trains as Trainer does; resumed from a checkpoint's folder it ends as if it had not been stopped."""
         if resume_from_checkpoint is True:
-            resume_from_checkpoint = last_complete_checkpoint(self.args.output_dir) or True
+            resume_from_checkpoint = last_complete_checkpoint(self.args.output_dir, tidy=self.args.process_index == 0)
+            resume_from_checkpoint = resume_from_checkpoint or True
         if isinstance(resume_from_checkpoint, str):
             self._remove_older(Path(resume_from_checkpoint))
             self._resumed = TakeUp(self, Path(resume_from_checkpoint))

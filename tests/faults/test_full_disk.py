@@ -9,7 +9,9 @@ from hf_localattn.training.output_folder import missing_parts
 from tests.faults.commands import COMMANDS, OUT, Warm, assert_same, case, last_line, log_of, outcome
 
 ERROR = re.compile(
-    r"error: Cannot write \S*out\S*: .+ \(\d+\.\d GB are free there\)\. Make room, and give the same command"
+    r"error: Cannot write \S*out\S*: .+\."
+    r" (Make room \(\d+\.\d GB are free there\)|Raise the limit on the size of a file)"
+    r".*, and give the same command again\."
 )
 
 

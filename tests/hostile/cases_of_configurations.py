@@ -176,7 +176,7 @@ SIZES = {
     "size-vocabulary": (backbone(vocab_size=10**9), TOO_MANY),
     "size-vocabulary-terabytes": (
         backbone(vocab_size=10**12),
-        says("`backbone_config.vocab_size` is a number of 40 bits"),
+        says("`backbone_config.vocab_size` is 1000000000000"),
     ),
     "size-two-gigabytes": (backbone(vocab_size=8_000_000), TOO_LARGE),
     "size-outer": (config(vocab_size=10**9), TOO_MANY),
@@ -196,7 +196,7 @@ SIZES = {
     "size-chunks": (backbone(chunk_size_feed_forward=10**12), says("`backbone_config.chunk_size_feed_forward` is")),
     "size-modernbert": (
         config(backbone_config={"model_type": "modernbert", "num_hidden_layers": 10**11}),
-        says("`backbone_config.num_hidden_layers` is a number of 37 bits"),
+        says("`backbone_config.num_hidden_layers` is 100000000000"),
     ),
     "size-digits": (text('"num_ffn_layers": 1', '"num_ffn_layers": 1' + "0" * 5000), says("4300 digits")),
 }
@@ -204,7 +204,7 @@ SIZES_OF_HEADS = {
     "size-labels": (config(num_labels=10**9), says("`num_labels` is 1000000000")),
     "size-labels-nested": (
         backbone(num_labels=10**9, id2label=None),
-        says("`num_labels` is 1000000000"),
+        Harmless("the labels of a backbone mean nothing"),
     ),
     "size-labels-many": (config(num_labels=100_001), says("`num_labels` is 100001")),
 }
@@ -242,7 +242,7 @@ GENERATION = {
     ),
     "generate-beams": (
         json_file("generation_config.json", {"num_beams": 10**12}),
-        says("`num_beams` is a number of 40 bits"),
+        says("`num_beams` is 1000000000000"),
     ),
     "generate-texts": (json_file("generation_config.json", {"num_return_sequences": "9"}), Stock("TypeError")),
     "generate-not-json": (

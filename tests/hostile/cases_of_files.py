@@ -72,7 +72,10 @@ TOKENIZERS = {
     "tokens-side": (tokenizer(padding_side="up"), says("current value: up")),
     "tokens-not-json": (content("tokenizer.json", "{"), says("line 1 column 2")),
     "tokens-number": (content("tokenizer.json", '{"model": 7}'), CANNOT_BE_READ),
-    "tokens-depth": (content("tokenizer.json", "[" * 100_000 + "]" * 100_000), CANNOT_BE_READ),
+    "tokens-depth": (
+        content("tokenizer.json", "[" * 100_000 + "]" * 100_000),
+        says("tokenizer.json cannot be read"),
+    ),
     "tokens-component": (tokens(pre_tokenizer={"type": "Python", "code": "import pip"}), CANNOT_BE_READ),
     "tokens-no-words": (
         tokens(model={"type": "WordPiece", "vocab": {}, "unk_token": "x"}),

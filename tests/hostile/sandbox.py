@@ -37,9 +37,8 @@ LAZILY_IMPORTED = ("transformers", "hf_localattn", "torch", "huggingface_hub")
 TRIED = ("google.protobuf", "google.protobuf.message")
 """Modules that transformers looks for whenever it cannot load a tokenizer, to name their errors."""
 
-LIBRARIES = tuple(
-    {os.path.realpath(path) for path in (sys.prefix, sys.base_prefix, ROOT / "hf_localattn", ROOT / "tests")}
-)
+OWN = [ROOT / name for name in ("hf_localattn", "hf_localattn.egg-info", "tests")]
+LIBRARIES = tuple({os.path.realpath(path) for path in (sys.prefix, sys.base_prefix, *OWN)})
 READABLE = (*LIBRARIES, "/dev/null", "/dev/urandom", "/proc", "/sys")
 
 FORBIDDEN = (

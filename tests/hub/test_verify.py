@@ -65,6 +65,7 @@ def test_each_difference_is_shown(folder, capsys):
     (folder / "fusion.py").write_text("")
     (folder / "masking.py").unlink()
     (folder / "custom_generate").mkdir()
+    shutil.copytree(folder, folder / "checkpoint-7")  # a checkpoint by itself
     (folder / "custom_generate" / "generate.py").write_text("print('hello')\n")
     (folder / "evil\x1b[2J.so").write_bytes(b"\x7fELF")
     assert main(["verify", str(folder)]) == 1
