@@ -60,14 +60,9 @@ def render_card(
         metadata: entries that only people can know, such as `license` and `language`. They win.
         code: what comparing its code files with the package's has found; nothing is said of it when absent.
     """
-    config, entries = (
-        _mapped(config, _in_line),
-        None if record is None else _mapped(dataclasses.asdict(record), _in_line),
-    )
-    record = None if entries is None else TrainingRecord.from_dict(entries)
+    config, record = _with_texts(_in_line, config, record)
     data = _metadata(_name(config, repo_id), config["model_type"], _architecture(config)[1], record)
-    config = _mapped(config, _escaped)
-    record = None if entries is None else TrainingRecord.from_dict(_mapped(entries, _escaped))
+    config, record = _with_texts(_escaped, config, record)
     architecture, task = _architecture(config)
     name = _name(config, repo_id)
     notes = yaml.safe_load(_template("families.yaml"))
@@ -100,8 +95,17 @@ def _name(config: Mapping[str, Any], repo_id: str | None) -> str:
     return (repo_id or config.get("model_type", "model")).rpartition("/")[2]
 
 
+def _with_texts(
+    function: Callable[[str], str], config: Mapping[str, Any], record: TrainingRecord | None
+) -> tuple[dict[str, Any], TrainingRecord | None]:
+    """Apply a function to every text of a configuration and a record, which are of whoever made the checkpoint."""
+    if record is not None:
+        record = TrainingRecord.from_dict(_mapped(dataclasses.asdict(record), function))
+    return _mapped(config, function), record
+
+
 def _mapped(value: Any, function: Callable[[str], str]) -> Any:
-    """Apply a function to every text in a value from a checkpoint."""
+    """Apply a function to every text in a value."""
     if isinstance(value, Mapping):
         return {_mapped(name, function): _mapped(one, function) for name, one in value.items()}
     if isinstance(value, list | tuple):
@@ -150,7 +154,7 @@ def write_card(
         ValueError: it has a card that was not written here, or a file that cannot be read.
     """
     folder = Path(checkpoint)
-    config, record = read_config(folder), TrainingRecord.load(folder)
+    config, record = _with_texts(_in_line, read_config(folder), TrainingRecord.load(folder))
     path = folder / CARD
     here = read_utf8(path) if path.is_file() else None
     if here is not None and not is_ours(here):
@@ -165,7 +169,7 @@ def write_card(
     for card in filter(None, (published, here)):  # the folder's comes last, and so has the last word
         if is_ours(card) or not has_text(card):
             own_metadata |= _added(_metadata_of(card, path), config, record)
-            own_part = card.partition(BOUNDARY)[2].strip("\n") or own_part
+            own_part = _body(card).partition(BOUNDARY)[2].strip("\n") or own_part
     if here is not None and repo_id is None:
         repo_id, revision = _pinned(here) or (None, revision)
     given = {name: value for name, value in metadata.items() if value is not None}
@@ -198,16 +202,21 @@ def pinned_commit(card: str, repo_id: str) -> str | None:
 
 def is_ours(card: str) -> bool:
     """Whether a card was written here."""
-    return BOUNDARY in card
+    return BOUNDARY in _body(card)
 
 
 def has_text(card: str) -> bool:
     """Whether a card has more than metadata, which is all that one has that the Hub's site has made."""
-    return bool(re.sub(r"\A\s*---\r?\n.*?\n---[^\n]*", "", card, flags=re.DOTALL).strip())
+    return bool(_body(card).strip())
+
+
+def _body(card: str) -> str:
+    """Return a card without its metadata, which may say anything."""
+    return re.sub(r"\A\s*---\r?\n.*?\n---[^\n]*", "", card, flags=re.DOTALL)
 
 
 def _pinned(card: str) -> tuple[str, str] | None:
-    match = re.search(r'"([^"\s]+/[^"\s]+)", revision="([0-9a-f]{40})"', card.partition(BOUNDARY)[0])
+    match = re.search(r'"([^"\s]+/[^"\s]+)", revision="([0-9a-f]{40})"', _body(card).partition(BOUNDARY)[0])
     return (match[1], match[2]) if match else None
 
 

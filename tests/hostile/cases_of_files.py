@@ -249,6 +249,9 @@ WEIGHTS = {
         several(json_file("adapter_config.json", {}), pickled("adapter_model.bin")),
         says("adapter_config.json"),
     ),
+}
+# `AutoModel` reads the configuration of an adapter's base, wherever that is, before it asks any class of ours.
+ADAPTERS = {
     "adapter-alone": (
         several(removed("config.json"), json_file("adapter_config.json", {"base_model_name_or_path": OUTSIDE})),
         says("adapter_config.json"),
@@ -393,6 +396,7 @@ FILES = [
     *group("a tokenizer's files", "sla", "checked_tokenizer", CHECKED_TOKENIZERS),
     *group("time, by a regular expression", "sla", "slow_text", PATTERNS),
     *group("weights, and what lies beside them", "cool", "model own_model", WEIGHTS),
+    *group("weights, and what lies beside them", "cool", "own_model", ADAPTERS),
     *group("Jinja, YAML and Markdown", "cool", "push card", CARDS),
     *group("what is uploaded", "cool", "push", UPLOADS),
     *group("the pages of `inspect`", "cool", "inspect", PAGES),
