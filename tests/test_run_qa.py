@@ -197,7 +197,7 @@ def test_a_family_on_a_plain_backbone(main, files, tmp_path):
             ["--do_train", "--train_file", "{files}/mixed.jsonl"],
             "3 of 6 train questions have no answer: pass --version_2",
         ),
-        (["--do_train", "--model_name_or_path", "no-such/model"], "Cannot load the tokenizer 'no-such/model'"),
+        (["--do_train", "--model_name_or_path", "no-such/model"], "Cannot load the config 'no-such/model'"),
         (["--do_train", "--model_name_or_path", "{files}"], "is not a folder with a `config.json`"),
         (["--do_train", "--doc_stride", "39"], "doc_stride 39 is too large"),
         (["--do_train", "--output_dir", "{files}"], "is not empty"),
