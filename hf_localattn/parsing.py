@@ -71,6 +71,19 @@ def parse_json(text: str, name: str, first_line: int = 1) -> Any:
     return value
 
 
+def read_json(path: str | Path) -> dict[str, Any]:
+    """Return the content of a file with one JSON object.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is not a JSON object.
+    """
+    content = parse_json(read_utf8(path), str(path))
+    if not isinstance(content, dict):
+        raise ValueError(f"{path}: expected an object of names and values; found {type(content).__name__}.")
+    return content
+
+
 def parse_yaml(text: str, where: str, *others: type) -> Any:
     """Return the value of a YAML text: texts, numbers, true and false, null, and lists and mappings of them.
 

@@ -17,7 +17,7 @@ from hf_localattn.experiments.scripts import QUIET, SCRIPTS
 from hf_localattn.experiments.trials import Trial
 from hf_localattn.families import FAMILIES
 from hf_localattn.files import write_whole
-from hf_localattn.training.results import read_json
+from hf_localattn.parsing import read_json
 from hf_localattn.training.search import RESULTS, Search
 from hf_localattn.training.search_space import SEARCHABLE
 

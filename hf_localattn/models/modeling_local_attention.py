@@ -20,7 +20,7 @@ from transformers.modeling_outputs import BaseModelOutput, BaseModelOutputWithPo
 from .config_checks import check_generation
 from .configuration_local_attention import BackboneField, LocalAttentionConfig
 from .input_checks import WHOLE, can_look_at, check_numbers, check_tensor
-from .weight_checks import building, check_beside, loading_from
+from .weight_checks import building, check_neighbors, loading_from
 
 CONVERSION = (
     "A .bin file is a pickle, which may run any code when it is read. If you trust it, convert it where it lies: "
@@ -187,7 +187,7 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         try:
             with contextlib.ExitStack() as checked:
                 if pretrained_model_name_or_path is not None:  # otherwise the weights are `state_dict`
-                    check_beside(pretrained_model_name_or_path, kwargs)
+                    check_neighbors(pretrained_model_name_or_path, kwargs)
                     checked.enter_context(loading_from(pretrained_model_name_or_path, kwargs))
                 loaded, report = super().from_pretrained(pretrained_model_name_or_path, *model_args, **kwargs)
         except OSError as error:

@@ -176,7 +176,7 @@ def _checked(source: str, where: dict[str, Any]) -> Held | None:
     return held
 
 
-def check_beside(source: str | os.PathLike[str], where: dict[str, Any]) -> None:
+def check_neighbors(source: str | os.PathLike[str], where: dict[str, Any]) -> None:
     """Raise `ValueError` for files beside the weights that make transformers load something else as well."""
     source = os.fspath(source)
     folder = os.path.join(source, where.get("subfolder") or "")

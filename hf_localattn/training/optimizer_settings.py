@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from transformers import TrainerCallback, TrainerControl, TrainerState
 from transformers.trainer_callback import ExportableState
 
+from hf_localattn.parsing import read_json
 from hf_localattn.training.arguments import TrainingArguments
 from hf_localattn.training.output_folder import STATE
 
@@ -49,7 +49,7 @@ def check_same_optimizer(checkpoint: str | os.PathLike[str], training_args: Trai
 
     A checkpoint that does not say, such as one of another program, passes.
     """
-    state = json.loads((Path(checkpoint) / STATE).read_text(encoding="utf-8"))
+    state = read_json(Path(checkpoint) / STATE)
     written = state.get("stateful_callbacks", {}).get(OptimizerSettings.__name__, {}).get("args", {})
     for name, own in settings_of_optimizer(training_args).items():
         if name in written and written[name] != own:

@@ -1,6 +1,5 @@
 """The output folder: what may be in it, and from which checkpoint a run goes on."""
 
-import json
 import logging
 import os
 import pickle
@@ -11,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch.serialization import get_unsafe_globals_in_checkpoint
 from transformers import PreTrainedModel, TrainerState
 from transformers.trainer_pt_utils import safe_globals
 
 from hf_localattn.files import STAGING, UNFINISHED, discard, remove_leftovers, write_whole
 from hf_localattn.models.modeling_local_attention import CONVERSION
+from hf_localattn.models.weight_checks import read_header
+from hf_localattn.parsing import parse_json, read_json
 from hf_localattn.training.arguments import TrainingArguments
 
 logger = logging.getLogger(__name__)
@@ -231,8 +231,8 @@ def check_same_model(checkpoint: str | os.PathLike[str], model: PreTrainedModel)
     """Raises ValueError if a checkpoint holds another model: other weights, or fields with other values."""
     path = Path(checkpoint) / "config.json"
     # As it would be saved: json knows neither tuples nor numbers as keys.
-    own = json.loads(model.config.to_json_string(use_diff=False))
-    for name, value in (json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}).items():
+    own = parse_json(model.config.to_json_string(use_diff=False), type(model.config).__name__)
+    for name, value in (read_json(path) if path.is_file() else {}).items():
         if name in own and name not in VOLATILE and own[name] != value and not isinstance(value, dict):
             raise ValueError(
                 f"{checkpoint} holds another model: its {name} is {value!r}, this one's is {own[name]!r}. Give the "
@@ -240,13 +240,12 @@ def check_same_model(checkpoint: str | os.PathLike[str], model: PreTrainedModel)
             )
     shapes = {name: list(tensor.shape) for name, tensor in model.state_dict().items()}
     for file in sorted(Path(checkpoint).glob("*.safetensors")):
-        with safe_open(file, framework="pt") as weights:
-            for name in weights.keys():  # noqa: SIM118 (not a dict)
-                if shapes.get(name) != (shape := weights.get_slice(name).get_shape()):
-                    raise ValueError(
-                        f"{checkpoint} holds another model: its {name} has the shape {shape}, this one's is "
-                        f"{shapes.get(name, 'not there')}. Give the command it was made with, or another --output_dir."
-                    )
+        for name, shape in read_header(file).items():
+            if shapes.get(name) != shape:
+                raise ValueError(
+                    f"{checkpoint} holds another model: its {name} has the shape {shape}, this one's is "
+                    f"{shapes.get(name, 'not there')}. Give the command it was made with, or another --output_dir."
+                )
 
 
 def _checkpoints(folder: Path) -> list[tuple[int, Path]]:
@@ -281,16 +280,15 @@ def _torn_file(checkpoint: Path) -> str:
     """Name a file of a checkpoint that is not there to its end, as after a power cut; empty if all are."""
     try:
         for path in checkpoint.glob("*.safetensors.index.json"):
-            shards = set(json.loads(path.read_text(encoding="utf-8"))["weight_map"].values())
+            shards = set(read_json(path)["weight_map"].values())
             if missing := sorted(name for name in shards if not (checkpoint / name).is_file()):
                 return f"it has no {missing[0]}"
         for path in checkpoint.glob("*.safetensors"):
-            with safe_open(path, framework="pt"):  # which compares sizes
-                pass
+            read_header(path)  # which compares sizes
         for path in (path for pattern in PICKLES for path in checkpoint.glob(pattern)):
             with zipfile.ZipFile(path):  # whose table of contents is at the end
                 pass
-    except (OSError, ValueError, KeyError, SafetensorError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, zipfile.BadZipFile) as error:
         return f"its {path.name} is not whole: {' '.join(str(error).split())}"
     return ""
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from hf_localattn.data.tables import shorten
 from hf_localattn.files import write_whole
-from hf_localattn.parsing import parse_json, read_utf8
+from hf_localattn.parsing import read_json
 from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
 from hf_localattn.training.output_folder import check_unused
 
@@ -134,18 +134,6 @@ def _without_nan(found: Any) -> Any:
     if isinstance(found, list | tuple):
         return [_without_nan(value) for value in found]
     return None if isinstance(found, float) and not math.isfinite(found) else found
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Return the content of a file.
-
-    Raises:
-        ValueError: it is not a JSON object.
-    """
-    content = parse_json(read_utf8(path), str(path))
-    if not isinstance(content, dict):
-        raise ValueError(f"{path}: expected an object of results; found {type(content).__name__}.")
-    return content
 
 
 def _files(path: Path) -> list[Path]:

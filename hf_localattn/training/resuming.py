@@ -16,6 +16,7 @@ import torch
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from hf_localattn.files import write_whole
+from hf_localattn.parsing import read_json
 from hf_localattn.training.output_folder import STATE
 
 
@@ -42,7 +43,7 @@ class LossSoFar:
     def load(cls, checkpoint: Path, process: int) -> LossSoFar | None:
         """Read it from a checkpoint; None if it has none, such as one of another program."""
         try:
-            found = json.loads((checkpoint / file_name(process)).read_text(encoding="utf-8"))
+            found = read_json(checkpoint / file_name(process))
             return cls(float(found["logged"]), float(found["since"]), int(found["last_logged"]))
         except (OSError, TypeError, ValueError, KeyError):
             return None
@@ -80,14 +81,14 @@ class TakeUp(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
     ) -> None:
         """Take it up."""
-        state.best_model_checkpoint = best_beside(self.checkpoint)
+        state.best_model_checkpoint = best_sibling(self.checkpoint)
         if (loss := LossSoFar.load(self.checkpoint, args.process_index)) is not None:
             self.has_loss, trainer = True, self.trainer
             trainer._total_loss_scalar, trainer._globalstep_last_logged = loss.logged, loss.last_logged
             trainer._tr_loss = torch.tensor(loss.since, device=args.device)
 
 
-def best_beside(checkpoint: Path) -> str | None:
+def best_sibling(checkpoint: Path) -> str | None:
     """Return the folder of the best checkpoint that the state of another one names; it is beside that one."""
     best = TrainerState.load_from_json(str(checkpoint / STATE)).best_model_checkpoint
     name = Path(best).name if isinstance(best, str) else ""

@@ -13,6 +13,7 @@ from transformers.trainer_utils import PredictionOutput
 
 from hf_localattn.errors import one_line_errors
 from hf_localattn.hub import Score
+from hf_localattn.parsing import read_json
 from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
 from hf_localattn.training.lookahead import import_lookahead
 from hf_localattn.training.output_folder import (
@@ -22,7 +23,6 @@ from hf_localattn.training.output_folder import (
     mark_unfinished,
     prepare_output_folder,
 )
-from hf_localattn.training.results import read_json
 from hf_localattn.training.run_record import record_of, scores_of_split
 from hf_localattn.training.splits import Data
 from hf_localattn.training.trainer import LocalAttentionTrainer

@@ -29,6 +29,7 @@ from hf_localattn.files import discard, make_durable, replaced_whole, write_whol
 from hf_localattn.hub import push_checkpoint, renew_card
 from hf_localattn.hub.background import upload_in_background
 from hf_localattn.metrics import load_metric
+from hf_localattn.parsing import read_json
 from hf_localattn.training.lookahead import with_lookahead
 from hf_localattn.training.optimizer_settings import OptimizerSettings
 from hf_localattn.training.output_folder import (
@@ -39,7 +40,7 @@ from hf_localattn.training.output_folder import (
     remove_older_checkpoints,
 )
 from hf_localattn.training.parameter_groups import describe_optimizer, pretrained_parameters, split_parameter_groups
-from hf_localattn.training.resuming import LossSoFar, TakeUp, best_beside
+from hf_localattn.training.resuming import LossSoFar, TakeUp, best_sibling
 
 logger = logging.getLogger(__name__)
 
@@ -99,7 +100,7 @@ class LocalAttentionTrainer(Trainer):
         """Take a checkpoint at the last step for the result of a training, and return its metrics, but for times."""
         folder = Path(checkpoint)
         self.state = TrainerState.load_from_json(str(folder / STATE))
-        self.state.best_model_checkpoint = best_beside(folder)
+        self.state.best_model_checkpoint = best_sibling(folder)
         self._remove_older(folder)
         best = self.state.best_model_checkpoint if self.args.load_best_model_at_end else None
         self._load_from_checkpoint(best or checkpoint)
@@ -113,7 +114,7 @@ class LocalAttentionTrainer(Trainer):
         """Remove what should have gone when this checkpoint was saved, had the process not been killed."""
         is_own = checkpoint.parent.absolute() == Path(self.args.output_dir).absolute()
         if self.args.should_save and is_own and is_last(checkpoint):
-            remove_older_checkpoints(checkpoint, self.args.save_total_limit, best_beside(checkpoint))
+            remove_older_checkpoints(checkpoint, self.args.save_total_limit, best_sibling(checkpoint))
 
     def save_metrics(self, split: str, metrics: dict[str, float], combined: bool = True) -> None:
         """Writes what Trainer does, each file whole or not at all."""
@@ -123,7 +124,7 @@ class LocalAttentionTrainer(Trainer):
         write_whole(folder / f"{split}_results.json", json.dumps(metrics, indent=4, sort_keys=True))
         if combined:
             path = folder / "all_results.json"
-            known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+            known = read_json(path) if path.is_file() else {}
             write_whole(path, json.dumps(known | metrics, indent=4, sort_keys=True))
 
     def save_state(self) -> None:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hf_localattn.training.resuming import LossSoFar, best_beside
+from hf_localattn.training.resuming import LossSoFar, best_sibling
 
 
 def checkpoint(folder, step, best=None):
@@ -31,8 +31,8 @@ def test_a_file_that_is_something_else_counts_as_none(tmp_path, content):
 def test_the_best_checkpoint_is_beside_this_one_wherever_that_is(tmp_path):
     """A folder may have been moved, and a state may name any path."""
     last = checkpoint(tmp_path / "here", 4, best="/elsewhere/out/checkpoint-2")
-    assert best_beside(last) is None
+    assert best_sibling(last) is None
     checkpoint(tmp_path / "here", 2)
-    assert best_beside(last) == str(tmp_path / "here" / "checkpoint-2")
-    assert best_beside(checkpoint(tmp_path / "here", 5)) is None
-    assert best_beside(checkpoint(tmp_path / "here", 6, best=str(tmp_path / "here" / ".."))) is None
+    assert best_sibling(last) == str(tmp_path / "here" / "checkpoint-2")
+    assert best_sibling(checkpoint(tmp_path / "here", 5)) is None
+    assert best_sibling(checkpoint(tmp_path / "here", 6, best=str(tmp_path / "here" / ".."))) is None
