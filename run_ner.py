@@ -4,10 +4,9 @@
 from collections.abc import Sequence
 
 from hf_localattn.errors import one_line_errors
-from hf_localattn.training import negation, token_classification
+from hf_localattn.studies.command import prepare_command
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments, parse_arguments
 from hf_localattn.training.console import set_up_logging
-from hf_localattn.training.prepare import prepare_run
 from hf_localattn.training.token_classification import NEGATION, TokenClassificationDataArguments
 
 
@@ -19,10 +18,10 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
             (ModelArguments, TokenClassificationDataArguments, TrainingArguments), arguments
         )
         set_up_logging(training_args)
-        prepare = negation.prepare if data_args.task_name == NEGATION else token_classification.prepare
-        run = prepare_run(prepare, model_args, data_args, training_args)
+        task = "negation" if data_args.task_name == NEGATION else "token-classification"
+        command = prepare_command(task, model_args, data_args, training_args)
 
-    return run.complete()
+    return command.complete()
 
 
 if __name__ == "__main__":

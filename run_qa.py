@@ -4,10 +4,10 @@
 from collections.abc import Sequence
 
 from hf_localattn.errors import one_line_errors
+from hf_localattn.studies.command import prepare_command
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments, parse_arguments
 from hf_localattn.training.console import set_up_logging
-from hf_localattn.training.prepare import prepare_run
-from hf_localattn.training.question_answering import QuestionAnsweringDataArguments, prepare
+from hf_localattn.training.question_answering import QuestionAnsweringDataArguments
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
@@ -18,9 +18,9 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
             (ModelArguments, QuestionAnsweringDataArguments, TrainingArguments), arguments
         )
         set_up_logging(training_args)
-        run = prepare_run(prepare, model_args, data_args, training_args)
+        command = prepare_command("question-answering", model_args, data_args, training_args)
 
-    return run.complete()
+    return command.complete()
 
 
 if __name__ == "__main__":

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from hf_localattn.errors import one_line_errors
+from hf_localattn.studies.command import prepare_command
 from hf_localattn.training.arguments import ModelArguments, parse_arguments
 from hf_localattn.training.console import set_up_logging
 from hf_localattn.training.generation import GenerationTrainingArguments
-from hf_localattn.training.prepare import prepare_run
-from hf_localattn.training.question_generation import QuestionGenerationDataArguments, prepare
+from hf_localattn.training.question_generation import QuestionGenerationDataArguments
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
@@ -20,9 +20,9 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
             (ModelArguments, QuestionGenerationDataArguments, GenerationTrainingArguments), arguments
         )
         set_up_logging(training_args)
-        run = prepare_run(prepare, model_args, data_args, training_args)
+        command = prepare_command("question-generation", model_args, data_args, training_args)
 
-    return run.complete()
+    return command.complete()
 
 
 if __name__ == "__main__":

@@ -4,10 +4,10 @@
 from collections.abc import Sequence
 
 from hf_localattn.errors import one_line_errors
+from hf_localattn.studies.command import prepare_command
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments, parse_arguments
 from hf_localattn.training.console import set_up_logging
-from hf_localattn.training.multiple_choice import MultipleChoiceDataArguments, prepare
-from hf_localattn.training.prepare import prepare_run
+from hf_localattn.training.multiple_choice import MultipleChoiceDataArguments
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
@@ -18,9 +18,9 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
             (ModelArguments, MultipleChoiceDataArguments, TrainingArguments), arguments
         )
         set_up_logging(training_args)
-        run = prepare_run(prepare, model_args, data_args, training_args)
+        command = prepare_command("multiple-choice", model_args, data_args, training_args)
 
-    return run.complete()
+    return command.complete()
 
 
 if __name__ == "__main__":

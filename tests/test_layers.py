@@ -15,6 +15,7 @@ LAYERS = [
     {"data", "metrics"},
     {"inference", "hub"},
     {"training", "inspection"},
+    {"studies"},
     {"experiments"},
     {"cli"},
 ]

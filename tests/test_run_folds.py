@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from hf_localattn.training.results import scores_of
 from hf_localattn.training.run import Run
+from hf_localattn.training.run_record import scores_of
 from hf_localattn.training.trainer import LocalAttentionTrainer
 from tests.qa_helpers import question, tiny_bert, word_pieces, write_jsonl
 from tests.script_helpers import assert_one_line_error, load_main

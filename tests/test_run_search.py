@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
+from hf_localattn.studies.search import Search
+from hf_localattn.studies.search_space import read_space
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments, parse_arguments
-from hf_localattn.training.search import Search
-from hf_localattn.training.search_space import read_space
 from hf_localattn.training.trainer import LocalAttentionTrainer
 from tests.qa_helpers import tiny_bert, word_pieces, write_jsonl
 from tests.script_helpers import assert_one_line_error, load_main
@@ -155,30 +155,46 @@ def test_other_scripts_search_as_well(files, tmp_path):
 SAM = ("--family", "sam-roberta", "--local_config", "bilstm_hidden_size=4", "num_bilstm_layers=1", "fam_reduction=4")
 
 
+FAILS = "cosine_with_min_lr"
+"""A schedule that is refused when training begins: the minimum is not given."""
+
+
 def test_a_trial_that_fails_is_noted_and_the_others_go_on(main, files, tmp_path, caplog, monkeypatch):
-    """The texts have five tokens and more. Without token attention its length is idle."""
-    given = options(files, tmp_path / "out", {"head": ["none", "sam"], "tam_max_length": [4, 24]}, *SAM)
+    """Without token attention its length is idle."""
+    space = {"lr_scheduler_type": ["linear", FAILS, "constant"], "head": ["none"], "tam_max_length": [8, 24]}
+    given = options(files, tmp_path / "out", space, *SAM)
     with caplog.at_level(logging.INFO, "hf_localattn"):
         main(given)
-    assert "1 of 4 combinations differ from another one in idle fields alone, and are left out" in caplog.text
+    assert "3 of 6 combinations differ from another one in idle fields alone, and are left out" in caplog.text
     found = results(tmp_path / "out")
-    assert [trial["setting"]["tam_max_length"] for trial in found["trials"]] == [4, 24]
+    assert [(trial["trial"], trial["setting"]["lr_scheduler_type"]) for trial in found["trials"]] == [
+        (1, "linear"),
+        (3, "constant"),
+    ]
     (failed,) = found["failed"]
-    assert (failed["trial"], failed["setting"]) == (2, {"head": "sam", "tam_max_length": 4})
-    assert "tam_max_length" in failed["error"]
-    said = re.findall(r"Trial 2 failed with .*head=sam tam_max_length=4: .*", caplog.text)
+    assert (failed["trial"], failed["setting"]["lr_scheduler_type"]) == (2, FAILS)
+    assert "min_lr" in failed["error"]
+    said = re.findall(rf"Trial 2 failed with --lr_scheduler_type {FAILS} .*: .*", caplog.text)
     assert len(said) == 2
     assert said[0].endswith(f"{failed['error']} It is not tried again.")
     assert said[1].endswith(failed["error"])
-    monkeypatch.delattr(Search, "_try_next")
+    monkeypatch.setattr("hf_localattn.studies.executors.run_trial", None)
     main(given)
     assert results(tmp_path / "out") == found
 
 
 def test_trials_that_all_fail(main, files, tmp_path):
-    with pytest.raises(ValueError, match=r"no trial has a score, as all 1 failed\. Trial 1 failed with .*=4: "):
-        main(options(files, tmp_path / "out", {"tam_max_length": [4]}, *SAM))
+    with pytest.raises(
+        ValueError, match=rf"no trial has a score, as all 1 failed\. Trial 1 failed with .*{FAILS}.*: "
+    ):
+        main(options(files, tmp_path / "out", {"lr_scheduler_type": [FAILS]}, *SAM))
     assert results(tmp_path / "out")["best"] is None
+
+
+def test_a_setting_that_shortens_texts_shortens_those_of_its_trial(main, files, tmp_path):
+    """Each trial reads the texts by itself, as the command does that is given its options."""
+    metrics = main(options(files, tmp_path / "out", {"tam_max_length": [4]}, *SAM))
+    assert metrics["eval_accuracy"] == results(tmp_path / "out")["trials"][0]["score"]
 
 
 def test_null_is_a_value_also_after_the_command_line_has_been_read(tmp_path):
@@ -192,7 +208,6 @@ def test_null_is_a_value_also_after_the_command_line_has_been_read(tmp_path):
 def test_a_loss_that_is_no_number_is_the_worst():
     search = object.__new__(Search)
     search.metric, search.direction = "loss", "minimize"
-    search._trial = type("Trial", (), {"set_user_attr": lambda *_: None})()
     assert search._score({"eval_loss": float("nan")}) == float("inf")
 
 

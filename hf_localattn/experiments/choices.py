@@ -11,7 +11,7 @@ from typing import Any
 
 from hf_localattn.experiments.corpus_files import SAMPLES
 from hf_localattn.experiments.recipes import Row, Table, Task
-from hf_localattn.training.search_settings import spoken
+from hf_localattn.studies.search_settings import spoken
 
 TINY = "tiny"
 PACKAGE = Path(__file__).resolve().parent.parent

@@ -18,8 +18,9 @@ from hf_localattn.experiments.trials import Trial
 from hf_localattn.families import FAMILIES
 from hf_localattn.files import write_whole
 from hf_localattn.parsing import read_json
-from hf_localattn.training.search import RESULTS, Search
-from hf_localattn.training.search_space import SEARCHABLE
+from hf_localattn.studies.search import RESULTS, Search
+from hf_localattn.studies.search_space import SEARCHABLE
+from hf_localattn.studies.tasks_by_name import name_of
 
 
 class Grids:
@@ -77,7 +78,7 @@ class Grids:
         model_args, data_args, training_args = script.parse(words)
         data_args.fold = trial.fold
         with quiet():
-            Search(script.prepare(data_args), model_args, data_args, training_args).complete()
+            Search(name_of(script.prepare(data_args)), model_args, data_args, training_args).complete()
         found = read_json(Path(output, RESULTS))
         choose = max if found["direction"] == "maximize" else min
         best = choose(found["trials"], key=lambda one: one["score"])

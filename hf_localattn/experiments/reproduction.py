@@ -23,7 +23,7 @@ from hf_localattn.experiments.report import Runs, as_markdown, summarise
 from hf_localattn.experiments.runner import Runner
 from hf_localattn.experiments.trials import Trial, plan
 from hf_localattn.files import remove_leftovers, write_whole, writing
-from hf_localattn.training.results import write_results
+from hf_localattn.studies.results import write_results
 
 RUNS = "runs"
 

@@ -35,10 +35,11 @@ from hf_localattn.families import FAMILIES
 from hf_localattn.files import discard, remove_leftovers
 from hf_localattn.hub.record import LIBRARIES
 from hf_localattn.parsing import read_json
+from hf_localattn.studies.results import entry, write_results
+from hf_localattn.studies.settings import digest_of, settings_of
+from hf_localattn.studies.trial import prepare_part
 from hf_localattn.training.arguments import ModelArguments
 from hf_localattn.training.output_folder import STATE
-from hf_localattn.training.part import prepare_part
-from hf_localattn.training.results import digest_of, entry, settings_of, write_results
 from hf_localattn.training.run import Run
 
 logger = logging.getLogger(__name__)

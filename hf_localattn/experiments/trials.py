@@ -14,8 +14,8 @@ from hf_localattn.experiments.scripts import SCRIPTS
 from hf_localattn.families import FAMILIES
 from hf_localattn.models.tokenization_sla_bert import DEFAULT_PARSER
 from hf_localattn.resources import tiny_parser
+from hf_localattn.studies.search_settings import spoken
 from hf_localattn.training.folds import Fold
-from hf_localattn.training.search_settings import spoken
 
 
 @dataclass(frozen=True)

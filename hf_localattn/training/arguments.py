@@ -158,6 +158,11 @@ class TrainingArguments(StockTrainingArguments):
     search_trials: int | None = option(
         None, "How many settings of --search are tried; by default all of them, if their number is finite."
     )
+    workers: int = option(
+        1,
+        "So many runs of --folds or --search at a time, each in a process of its own, on a GPU of its own where there"
+        " are GPUs.",
+    )
     # None says that it was not given, which transformers' own defaults do not.
     eval_strategy: str | None = option(
         None, "When to evaluate while training: no, steps or epoch. By default no; epoch if that may stop it early."
@@ -176,6 +181,8 @@ class TrainingArguments(StockTrainingArguments):
                 raise ValueError("--search_trials goes with --search, a file of the settings to try.")
             if self.search_trials < 1:
                 raise ValueError(f"--search_trials must be at least 1; got {self.search_trials}.")
+        if self.workers < 1:
+            raise ValueError(f"--workers must be at least 1; got {self.workers}.")
         if self.early_stopping_patience is not None:
             self._prepare_early_stopping(self.early_stopping_patience)
         self.eval_strategy = self.eval_strategy or "no"

@@ -11,7 +11,6 @@ from typing import Any
 from hf_localattn.hub import Score, TrainingRecord
 from hf_localattn.pretrained import resolve_backbone
 from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
-from hf_localattn.training.results import scores_of
 
 HYPERPARAMETERS = (
     *("learning_rate", "local_learning_rate", "per_device_train_batch_size", "gradient_accumulation_steps"),
@@ -20,6 +19,8 @@ HYPERPARAMETERS = (
     *("lookahead_alpha", "early_stopping_patience", "train_sampling_strategy", "fp16", "bf16"),
 )
 """Training arguments that decide what comes out; those without a value, or switched off, are not worth telling."""
+
+NO_SCORES = ("_runtime", "_samples", "_per_second", "_preparation_time")
 
 
 def record_of(
@@ -68,3 +69,12 @@ def scores_of_split(metrics: Mapping[str, Any], prefix: str) -> list[Score]:
     """Return the scores among the metrics of one split; their names begin with `prefix`, such as "eval_mismatched"."""
     split = prefix.replace("eval", "validation").replace("predict", "test")
     return [Score(split, name.removeprefix(f"{prefix}_"), value) for name, value in scores_of(metrics).items()]
+
+
+def scores_of(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Return those metrics that say how good a model is."""
+    return {
+        name: float(value)
+        for name, value in metrics.items()
+        if name.startswith(("eval_", "predict_")) and not name.endswith(NO_SCORES) and isinstance(value, int | float)
+    }

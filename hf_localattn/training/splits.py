@@ -76,7 +76,7 @@ def load_splits(
         held_out = [part for part in ("test", "validation") if parts[part][1] is None]
         folded = split_rows(rows, data_args.fold, held_out, group_column=group_column, class_column=class_column)
     elif data_args.folds is not None:
-        raise ValueError("--folds is several runs; hf_localattn.training.prepare.prepare_run prepares them.")
+        raise ValueError("--folds is several runs; hf_localattn.studies.command.prepare_command prepares them.")
     data: Data = {}
     for part, (wanted, file, limit, option) in parts.items():
         if not wanted:

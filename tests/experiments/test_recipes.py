@@ -23,8 +23,8 @@ from hf_localattn.experiments.scripts import SCRIPTS
 from hf_localattn.families import FAMILIES, get_family
 from hf_localattn.metrics.word_scores import scoring_of
 from hf_localattn.resources import tiny_backbone
+from hf_localattn.studies.search_space import SEARCHABLE, read_space
 from hf_localattn.training import negation, question_answering, text_classification
-from hf_localattn.training.search_space import SEARCHABLE, read_space
 
 RESOURCES = tiny_backbone().parent
 WORK = [(table, task) for table in map(load_table, table_names()) for task in table.tasks.values()]

@@ -12,9 +12,9 @@ from hf_localattn.experiments.recipes import load_corpora, load_table, setting_o
 from hf_localattn.experiments.request import _assignment
 from hf_localattn.hub import TrainingRecord, write_card
 from hf_localattn.hub.model_card import BOUNDARY
+from hf_localattn.studies.results import read_results
+from hf_localattn.studies.search_space import read_space
 from hf_localattn.training.arguments import ModelArguments
-from hf_localattn.training.results import read_results
-from hf_localattn.training.search_space import read_space
 from tests.fuzz.mutation import json_changes, mutated, nearly
 from tests.fuzz.properties import check, outcome, sizes
 from tests.fuzz.values import TEXTS, often

@@ -10,10 +10,12 @@ import weakref
 import pytest
 
 from hf_localattn.files import write_whole
+from hf_localattn.studies.command import prepare_command
+from hf_localattn.studies.cross_validation import CrossValidation, summary_of
+from hf_localattn.studies.settings import settings_of
+from hf_localattn.studies.tasks_by_name import TASKS, Task
 from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
-from hf_localattn.training.cross_validation import CrossValidation, summary_of
-from hf_localattn.training.prepare import prepare_run
-from hf_localattn.training.results import scores_of, settings_of
+from hf_localattn.training.run_record import scores_of
 from tests.qa_helpers import write_jsonl
 
 
@@ -22,7 +24,7 @@ class Model:
 
 
 class Runs:
-    """Stands for a task's module: `prepare` makes runs that score 0.1, 0.2 and so on, and write what a run writes."""
+    """Stands for a task: `prepare` makes runs that score 0.1, 0.2 and so on, and write what a run writes."""
 
     def __init__(self, failing=None):
         self.failing, self.prepared, self.seeds, self.models = failing, [], [], []
@@ -50,14 +52,20 @@ class Runs:
         return Run()
 
 
+def prepare_run(runs, *arguments):
+    TASKS["fake"] = Task(DataArguments, runs.prepare)
+    return prepare_command("fake", *arguments)
+
+
 def write_all_results(training_args, metrics):
     write_whole(f"{training_args.output_dir}/all_results.json", json.dumps(metrics))
 
 
 @pytest.fixture(autouse=True)
-def _collector():
+def _clean():
     yield
     gc.enable()
+    TASKS.pop("fake", None)
 
 
 @pytest.fixture
@@ -77,7 +85,7 @@ def arguments(tmp_path, train_file, folds=2, **training):
 def test_every_fold_is_a_run_of_its_own(tmp_path, train_file, caplog):
     runs, given = Runs(), arguments(tmp_path, train_file, folds=3, data_seed=3)
     with caplog.at_level(logging.INFO):
-        result = prepare_run(runs.prepare, *given).complete()
+        result = prepare_run(runs, *given).complete()
     assert result == pytest.approx(
         {"eval_f1_mean": 0.2, "eval_f1_std": 0.1, "predict_f1_mean": 0.5, "predict_f1_std": 0.0}
     )
@@ -97,56 +105,56 @@ def test_every_fold_is_a_run_of_its_own(tmp_path, train_file, caplog):
 
 def test_without_folds_the_run_is_the_task_s(tmp_path, train_file):
     runs = Runs()
-    command = prepare_run(runs.prepare, *arguments(tmp_path, train_file, folds=None))
+    command = prepare_run(runs, *arguments(tmp_path, train_file, folds=None))
     assert not isinstance(command.work, CrossValidation)
     assert len(runs.prepared) == 1
 
 
 def test_finished_folds_are_read_and_not_run_again(tmp_path, train_file):
     with pytest.raises(RuntimeError, match="killed"):
-        prepare_run(Runs(failing=2).prepare, *arguments(tmp_path, train_file)).complete()
+        prepare_run(Runs(failing=2), *arguments(tmp_path, train_file)).complete()
     (tmp_path / "out" / "fold-2").mkdir(exist_ok=True)
     (tmp_path / "out" / "fold-2" / "eval_predictions.json").touch()  # it was killed before its first checkpoint
     again = Runs()
-    result = prepare_run(again.prepare, *arguments(tmp_path, train_file, logging_steps=3)).complete()
+    result = prepare_run(again, *arguments(tmp_path, train_file, logging_steps=3)).complete()
     assert [(data.fold.number, data.fold.seed) for _, data, _ in again.prepared] == [(2, 7)]
     assert not (tmp_path / "out" / "fold-2" / "eval_predictions.json").exists()
     assert result["eval_f1_mean"] == pytest.approx(0.15)
     third = Runs()
-    assert prepare_run(third.prepare, *arguments(tmp_path, train_file)).complete() == result
+    assert prepare_run(third, *arguments(tmp_path, train_file)).complete() == result
     assert not third.prepared
 
 
 def test_a_fold_that_is_trained_is_only_scored(tmp_path, train_file):
     with pytest.raises(RuntimeError):
-        prepare_run(Runs(failing=1).prepare, *arguments(tmp_path, train_file)).complete()
+        prepare_run(Runs(failing=1), *arguments(tmp_path, train_file)).complete()
     (tmp_path / "out" / "fold-1").mkdir(exist_ok=True)
     (tmp_path / "out" / "fold-1" / "trainer_state.json").write_text("{}")
     runs = Runs()
-    prepare_run(runs.prepare, *arguments(tmp_path, train_file)).complete()
+    prepare_run(runs, *arguments(tmp_path, train_file)).complete()
     (_, _, training_args), (_, _, next_args) = runs.prepared
     assert training_args.resume_from_checkpoint == training_args.output_dir == str(tmp_path / "out" / "fold-1")
     assert (training_args.do_predict, next_args.do_train, next_args.resume_from_checkpoint) == (True, True, None)
 
 
 def test_another_command_is_refused(tmp_path, train_file):
-    prepare_run(Runs().prepare, *arguments(tmp_path, train_file)).complete()
+    prepare_run(Runs(), *arguments(tmp_path, train_file)).complete()
     for change, message in (
         ({"folds": 4}, "its folds is 2, this one's is 4"),
         ({"seed": 8}, "its seed is 7, this one's is 8"),
         ({"learning_rate": 1.0}, "its learning_rate is 5e-05, this one's is 1.0. Give the command it was made with"),
     ):
         with pytest.raises(ValueError, match=message):
-            prepare_run(Runs().prepare, *arguments(tmp_path, train_file, **change))
+            prepare_run(Runs(), *arguments(tmp_path, train_file, **change))
 
 
 def test_other_rows_are_refused(tmp_path, train_file):
-    prepare_run(Runs().prepare, *arguments(tmp_path, train_file)).complete()
+    prepare_run(Runs(), *arguments(tmp_path, train_file)).complete()
     moved = write_jsonl(tmp_path / "moved.jsonl", [{"text": "a"}])
-    prepare_run(Runs().prepare, *arguments(tmp_path, str(moved))).complete()  # the same ones elsewhere are the same
+    prepare_run(Runs(), *arguments(tmp_path, str(moved))).complete()  # the same ones elsewhere are the same
     write_jsonl(moved, [{"text": "b"}])
     with pytest.raises(ValueError, match=r"its train_file is 'sha256 .*Give the command"):
-        prepare_run(Runs().prepare, *arguments(tmp_path, str(moved)))
+        prepare_run(Runs(), *arguments(tmp_path, str(moved)))
 
 
 def test_settings_know_folders_and_no_secrets(tmp_path, train_file):
@@ -169,17 +177,17 @@ def test_settings_know_folders_and_no_secrets(tmp_path, train_file):
 )
 def test_arguments_that_do_not_go_with_folds(tmp_path, train_file, training, message):
     with pytest.raises(ValueError, match=message):
-        prepare_run(Runs().prepare, *arguments(tmp_path, train_file, **training))
+        prepare_run(Runs(), *arguments(tmp_path, train_file, **training))
 
 
 def test_a_folder_with_something_else_is_in_the_way(tmp_path, train_file):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.tex").touch()
     with pytest.raises(ValueError, match=r"not empty \(thesis.tex\) and holds no folds.json to go on from"):
-        prepare_run(Runs().prepare, *arguments(tmp_path, train_file))
+        prepare_run(Runs(), *arguments(tmp_path, train_file))
     (tmp_path / "out" / "folds.json").write_text('{\n"folds"')
     with pytest.raises(ValueError, match=r"folds.json, line 2, column 8: invalid JSON"):
-        prepare_run(Runs().prepare, *arguments(tmp_path, train_file))
+        prepare_run(Runs(), *arguments(tmp_path, train_file))
 
 
 def test_only_scores_that_all_folds_have_are_averaged():
@@ -208,10 +216,10 @@ def test_a_score_that_is_no_number_is_null_and_counts(tmp_path, train_file, monk
     def diverged(training_args, metrics, write=write_all_results):
         write(training_args, {**metrics, "eval_mse": math.nan if "fold-1" in training_args.output_dir else 1.0})
 
-    monkeypatch.setattr("tests.training.test_cross_validation.write_all_results", diverged)
+    monkeypatch.setattr("tests.studies.test_cross_validation.write_all_results", diverged)
     with pytest.raises(RuntimeError, match="killed"):
-        prepare_run(Runs(failing=2).prepare, *arguments(tmp_path, train_file)).complete()
-    result = prepare_run(Runs().prepare, *arguments(tmp_path, train_file)).complete()
+        prepare_run(Runs(failing=2), *arguments(tmp_path, train_file)).complete()
+    result = prepare_run(Runs(), *arguments(tmp_path, train_file)).complete()
     assert math.isnan(result["eval_mse_mean"])
     assert math.isnan(result["eval_mse_std"])
 

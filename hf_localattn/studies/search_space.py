@@ -59,12 +59,15 @@ class Range:
         """Those that have to be possible, if all are to be."""
         return [self.low, self.high]
 
-    def suggest(self, trial: Any, name: str) -> float:
-        """The value of an Optuna trial."""
+    def distribution(self, optuna: Any) -> Any:
+        """Return the Optuna distribution that trials are drawn from."""
         if isinstance(self.low, int):
-            return trial.suggest_int(name, self.low, self.high, log=self.log, step=self.step or 1)
-        value = trial.suggest_float(name, self.low, self.high, log=self.log, step=self.step)
-        return float(f"{value:.6g}")  # what is printed, so that it can be given again
+            return optuna.distributions.IntDistribution(self.low, self.high, log=self.log, step=self.step or 1)
+        return optuna.distributions.FloatDistribution(self.low, self.high, log=self.log, step=self.step)
+
+    def value(self, stored: float) -> float:
+        """Return the number that is tried for one that Optuna has drawn."""
+        return stored if isinstance(self.low, int) else float(f"{stored:.6g}")  # as printed, to be given again
 
     def stored(self, value: float) -> Any:
         """A value as Optuna has it."""
@@ -82,9 +85,13 @@ class Choices:
         """Those that have to be possible, if all are to be."""
         return self.values
 
-    def suggest(self, trial: Any, name: str) -> Any:
-        """The value of an Optuna trial."""
-        return json.loads(trial.suggest_categorical(name, [self.stored(value) for value in self.values]))
+    def distribution(self, optuna: Any) -> Any:
+        """Return the Optuna distribution that trials are drawn from."""
+        return optuna.distributions.CategoricalDistribution([self.stored(value) for value in self.values])
+
+    def value(self, stored: str) -> Any:
+        """Return the value that is tried for one that Optuna has drawn."""
+        return json.loads(stored)
 
     def stored(self, value: Any) -> Any:
         """A value as Optuna has it, which knows no lists."""
@@ -121,12 +128,13 @@ class SearchSpace:
         """Return a setting as Optuna has it."""
         return {name: self.dimensions[name].stored(value) for name, value in setting.items()}
 
-    def suggest(self, trial: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return an Optuna trial's setting, of arguments and of fields; the same one however often it is asked for."""
-        return (
-            {name: own.suggest(trial, name) for name, own in self.arguments.items()},
-            {name: own.suggest(trial, name) for name, own in self.fields.items()},
-        )
+    def distributions(self, optuna: Any) -> dict[str, Any]:
+        """Return the Optuna distributions that settings are drawn from."""
+        return {name: own.distribution(optuna) for name, own in self.dimensions.items()}
+
+    def setting(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the setting of an Optuna trial with these parameters."""
+        return {name: own.value(params[name]) for name, own in self.dimensions.items()}
 
 
 def read_space(path: str, model_args: ModelArguments) -> SearchSpace:

@@ -13,9 +13,9 @@ from hf_localattn.errors import loading
 from hf_localattn.families import get_family, parse_config_fields
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
 from hf_localattn.pretrained import resolve_backbone
+from hf_localattn.studies.search_space import SearchSpace
 from hf_localattn.training.arguments import PLAIN, ModelArguments, TrainingArguments
 from hf_localattn.training.lookahead import import_lookahead
-from hf_localattn.training.search_space import SearchSpace
 
 
 class SettingCheck:

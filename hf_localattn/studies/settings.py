@@ -1,21 +1,15 @@
-"""What a command of several runs leaves in its folder: its settings, by which it is known again, and scores."""
+"""Settings of a run: the arguments that its scores depend on, with digests of the files that they name."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
-import math
-from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from hf_localattn.data.tables import shorten
-from hf_localattn.files import write_whole
-from hf_localattn.parsing import read_json
+from hf_localattn.studies.results import as_written
 from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
-from hf_localattn.training.output_folder import check_unused
 
 # Options that may change between two calls of a command, as they change no score (or hardly one, as another number of
 # rows in a batch to evaluate on does).
@@ -25,14 +19,12 @@ WITHOUT_EFFECT = {
     *("per_device_eval_batch_size", "eval_accumulation_steps", "save_total_limit", "save_on_each_node"),
     *("activation_checkpointing", "gradient_checkpointing", "torch_empty_cache_steps", "dataloader_num_workers"),
     *("dataloader_pin_memory", "dataloader_persistent_workers", "dataloader_prefetch_factor", "include_for_metrics"),
-    *("search_trials", "do_train", "do_eval", "do_predict"),
+    *("search_trials", "workers", "do_train", "do_eval", "do_predict"),
 }
 WITHOUT_EFFECT_PREFIXES = ("log_", "logging_", "hub_", "push_", "trackio_", "ddp_")
 
 FOLDERS = ("dataset_name", "backbone", "model_name_or_path")
 """Options that may name a folder, where it does not matter but what is in it."""
-
-NO_SCORES = ("_runtime", "_samples", "_per_second", "_preparation_time")
 
 
 def settings_of(
@@ -68,72 +60,6 @@ def _without_path(assignment: str) -> str:
     name, equals, value = assignment.partition("=")
     is_folder = name.strip() == "parser" and Path(value).is_dir()
     return f"{name}{equals}{digest_of('backbone', value)}" if is_folder else assignment
-
-
-def scores_of(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Return those metrics that say how good a model is."""
-    return {
-        name: float(value)
-        for name, value in metrics.items()
-        if name.startswith(("eval_", "predict_")) and not name.endswith(NO_SCORES) and isinstance(value, int | float)
-    }
-
-
-def read_results(path: Path, settings: Mapping[str, Any], what: str) -> dict[str, Any] | None:
-    """Return what the same command has written; None if it has not been there, and neither has anything else.
-
-    Args:
-        path: the file of results in the output folder. It has an entry "settings".
-        settings: those of this command.
-        what: says in an error what the folder holds.
-
-    Raises:
-        ValueError: the folder holds the results of another command, or something else.
-    """
-    if not path.is_file():
-        check_unused(path.parent, f"{path.name} to go on from")
-        return None
-    known = read_json(path)
-    for name, value in entry(known, "settings", dict, path).items():
-        if name in settings and settings[name] != value:  # another version may have other options
-            raise ValueError(
-                f"--output_dir {path.parent} holds the {what} of another command: its {name} is {value!r}, this"
-                f" one's is {settings[name]!r}. Give the command it was made with, or another --output_dir."
-            )
-    return known
-
-
-def entry(found: Mapping[str, Any], name: str, kind: type, path: Path) -> Any:
-    """Return an entry of a file that was written here.
-
-    Raises:
-        ValueError: it is missing, or of another type.
-    """
-    value = found.get(name)
-    if not isinstance(value, kind):
-        raise ValueError(
-            f"{path}: its {name!r} must be a {kind.__name__}; found {shorten(value)}. Put the original back, or remove"
-            " the file."
-        )
-    return value
-
-
-def write_results(path: Path, found: Mapping[str, Any]) -> None:
-    """Write what is to be read again; NaN and infinities, for which JSON has no word, are null."""
-    write_whole(path, json.dumps(_without_nan(found), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
-
-
-def as_written(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what will be read when it has been written."""
-    return json.loads(json.dumps(_without_nan(found), default=str))
-
-
-def _without_nan(found: Any) -> Any:
-    if isinstance(found, Mapping):
-        return {name: _without_nan(value) for name, value in found.items()}
-    if isinstance(found, list | tuple):
-        return [_without_nan(value) for value in found]
-    return None if isinstance(found, float) and not math.isfinite(found) else found
 
 
 def _files(path: Path) -> list[Path]:

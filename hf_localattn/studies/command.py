@@ -1,0 +1,82 @@
+"""The work of a training command: one run, one for each fold, or one for each trial of a search."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+from hf_localattn.claims import claimed
+from hf_localattn.errors import one_line_errors
+from hf_localattn.files import CannotWrite, remove_leftovers, writing
+from hf_localattn.studies.cross_validation import CrossValidation
+from hf_localattn.studies.executors import TrialFailed
+from hf_localattn.studies.search import Search
+from hf_localattn.studies.tasks_by_name import get_task
+from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
+from hf_localattn.training.run import Run
+
+
+class Command:
+    """What is left to do in an output folder that no other process can write to until it is done.
+
+    Args:
+        work: ready to go.
+        folder: the output folder.
+        claim: closed at the end.
+    """
+
+    def __init__(self, work: Run | CrossValidation | Search, folder: Path, claim: ExitStack):
+        self.work, self.folder, self.claim = work, folder, claim
+
+    def complete(self) -> dict[str, float]:
+        """Do it, and return all metrics.
+
+        Without room to write, or if trials failed in workers, the program ends with one line.
+        """
+        with self.claim, one_line_errors(CannotWrite, TrialFailed), writing(self.folder):
+            return self.work.complete()
+
+
+def prepare_command(
+    task: str, model_args: ModelArguments, data_args: DataArguments, training_args: TrainingArguments
+) -> Command:
+    """Claim the output folder, and return what is to be done there: one run, or several for folds or a search.
+
+    Args:
+        task: its name, such as "question-answering".
+        model_args, data_args, training_args: of the task.
+
+    Raises:
+        ValueError, OSError: arguments, data or model cannot be used, or another process is at the output folder.
+        ImportError: an option needs an extra that is not installed.
+    """
+    _check_workers(data_args, training_args)
+    folder = Path(training_args.output_dir)
+    with ExitStack() as claim:
+        if training_args.process_index == 0:  # for all processes of the run
+            claim.enter_context(claimed(folder))
+            remove_leftovers(folder)
+        work = _prepare(task, model_args, data_args, training_args)
+        return Command(work, folder, claim.pop_all())
+
+
+def _prepare(
+    task: str, model_args: ModelArguments, data_args: DataArguments, training_args: TrainingArguments
+) -> Run | CrossValidation | Search:
+    if training_args.search is not None:
+        return Search(task, model_args, data_args, training_args)
+    if data_args.folds is not None:
+        return CrossValidation(task, model_args, data_args, training_args)
+    return get_task(task).prepare(model_args, data_args, training_args)
+
+
+def _check_workers(data_args: DataArguments, training_args: TrainingArguments) -> None:
+    if training_args.workers == 1:
+        return
+    if training_args.search is None and data_args.folds is None:
+        raise ValueError(
+            f"--workers {training_args.workers} runs folds or trials of a search side by side: give --folds or"
+            " --search, or leave it out. One run on several GPUs is started by torchrun or accelerate launch."
+        )
+    if training_args.world_size > 1:
+        raise ValueError("--workers starts its own processes: start it without torchrun or accelerate launch.")

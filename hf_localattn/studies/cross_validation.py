@@ -1,0 +1,152 @@
+"""Cross-validation (`--folds N`): a trial for every fold, each resumable; mean and deviation of the scores."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hf_localattn.errors import listed
+from hf_localattn.studies.executors import Job, TrialFailed, executor_of
+from hf_localattn.studies.progress import Pace
+from hf_localattn.studies.results import entry, read_results, write_results
+from hf_localattn.studies.settings import settings_of
+from hf_localattn.studies.trial import Trial, result_of, with_nan
+from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
+from hf_localattn.training.folds import Fold
+from hf_localattn.training.run_record import scores_of
+
+logger = logging.getLogger(__name__)
+
+RESULTS = "folds.json"
+
+
+class CrossValidation:
+    """The trials of all folds, in `output_dir/fold-1` and so on; trial k has the seed `seed + k - 1`.
+
+    `output_dir/folds.json` has the settings, the metrics of the folds before the first that is not done, their mean
+    and their (sample) standard deviation. Given again, the same command goes on where it was killed.
+
+    Raises:
+        ValueError: arguments that do not go with folds, or an output folder with something else in it.
+        ValueError, OSError: of the task, for the first fold to run.
+    """
+
+    def __init__(
+        self, task: str, model_args: ModelArguments, data_args: DataArguments, training_args: TrainingArguments
+    ):
+        assert data_args.folds is not None
+        _check_arguments(training_args)
+        self.count, self.training_args = data_args.folds, training_args
+        self.folder = Path(training_args.output_dir)
+        self.settings = settings_of(model_args, data_args, training_args)
+        self.executor = executor_of(training_args)
+        done = enumerate(self._read(), start=1)
+        self.results: dict[int, dict[str, Any]] = dict(done)
+        parts = dict.fromkeys(("do_train", "do_eval", "do_predict"), True)
+        partition = training_args.seed if training_args.data_seed is None else training_args.data_seed
+        self.jobs = {}
+        for number in range(1, self.count + 1):
+            fold = Fold(number, self.count, partition)
+            seed = training_args.seed + number - 1
+            trial = Trial.of(task, model_args, data_args, training_args, **parts, seed=seed, fold=fold)
+            folder = self.folder / f"fold-{number}"
+            if number not in self.results and (metrics := result_of(trial, folder)) is not None:
+                self.results[number] = metrics
+            if number not in self.results:
+                self.jobs[number] = Job(trial, folder)
+        if self.jobs:  # better now than after some folds: what is wrong with arguments, data or model shows in any
+            self.executor.check(next(iter(self.jobs.values())))
+
+    def complete(self) -> dict[str, float]:
+        """Run the folds that are left, and return each score's mean and deviation (`eval_f1_mean`, `eval_f1_std`).
+
+        Raises:
+            TrialFailed: some folds failed in their workers; the others are done.
+        """
+        self._write()
+        pace, failed = Pace(len(self.jobs)), []
+        for outcome in self.executor.run(self.jobs.values()):
+            fold, left = outcome.job.trial.fold, pace.step()
+            assert fold is not None
+            if isinstance(outcome.error, TrialFailed):
+                failed.append(f"Fold {fold.number} failed: {outcome.error}")
+                logger.error("%s; about %s left.", failed[-1], left)
+            elif outcome.error is not None:
+                raise outcome.error
+            else:
+                self.results[fold.number] = outcome.metrics
+                self._write()
+                scores = ", ".join(f"{name} {value:.4f}" for name, value in scores_of(outcome.metrics).items())
+                logger.info("Fold %d of %d: %s; about %s left.", fold.number, self.count, scores, left)
+        if failed:
+            raise TrialFailed(
+                f"{listed(failed)} The other folds are done: the same command runs only what has failed."
+            )
+        means, deviations = summary_of(self._done())
+        logger.info("Scores of %d folds:\n%s", self.count, table_of(means, deviations))
+        return {f"{name}_mean": value for name, value in means.items()} | {
+            f"{name}_std": value for name, value in deviations.items()
+        }
+
+    def _done(self) -> list[dict[str, Any]]:
+        """The metrics of the folds before the first one that is not done."""
+        numbers = itertools.takewhile(self.results.__contains__, range(1, self.count + 1))
+        return [self.results[number] for number in numbers]
+
+    def _read(self) -> list[dict[str, Any]]:
+        """The metrics of the folds that are in the file."""
+        path = self.folder / RESULTS
+        known = read_results(path, self.settings, "folds")
+        folds = entry(known, "folds", list, path) if known is not None else []
+        if not all(isinstance(metrics, dict) for metrics in folds):
+            raise ValueError(f"{path}: each of its 'folds' must have metrics by name. Put the original back.")
+        # A score that was left out would make the mean that of fewer folds.
+        return [with_nan(metrics) for metrics in folds]
+
+    def _write(self) -> None:
+        if not self.training_args.should_save:
+            return
+        done = self._done()
+        means, deviations = summary_of(done)
+        found = {"settings": self.settings, "mean": means, "std": deviations, "folds": done}
+        write_results(self.folder / RESULTS, found)
+
+
+def summary_of(results: Sequence[Mapping[str, Any]]) -> tuple[dict[str, float], dict[str, float]]:
+    """Return mean and sample standard deviation of every score that all results have; deviations of two or more."""
+    scores = [scores_of(metrics) for metrics in results]
+    names = [name for name in (scores[0] if scores else {}) if all(name in own for own in scores)]
+    means = {name: statistics.fmean(own[name] for own in scores) for name in names}
+    if len(scores) < 2:
+        return means, {}
+    return means, {name: _deviation([own[name] for own in scores]) for name in names}
+
+
+def _deviation(values: list[float]) -> float:
+    # That of the standard library fails for other values.
+    return statistics.stdev(values) if all(map(math.isfinite, values)) else math.nan
+
+
+def table_of(means: Mapping[str, float], deviations: Mapping[str, float]) -> str:
+    """Return both as a table in Markdown."""
+    rows = [f"| {name} | {mean:.4f} | {deviations[name]:.4f} |" for name, mean in means.items()]
+    return "\n".join(["| score | mean | deviation |", "|---|---|---|", *rows])
+
+
+def _check_arguments(training_args: TrainingArguments) -> None:
+    wanted = training_args.resume_from_checkpoint
+    if isinstance(wanted, str) and wanted.lower() not in ("true", "false", ""):
+        raise ValueError(
+            f"--folds does not say which fold --resume_from_checkpoint {wanted} is of: leave it out, folds resume by"
+            " themselves when the same command is given again."
+        )
+    if training_args.push_to_hub:
+        raise ValueError(
+            "--folds trains a model for each fold, none of them for others: leave out --push_to_hub, and train the"
+            " final model without --folds."
+        )

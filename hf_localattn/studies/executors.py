@@ -1,0 +1,257 @@
+"""Executors of trials: in this process, or in worker processes that share the machine's GPUs or cores.
+
+All yield outcomes as they come and take the next job only when there is room for it, so that a search can ask for a
+setting when the scores of the ones before are known. A trial that was killed goes on from its last checkpoint.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import os
+import queue
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from hf_localattn.studies.trial import Prepared, Trial, free_memory, prepare_trial, run_trial
+from hf_localattn.training.arguments import TrainingArguments
+
+logger = logging.getLogger(__name__)
+
+RETRIES = 3
+"""How often a trial is taken up again whose process was killed."""
+
+OF_THE_SETTING = (ValueError, FloatingPointError, torch.OutOfMemoryError)
+"""Errors that the setting of a trial may be the cause of."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A trial and its folder; `keep` leaves model and checkpoints there."""
+
+    trial: Trial
+    folder: Path
+    keep: bool = True
+
+    def to_json(self) -> str:
+        """Return it as one line."""
+        return json.dumps({**dataclasses.asdict(self), "folder": str(self.folder.absolute())})
+
+    @classmethod
+    def from_json(cls, line: str) -> Job:
+        """Make it of that line."""
+        found = json.loads(line)
+        return cls(Trial.from_dict(found["trial"]), Path(found["folder"]), found["keep"])
+
+
+class TrialFailed(RuntimeError):
+    """A trial failed in another process; the message says why, and where to read more."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a job ended: with metrics, or with an error.
+
+    Attributes:
+        job: which one.
+        metrics: of its trial; empty after an error.
+        error: the exception; `TrialFailed` if it was in another process.
+        is_of_setting: True if the error may come from the trial's setting, such as too little memory.
+    """
+
+    job: Job
+    metrics: dict[str, Any]
+    error: Exception | None = None
+    is_of_setting: bool = False
+
+
+class Executor(Protocol):
+    """Runs jobs, several at a time or one after the other."""
+
+    def check(self, job: Job) -> None:
+        """Raise what is wrong with arguments, data or model of a job, before any is run."""
+
+    def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
+        """Run jobs and yield how they end, in the order in which they do."""
+
+
+class InProcess:
+    """Runs one job after the other in this process."""
+
+    def __init__(self) -> None:
+        self._checked: dict[Path, Prepared] = {}
+
+    def check(self, job: Job) -> None:
+        """Prepare a job, which `run` then takes up."""
+        self._checked[job.folder] = prepare_trial(job.trial, job.folder)
+
+    def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
+        """Run jobs in their order."""
+        for job in jobs:
+            try:
+                checked = self._checked
+                metrics = run_trial(job.trial, job.folder, keep=job.keep, prepared=checked.pop(job.folder, None))
+            except Exception as error:
+                yield Outcome(job, {}, error, isinstance(error, OF_THE_SETTING))
+            else:
+                yield Outcome(job, metrics)
+
+
+class Workers:
+    """Runs jobs in worker processes, each on one GPU where there are GPUs, else on a share of the cores.
+
+    A worker that is killed is replaced, and its trial goes on from its last checkpoint. Workers end when this process
+    ends, however it does.
+
+    Args:
+        count: how many jobs run at a time.
+        folder: for the files `worker-1.log` and so on, with all that trials print.
+        use_cpu: leave GPUs alone.
+    """
+
+    def __init__(self, count: int, folder: Path, *, use_cpu: bool = False):
+        gpus = [] if use_cpu else visible_gpus()
+        if 0 < len(gpus) < count:
+            logger.warning(
+                "--workers %d share %d GPU%s, whose memory has to hold several trials at a time: give as many workers"
+                " as there are GPUs if it does not.",
+                *(count, len(gpus), "" if len(gpus) == 1 else "s"),
+            )
+        cores = max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+        shares = {"OMP_NUM_THREADS": str(max(1, cores // count))}
+        self.environments = [
+            {**shares, **os.environ, **({"CUDA_VISIBLE_DEVICES": gpus[number % len(gpus)]} if gpus else {})}
+            for number in range(count)
+        ]
+        self.folder = folder
+
+    def check(self, job: Job) -> None:
+        """Prepare a job here, and forget it."""
+        prepare_trial(job.trial, job.folder)
+        free_memory()
+
+    def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
+        """Run as many jobs at a time as there are workers."""
+        workers = [
+            _Worker(self.folder / f"worker-{number}.log", environment)
+            for number, environment in enumerate(self.environments, start=1)
+        ]
+        idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
+        for worker in workers:
+            idle.put(worker)
+
+        def work(job: Job) -> Outcome:
+            worker = idle.get()
+            try:
+                return worker.run(job)
+            finally:
+                idle.put(worker)
+
+        source, running = iter(jobs), set[Future[Outcome]]()
+        with ThreadPoolExecutor(len(workers)) as threads:
+            try:
+                while True:
+                    while len(running) < len(workers) and (job := next(source, None)) is not None:
+                        running.add(threads.submit(work, job))
+                    if not running:
+                        return
+                    done, running = wait(running, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        yield future.result()
+            finally:
+                for worker in workers:
+                    worker.stop()
+
+
+class _Worker:
+    """A process that runs one job after the other; `hf_localattn.studies.worker` is its other half."""
+
+    def __init__(self, log: Path, environment: dict[str, str]):
+        # It imports what this process would: a script may stand anywhere.
+        paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
+        self.log, self.environment = log, {**environment, "PYTHONPATH": paths}
+        self.process: subprocess.Popen[str] | None = None
+        self.is_stopped = False
+
+    def run(self, job: Job) -> Outcome:
+        for attempt in range(1 + RETRIES):
+            if answer := self._ask(job):
+                found = json.loads(answer)
+                if "error" not in found:
+                    return Outcome(job, found["metrics"])
+                return Outcome(job, {}, TrialFailed(f"{found['error']} ({self.log})"), found["is_of_setting"])
+            if self.is_stopped:
+                return Outcome(job, {}, TrialFailed("It was stopped."))
+            end = self._end()
+            if attempt < RETRIES:
+                logger.warning("The process of %s %s; it goes on in a new one.", job.folder, end)
+        return Outcome(job, {}, TrialFailed(f"its process {end}, for the {1 + RETRIES}th time ({self.log})"))
+
+    def _ask(self, job: Job) -> str:
+        """Return the answer of the process, empty if it is killed before it has one."""
+        if self.process is None:
+            self.log.parent.mkdir(parents=True, exist_ok=True)
+            with self.log.open("a") as log:
+                self.process = subprocess.Popen(
+                    [sys.executable, "-m", "hf_localattn.studies.worker"],
+                    env=self.environment,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    text=True,
+                )
+        if self.is_stopped:  # meanwhile
+            return ""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        try:
+            self.process.stdin.write(job.to_json() + "\n")
+            self.process.stdin.flush()
+            return self.process.stdout.readline()
+        except (OSError, ValueError):  # killed, or stopped
+            return ""
+
+    def _end(self) -> str:
+        """Wait for the end of the process, and tell it."""
+        assert self.process is not None
+        with self.process as process, suppress(BrokenPipeError):
+            code = process.wait()
+        self.process = None
+        return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+
+    def stop(self) -> None:
+        """End the process, at once if it is at work."""
+        self.is_stopped = True
+        if (process := self.process) is None:
+            return
+        assert process.stdin is not None
+        with suppress(OSError, ValueError):
+            process.stdin.close()
+        try:
+            process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def visible_gpus() -> list[str]:
+    """Return the GPUs that this process may use, as `CUDA_VISIBLE_DEVICES` names them."""
+    chosen = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
+    return (chosen or [str(number) for number in range(torch.cuda.device_count())])[: torch.cuda.device_count()]
+
+
+def executor_of(training_args: TrainingArguments) -> Executor:
+    """Return what `--workers` asks for."""
+    if training_args.workers == 1:
+        return InProcess()
+    return Workers(training_args.workers, Path(training_args.output_dir), use_cpu=training_args.use_cpu)

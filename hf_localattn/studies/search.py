@@ -1,0 +1,328 @@
+"""Searches (`--search FILE`) with Optuna, resumable: each trial is a training run of its own; all in a table."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import logging
+import math
+import os
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from hf_localattn.errors import listed
+from hf_localattn.extras import import_extra
+from hf_localattn.files import STAGING, make_durable, remove_leftovers, writing
+from hf_localattn.studies.executors import Job, Outcome, TrialFailed, executor_of
+from hf_localattn.studies.progress import Pace
+from hf_localattn.studies.results import as_written, read_results, write_results
+from hf_localattn.studies.search_settings import SettingCheck, distinct, spoken
+from hf_localattn.studies.search_space import MOST_SETTINGS, read_space
+from hf_localattn.studies.settings import settings_of
+from hf_localattn.studies.trial import Trial, free_memory, prepare_trial
+from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
+from hf_localattn.training.output_folder import ASIDE
+from hf_localattn.training.run_record import scores_of
+
+logger = logging.getLogger(__name__)
+
+RESULTS = "search.json"
+STORAGE = "search.db"
+STUDY = "search"
+FAILED = "failed"
+"""An entry of the study: the errors of its trials by their numbers. To a trial that has ended Optuna adds nothing."""
+
+
+class Search:
+    """Trials of settings, each a model trained from its start and scored on the validation data; none is kept.
+
+    `output_dir/search.json` has the settings of the command and all trials, `output_dir/search.db` Optuna's study.
+    Given again, the same command goes on where it was killed, with the trials that it was at; with more
+    `search_trials` it adds to them. With one worker the settings that are tried depend on the scores and on `seed`
+    alone. One that fails is noted with its error, and not tried again.
+
+    Raises:
+        ImportError: Optuna, or what a setting needs, is not installed.
+        ValueError: arguments that do not go with a search, a space that cannot be searched, or an output folder with
+            something else in it.
+        ValueError, OSError: of the task.
+    """
+
+    def __init__(
+        self, task: str, model_args: ModelArguments, data_args: DataArguments, training_args: TrainingArguments
+    ):
+        self.optuna = import_extra("optuna", "search", "--search")
+        assert training_args.search is not None
+        _check_arguments(data_args, training_args)
+        self.model_args, self.base = model_args, copy.copy(training_args)
+        self.space = read_space(training_args.search, model_args)
+        self.combinations: list[Mapping[str, Any]] | None = None  # where all of them are tried
+        self.count = self._plan(SettingCheck(self.space, model_args, self.base))
+        self.folder = Path(training_args.output_dir)
+        self.settings = settings_of(model_args, data_args, training_args)
+        self.settings["search"] = {name: dataclasses.asdict(own) for name, own in self.space.dimensions.items()}
+        self.settings = as_written(self.settings)
+        read_results(self.folder / RESULTS, self.settings, "trials")
+        self.executor = executor_of(training_args)
+
+        parts: dict[str, Any] = {"do_train": True, "do_eval": True, "do_predict": False}
+        if not training_args.load_best_model_at_end:
+            parts["save_strategy"] = "no"
+        self.trial = Trial.of(task, model_args, data_args, training_args, **parts)
+        self.trials_folder = self.folder / f"{ASIDE}trials"  # nothing there is to stay
+        self.metric, self.direction = self._goal()
+
+    def complete(self) -> dict[str, float]:
+        """Run the trials that are left, and return the metrics of the best one.
+
+        Raises:
+            ValueError: all of them have failed.
+            TrialFailed: processes of workers were killed, or failed for reasons that lie outside the settings.
+        """
+        self.optuna.logging.set_verbosity(self.optuna.logging.ERROR)  # each trial is reported below
+        if not (self.folder / RESULTS).is_file():
+            self._write([])
+        with writing(self.folder / STORAGE):
+            study = self.optuna.load_study(study_name=STUDY, storage=self._storage())
+            self._take_up(study)
+        trials = self._tried(study)
+        self._write(trials)  # killed after the last one was noted, it is not in the file
+        pace, broken = Pace(self.count - len(trials)), []
+        asked: dict[Path, Any] = {}
+        for outcome in self.executor.run(self._jobs(study, asked)):
+            trial, left = asked[outcome.job.folder], pace.step()
+            if isinstance(outcome.error, TrialFailed) and not outcome.is_of_setting:
+                broken.append(f"{self.as_options(self.space.setting(trial.params))}: {outcome.error}")
+                logger.error("A trial has no score, with %s; about %s left.", broken[-1], left)
+                continue
+            with writing(self.folder / STORAGE):
+                self._tell(study, trial, outcome)
+            shutil.rmtree(outcome.job.folder, ignore_errors=True)
+            trials = self._tried(study)
+            self._write(trials)
+            self._report(next(own for own in trials if own["number"] == trial.number), trials, left)
+        if broken:
+            raise TrialFailed(f"Trials without a score: {listed(broken)} The same command takes them up again.")
+        shutil.rmtree(self.trials_folder, ignore_errors=True)
+        ranked = self._ranked(trials)
+        if not ranked:
+            raise ValueError(
+                f"--search {self.base.search}: no trial has a score, as all {len(trials)} failed."
+                f" {self._failure(trials[0])}"
+            )
+        logger.info("%d trials, the best first:\n%s", len(trials), self._table(ranked))
+        for own in trials:
+            if "error" in own:
+                logger.info(self._failure(own))
+        logger.info("The best setting: %s", self.as_options(ranked[0]["setting"]))
+        return ranked[0]["metrics"]
+
+    def _goal(self) -> tuple[str, str]:
+        """Prepare a run, which checks arguments and data; return its metric and in which direction it is better."""
+        run = prepare_trial(self.trial, self.trials_folder / "check").run
+        args = run.trainer.args
+        metric, direction = str(args.metric_for_best_model), "maximize" if args.greater_is_better else "minimize"
+        del run, args
+        free_memory()
+        return metric, direction
+
+    def _storage(self) -> str:
+        """Return the name of the study's storage, which is made where there is none, whole or not at all."""
+        path = self.folder.resolve() / STORAGE
+        if not path.is_file():
+            new = path.with_name(f"{STAGING}{STORAGE}.{os.getpid()}")
+            try:
+                storage = self.optuna.storages.RDBStorage(f"sqlite:///{new}")
+                self.optuna.create_study(study_name=STUDY, storage=storage, direction=self.direction)
+                storage.engine.dispose()
+                make_durable(new)
+                os.replace(new, path)
+            finally:
+                remove_leftovers(self.folder)
+        return f"sqlite:///{path}"
+
+    def _take_up(self, study: Any) -> None:
+        """Have the trials run again that were running when the search was killed."""
+        state = self.optuna.trial.TrialState
+        for trial in study.get_trials(states=(state.RUNNING,)):
+            study.tell(trial.number, state=state.FAIL)
+            is_known = str(trial.number) in study.user_attrs.get(FAILED, {})
+            if not is_known and trial.params.keys() == self.space.dimensions.keys():
+                study.enqueue_trial(trial.params)
+
+    def _jobs(self, study: Any, asked: dict[Path, Any]) -> Iterator[Job]:
+        """Ask for a setting whenever there is room for a trial; `asked` gets Optuna's trials by their folders."""
+        while (number := len(self._begun(study))) < self.count:
+            with writing(self.folder / STORAGE):
+                self._queue(study)
+                # A sampler of its own for every trial: one that goes on after a kill would repeat its first draws.
+                study.sampler = self.optuna.samplers.TPESampler(
+                    seed=self.base.seed + number, constant_liar=self.base.workers > 1
+                )
+                trial = study.ask(self.space.distributions(self.optuna))
+            own = self._trial_of(self.space.setting(trial.params))
+            # TPE may draw a setting twice, at the same time.
+            folder = self.trials_folder / own.name
+            while folder in asked:
+                folder = folder.with_name(f"{folder.name}-again")
+            asked[folder] = trial
+            yield Job(own, folder)
+
+    def _begun(self, study: Any) -> list[Any]:
+        """Optuna's trials that have a score or an error, or are running."""
+        errors, state = study.user_attrs.get(FAILED, {}), self.optuna.trial.TrialState
+        return [
+            trial
+            for trial in study.get_trials(deepcopy=False)
+            if trial.state in (state.COMPLETE, state.RUNNING) or str(trial.number) in errors
+        ]
+
+    def _queue(self, study: Any) -> None:
+        """Have the next trial take the next combination, where all of them are tried."""
+        if self.combinations is None or study.get_trials(states=(self.optuna.trial.TrialState.WAITING,)):
+            return
+        begun = [trial.params for trial in self._begun(study)]
+        combinations = map(self.space.stored, self.combinations)
+        study.enqueue_trial(next(setting for setting in combinations if setting not in begun))
+
+    def _trial_of(self, setting: Mapping[str, Any]) -> Trial:
+        model, training = dict(self.trial.model), dict(self.trial.training)
+        if self.space.fields:
+            model["local_config"] = self._local_config(setting)
+        training |= {name: setting[name] for name in self.space.arguments}
+        return dataclasses.replace(self.trial, model=model, training=training)
+
+    def _tell(self, study: Any, trial: Any, outcome: Outcome) -> None:
+        """Note the score of a trial, or its error."""
+        if outcome.error is None:
+            trial.set_user_attr("metrics", as_written(scores_of(outcome.metrics)))
+            study.tell(trial, self._score(outcome.metrics))
+            return
+        if not outcome.is_of_setting:
+            raise outcome.error
+        text = " ".join(str(outcome.error).split()) or type(outcome.error).__name__
+        study.set_user_attr(FAILED, {**study.user_attrs.get(FAILED, {}), str(trial.number): text})
+        study.tell(trial, state=self.optuna.trial.TrialState.FAIL)
+
+    def _score(self, metrics: Mapping[str, float]) -> float:
+        value = metrics[f"eval_{self.metric}"]
+        worst = -math.inf if self.direction == "maximize" else math.inf
+        return worst if math.isnan(value) else value  # Optuna takes no NaN, which is what a loss may become
+
+    def _tried(self, study: Any) -> list[dict[str, Any]]:
+        """What is known of the trials that have a score or an error, in their order."""
+        errors, state = study.user_attrs.get(FAILED, {}), self.optuna.trial.TrialState
+        ended = [trial for trial in self._begun(study) if trial.state != state.RUNNING]
+        return [
+            {
+                "trial": place,
+                "setting": self.space.setting(trial.params),
+                **(
+                    {"score": trial.value, "metrics": trial.user_attrs["metrics"]}
+                    if trial.state == state.COMPLETE
+                    else {"error": errors[str(trial.number)]}
+                ),
+                "seconds": round(trial.duration.total_seconds(), 1),
+                "number": trial.number,
+            }
+            for place, trial in enumerate(ended, start=1)
+        ]
+
+    def as_options(self, setting: Mapping[str, Any]) -> str:
+        """Return a trial's setting as the options to give again, beside those of the command."""
+        given = {name: setting[name] for name in self.space.arguments if setting[name] is not None}
+        words = [word for name, value in given.items() for word in (f"--{name}", spoken(value))]
+        if self.space.fields:
+            words += ["--local_config", *self._local_config(setting)]
+        return shlex.join(words)
+
+    def _plan(self, check: SettingCheck) -> int:
+        """Check the settings, or what stands for them, and return how many are tried."""
+        combinations, asked = self.space.combinations(), self.base.search_trials
+        if combinations is None and asked is None:
+            endless = any(own.values is None for own in self.space.dimensions.values())
+            what = "a range without a step, and so no end of" if endless else f"more than {MOST_SETTINGS:,}"
+            raise ValueError(f"--search has {what} settings: give --search_trials.")
+        if combinations is None or (asked is not None and asked < len(combinations)):
+            for setting in self.space.examples():
+                check(setting)
+            assert asked is not None
+            return asked
+        self.combinations = distinct(combinations, check)
+        if same := len(combinations) - len(self.combinations):
+            logger.info(
+                "%d of %d combinations differ from another one in idle fields alone, and are left out.",
+                *(same, len(combinations)),
+            )
+        return len(self.combinations)
+
+    def _local_config(self, setting: Mapping[str, Any]) -> list[str]:
+        """`--local_config` of the command, with a trial's fields in place of its own."""
+        given = [own for own in self.model_args.local_config if own.partition("=")[0].strip() not in self.space.fields]
+        return [*given, *(f"{name}={spoken(setting[name])}" for name in self.space.fields)]
+
+    def _ranked(self, trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Those that have a score, the best first."""
+        scored = [trial for trial in trials if "score" in trial]
+        return sorted(scored, key=lambda trial: trial["score"], reverse=self.direction == "maximize")
+
+    def _report(self, last: dict[str, Any], trials: list[dict[str, Any]], left: timedelta) -> None:
+        if "error" in last:
+            logger.warning("%s It is not tried again.", self._failure(last))
+            return
+        best = self._ranked(trials)[0]
+        logger.info(
+            "Trial %d of %d: %s %.4f with %s; the best is %.4f, of trial %d; about %s left.",
+            *(last["trial"], self.count, self.metric, last["score"], self.as_options(last["setting"])),
+            *(best["score"], best["trial"], left),
+        )
+
+    def _failure(self, trial: dict[str, Any]) -> str:
+        return f"Trial {trial['trial']} failed with {self.as_options(trial['setting'])}: {trial['error']}"
+
+    def _table(self, ranked: list[dict[str, Any]]) -> str:
+        """The trials in Markdown."""
+        names = list(self.space.dimensions)
+        rows = [
+            [str(trial["trial"]), f"{trial['score']:.4f}", *(spoken(trial["setting"][name]) for name in names)]
+            for trial in ranked
+        ]
+        header = ["trial", self.metric, *names]
+        return "\n".join(f"| {' | '.join(row)} |" for row in [header, ["---"] * len(header), *rows])
+
+    def _write(self, trials: list[dict[str, Any]]) -> None:
+        ranked = self._ranked(trials)
+        told = [{name: value for name, value in trial.items() if name != "number"} for trial in trials]
+        found = {
+            "settings": self.settings,
+            "metric": self.metric,
+            "direction": self.direction,
+            "best": self.as_options(ranked[0]["setting"]) if ranked else None,
+            "trials": [trial for trial in told if "score" in trial],
+            "failed": [trial for trial in told if "error" in trial],
+        }
+        write_results(self.folder / RESULTS, found)
+
+
+def _check_arguments(data_args: DataArguments, training_args: TrainingArguments) -> None:
+    if data_args.folds is not None:
+        raise ValueError(
+            "--search compares settings on one split of the data: leave out --folds, and give the best setting"
+            " together with --folds afterwards."
+        )
+    if training_args.push_to_hub:
+        raise ValueError(
+            "--search keeps no model: leave out --push_to_hub, and train with the best setting afterwards."
+        )
+    if training_args.world_size > 1:
+        raise ValueError("--search runs in one process: start it without torchrun or accelerate launch.")
+    wanted = training_args.resume_from_checkpoint
+    if isinstance(wanted, str) and wanted.lower() not in ("true", "false", ""):
+        raise ValueError(
+            f"--resume_from_checkpoint {wanted} does not go with --search, which goes on by itself when the same"
+            " command is given again: leave it out."
+        )

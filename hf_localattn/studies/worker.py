@@ -1,0 +1,67 @@
+"""The program of a worker process: reads a job a line from stdin, and answers each with a line on stdout."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import queue
+import sys
+import threading
+
+from hf_localattn.studies.executors import OF_THE_SETTING, Job
+from hf_localattn.studies.trial import run_trial
+from hf_localattn.training.console import set_up_logging
+
+logger = logging.getLogger(__name__)
+
+
+class Jobs:
+    """The jobs of stdin. Its end is that of the process, at once if it is at work: nobody waits for its answer."""
+
+    def __init__(self) -> None:
+        self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self.open = 0
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        for line in sys.stdin:
+            self.open += 1
+            self._lines.put(line)
+        if self.open:
+            os._exit(1)  # what it was writing is as after a kill
+        self._lines.put("")
+
+    def next(self) -> str:
+        """Wait for a job; empty at the end."""
+        return self._lines.get()
+
+
+def main() -> None:
+    """Run jobs until there are no more."""
+    answers = os.dup(1)
+    os.dup2(2, 1)  # what trials print goes to the log
+    if hasattr(os, "register_at_fork"):
+        # A process that outlives this one, such as that of a data loader, must not keep the driver waiting.
+        os.register_at_fork(after_in_child=lambda: os.close(answers))
+    jobs = Jobs()
+    while line := jobs.next():
+        job = Job.from_json(line)
+        answer = json.dumps(_run(job))
+        jobs.open -= 1
+        os.write(answers, f"{answer}\n".encode())
+
+
+def _run(job: Job) -> dict[str, object]:
+    try:
+        set_up_logging(job.trial.arguments(job.folder)[2])
+        return {"metrics": run_trial(job.trial, job.folder, keep=job.keep)}
+    except Exception as error:
+        logger.exception("%s failed.", job.folder)
+        text = " ".join(str(error).split())
+        kind = "" if isinstance(error, ValueError | OSError) and text else f"{type(error).__name__}: "
+        return {"error": f"{kind}{text}".removesuffix(": "), "is_of_setting": isinstance(error, OF_THE_SETTING)}
+
+
+if __name__ == "__main__":
+    main()
