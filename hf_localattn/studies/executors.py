@@ -31,6 +31,12 @@ logger = logging.getLogger(__name__)
 RETRIES = 3
 """How often a trial is taken up again whose process was killed."""
 
+PATIENCE = 10.0
+"""Seconds that a process has to end by itself."""
+
+WORKER = (sys.executable, "-m", "hf_localattn.studies.worker")
+"""The command that starts a worker process."""
+
 OF_THE_SETTING = (ValueError, FloatingPointError, torch.OutOfMemoryError)
 """Errors that the setting of a trial may be the cause of."""
 
@@ -203,7 +209,7 @@ class _Worker:
             self.log.parent.mkdir(parents=True, exist_ok=True)
             with self.log.open("a") as log:
                 self.process = subprocess.Popen(
-                    [sys.executable, "-m", "hf_localattn.studies.worker"],
+                    WORKER,
                     env=self.environment,
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
@@ -238,7 +244,7 @@ class _Worker:
         with suppress(OSError, ValueError):
             process.stdin.close()
         try:
-            process.wait(timeout=10)
+            process.wait(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
