@@ -13,14 +13,14 @@ import yaml
 
 from hf_localattn.experiments.choices import with_options
 from hf_localattn.experiments.runner import Runner, named, quiet
-from hf_localattn.experiments.scripts import QUIET, SCRIPTS
+from hf_localattn.experiments.scripts import QUIET, SCRIPTS, parse
 from hf_localattn.experiments.trials import Trial
 from hf_localattn.families import FAMILIES
 from hf_localattn.files import write_whole
 from hf_localattn.parsing import read_json
 from hf_localattn.studies.search import RESULTS, Search
 from hf_localattn.studies.search_space import SEARCHABLE
-from hf_localattn.studies.tasks_by_name import name_of
+from hf_localattn.tasks import choose_task
 
 
 class Grids:
@@ -74,11 +74,10 @@ class Grids:
         write_whole(grid, yaml.safe_dump(space))
         output = folder / "trials"
         words = [*trial.words, *QUIET, "--search", str(grid), "--output_dir", str(output), "--seed", str(trial.seed)]
-        script = SCRIPTS[trial.task.script]
-        model_args, data_args, training_args = script.parse(words)
+        model_args, data_args, training_args = parse(trial.task.script, words)
         data_args.fold = trial.fold
         with quiet():
-            Search(name_of(script.prepare(data_args)), model_args, data_args, training_args).complete()
+            Search(choose_task(SCRIPTS[trial.task.script], data_args), model_args, data_args, training_args).complete()
         found = read_json(Path(output, RESULTS))
         choose = max if found["direction"] == "maximize" else min
         best = choose(found["trials"], key=lambda one: one["score"])

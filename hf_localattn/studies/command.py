@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -11,9 +12,10 @@ from hf_localattn.files import CannotWrite, remove_leftovers, writing
 from hf_localattn.studies.cross_validation import CrossValidation
 from hf_localattn.studies.executors import TrialFailed
 from hf_localattn.studies.search import Search
-from hf_localattn.studies.tasks_by_name import get_task
-from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
-from hf_localattn.training.run import Run
+from hf_localattn.tasks import DataArguments, Task, choose_task
+from hf_localattn.training.arguments import ModelArguments, TrainingArguments, parse_arguments
+from hf_localattn.training.console import set_up_logging
+from hf_localattn.training.run import Run, prepare_run, training_arguments_of
 
 
 class Command:
@@ -37,13 +39,32 @@ class Command:
             return self.work.complete()
 
 
+def run_script(task: type[Task], arguments: Sequence[str] | None = None) -> dict[str, float]:
+    """Run a script: parse its arguments, check all that can be checked, and complete it.
+
+    Args:
+        task: of the script.
+        arguments: words of the command line; by default those of this process.
+
+    Returns:
+        All metrics.
+    """
+    # What the user can mend ends here, in one line, before anything is trained.
+    with one_line_errors():
+        classes = (ModelArguments, task.DataArguments, training_arguments_of(task))
+        model_args, data_args, training_args = parse_arguments(classes, arguments)
+        set_up_logging(training_args)
+        command = prepare_command(choose_task(task, data_args), model_args, data_args, training_args)
+    return command.complete()
+
+
 def prepare_command(
-    task: str, model_args: ModelArguments, data_args: DataArguments, training_args: TrainingArguments
+    task: type[Task], model_args: ModelArguments, data_args: DataArguments, training_args: TrainingArguments
 ) -> Command:
     """Claim the output folder, and return what is to be done there: one run, or several for folds or a search.
 
     Args:
-        task: its name, such as "question-answering".
+        task: one of `hf_localattn.tasks.TASKS`.
         model_args, data_args, training_args: of the task.
 
     Raises:
@@ -61,13 +82,13 @@ def prepare_command(
 
 
 def _prepare(
-    task: str, model_args: ModelArguments, data_args: DataArguments, training_args: TrainingArguments
+    task: type[Task], model_args: ModelArguments, data_args: DataArguments, training_args: TrainingArguments
 ) -> Run | CrossValidation | Search:
     if training_args.search is not None:
         return Search(task, model_args, data_args, training_args)
     if data_args.folds is not None:
         return CrossValidation(task, model_args, data_args, training_args)
-    return get_task(task).prepare(model_args, data_args, training_args)
+    return prepare_run(task, model_args, data_args, training_args)
 
 
 def _check_workers(data_args: DataArguments, training_args: TrainingArguments) -> None:

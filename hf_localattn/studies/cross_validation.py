@@ -10,14 +10,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hf_localattn.data.folds import Fold
 from hf_localattn.errors import listed
 from hf_localattn.studies.executors import Job, TrialFailed, executor_of
 from hf_localattn.studies.progress import Pace
 from hf_localattn.studies.results import entry, read_results, write_results
 from hf_localattn.studies.settings import settings_of
 from hf_localattn.studies.trial import Trial, result_of, with_nan
-from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
-from hf_localattn.training.folds import Fold
+from hf_localattn.tasks import DataArguments, Task
+from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.run_record import scores_of
 
 logger = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ class CrossValidation:
     """
 
     def __init__(
-        self, task: str, model_args: ModelArguments, data_args: DataArguments, training_args: TrainingArguments
+        self, task: type[Task], model_args: ModelArguments, data_args: DataArguments, training_args: TrainingArguments
     ):
         assert data_args.folds is not None
         _check_arguments(training_args)

@@ -24,7 +24,8 @@ from hf_localattn.studies.search_settings import SettingCheck, distinct, spoken
 from hf_localattn.studies.search_space import MOST_SETTINGS, read_space
 from hf_localattn.studies.settings import settings_of
 from hf_localattn.studies.trial import Trial, free_memory, prepare_trial
-from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
+from hf_localattn.tasks import DataArguments, Task
+from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.output_folder import ASIDE
 from hf_localattn.training.run_record import scores_of
 
@@ -53,7 +54,7 @@ class Search:
     """
 
     def __init__(
-        self, task: str, model_args: ModelArguments, data_args: DataArguments, training_args: TrainingArguments
+        self, task: type[Task], model_args: ModelArguments, data_args: DataArguments, training_args: TrainingArguments
     ):
         self.optuna = import_extra("optuna", "search", "--search")
         assert training_args.search is not None

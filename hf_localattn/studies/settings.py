@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from hf_localattn.studies.results import as_written
-from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
+from hf_localattn.tasks import DataArguments
+from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 
 # Options that may change between two calls of a command, as they change no score (or hardly one, as another number of
 # rows in a batch to evaluate on does).

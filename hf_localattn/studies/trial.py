@@ -13,22 +13,22 @@ import shutil
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from hf_localattn.claims import LOCK, claimed
+from hf_localattn.data.folds import Fold
 from hf_localattn.files import writing
 from hf_localattn.parsing import read_json
 from hf_localattn.studies.results import as_written, check_same_settings, entry, write_results
 from hf_localattn.studies.settings import settings_of
-from hf_localattn.studies.tasks_by_name import get_task
-from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
-from hf_localattn.training.folds import Fold
+from hf_localattn.tasks import TASKS, DataArguments, Task, get_task
+from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.output_folder import STATE, last_complete_checkpoint
-from hf_localattn.training.run import Prepare, Run
+from hf_localattn.training.run import Prepare, Run, prepare_run, training_arguments_of
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class Trial:
     @classmethod
     def of(
         cls,
-        task: str,
+        task: type[Task],
         model_args: ModelArguments,
         data_args: DataArguments,
         training_args: TrainingArguments,
@@ -76,7 +76,7 @@ class Trial:
         """Make a trial of parsed arguments.
 
         Args:
-            task: its name.
+            task: one of `hf_localattn.tasks.TASKS`.
             model_args, data_args, training_args: what all trials of a study have in common.
             **changes: training arguments of this trial, and its `fold`.
         """
@@ -84,7 +84,8 @@ class Trial:
         # As Trainer writes them, it masks tokens: only an upload, which no trial makes, needs that one.
         training = as_written({**training_args.to_dict(), **changes, "hub_token": None})
         training.pop("output_dir")
-        return cls(task, _initial(model_args), _initial(data_args), training, training.pop("seed"), fold)
+        name = next(name for name, known in TASKS.items() if known is task)
+        return cls(name, _initial(model_args), _initial(data_args), training, training.pop("seed"), fold)
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Trial:
@@ -99,9 +100,9 @@ class Trial:
             ValueError: there cannot be such arguments.
         """
         task = get_task(self.task)
-        data_args = task.data_arguments(**self.data)
+        data_args = task.DataArguments(**self.data)
         data_args.fold = self.fold
-        training_args = task.training_arguments(**self.training, seed=self.seed, output_dir=str(folder))
+        training_args = training_arguments_of(task)(**self.training, seed=self.seed, output_dir=str(folder))
         return ModelArguments(**self.model), data_args, training_args
 
     @cached_property
@@ -198,7 +199,7 @@ def prepare_trial(trial: Trial, folder: Path) -> Prepared:
         ValueError, OSError: arguments, data or model cannot be used.
     """
     model_args, data_args, training_args = trial.arguments(folder)
-    run = _prepare(get_task(trial.task).prepare, model_args, data_args, training_args)
+    run = _prepare(partial(prepare_run, get_task(trial.task)), model_args, data_args, training_args)
     return Prepared(run, training_args.process_index == 0, training_args.should_save)
 
 

@@ -13,10 +13,12 @@ from hf_localattn.files import write_whole
 from hf_localattn.studies.command import prepare_command
 from hf_localattn.studies.cross_validation import CrossValidation, summary_of
 from hf_localattn.studies.settings import settings_of
-from hf_localattn.studies.tasks_by_name import TASKS, Task
-from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
+from hf_localattn.tasks import DataArguments, TextClassification
+from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.run_record import scores_of
 from tests.qa_helpers import write_jsonl
+
+PATCHES = pytest.MonkeyPatch()
 
 
 class Model:
@@ -53,8 +55,14 @@ class Runs:
 
 
 def prepare_run(runs, *arguments):
-    TASKS["fake"] = Task(DataArguments, runs.prepare)
-    return prepare_command("fake", *arguments)
+    """Prepare a command whose runs are these."""
+
+    def prepare(task, *own):
+        return runs.prepare(*own)
+
+    PATCHES.setattr("hf_localattn.studies.command.prepare_run", prepare)
+    PATCHES.setattr("hf_localattn.studies.trial.prepare_run", prepare)
+    return prepare_command(TextClassification, *arguments)
 
 
 def write_all_results(training_args, metrics):
@@ -65,7 +73,7 @@ def write_all_results(training_args, metrics):
 def _clean():
     yield
     gc.enable()
-    TASKS.pop("fake", None)
+    PATCHES.undo()
 
 
 @pytest.fixture

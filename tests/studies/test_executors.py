@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from hf_localattn.data.folds import Fold
 from hf_localattn.studies import executors
 from hf_localattn.studies.executors import InProcess, Job, TrialFailed, Workers, visible_gpus
 from hf_localattn.studies.progress import Pace
 from hf_localattn.studies.trial import Trial
-from hf_localattn.training.folds import Fold
 
 # The other half of the protocol, without torch. The folder of a job says what becomes of it.
 WORKER = """
