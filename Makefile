@@ -90,7 +90,7 @@ $(COMMON)/.installed: $(VENV)/.installed
 constraints:
 	rm -rf $(NEWEST)
 	$(call create,$(NEWEST))
-	$(NEWEST)/bin/python -m pip install --quiet "$$(grep '^torch==' constraints.txt)" '.[dev]'
+	$(NEWEST)/bin/python -m pip install --quiet "$$(grep '^torch==' constraints.txt)" '.[dev,cluster]'
 	{ sed -n '/^#/p' constraints.txt; $(NEWEST)/bin/python -m pip freeze --all \
 	  | grep -v -E '^(hf_localattn|pip|nvidia-|cuda-|triton)' | sed -E 's/\+cpu$$//'; } > constraints.new
 	mv constraints.new constraints.txt

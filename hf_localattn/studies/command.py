@@ -92,12 +92,15 @@ def _prepare(
 
 
 def _check_workers(data_args: DataArguments, training_args: TrainingArguments) -> None:
-    if training_args.workers == 1:
+    if training_args.workers == 1 and training_args.ray_address is None:
         return
+    given = f"--workers {training_args.workers}"
+    if training_args.ray_address is not None:
+        given = f"--ray_address {training_args.ray_address}"
     if training_args.search is None and data_args.folds is None:
         raise ValueError(
-            f"--workers {training_args.workers} runs folds or trials of a search side by side: give --folds or"
-            " --search, or leave it out. One run on several GPUs is started by torchrun or accelerate launch."
+            f"{given} runs folds or trials of a search side by side: give --folds or --search, or leave it out. One"
+            " run on several GPUs is started by torchrun or accelerate launch."
         )
     if training_args.world_size > 1:
-        raise ValueError("--workers starts its own processes: start it without torchrun or accelerate launch.")
+        raise ValueError(f"{given} starts processes of its own: start it without torchrun or accelerate launch.")

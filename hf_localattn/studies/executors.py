@@ -14,7 +14,7 @@ import queue
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
@@ -143,8 +143,7 @@ class Workers:
 
     def check(self, job: Job) -> None:
         """Prepare a job here, and forget it."""
-        prepare_trial(job.trial, job.folder)
-        free_memory()
+        check_elsewhere(job)
 
     def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
         """Run as many jobs at a time as there are workers."""
@@ -192,10 +191,7 @@ class _Worker:
     def run(self, job: Job) -> Outcome:
         for attempt in range(1 + RETRIES):
             if answer := self._ask(job):
-                found = json.loads(answer)
-                if "error" not in found:
-                    return Outcome(job, found["metrics"])
-                return Outcome(job, {}, TrialFailed(f"{found['error']} ({self.log})"), found["is_of_setting"])
+                return outcome_of(job, json.loads(answer), str(self.log))
             if self.is_stopped:
                 return Outcome(job, {}, TrialFailed("It was stopped."))
             end = self._end()
@@ -250,6 +246,19 @@ class _Worker:
             process.wait()
 
 
+def check_elsewhere(job: Job) -> None:
+    """Prepare a job that another process will run, which shows what is wrong with arguments, data or model."""
+    prepare_trial(job.trial, job.folder)
+    free_memory()
+
+
+def outcome_of(job: Job, answer: Mapping[str, Any], log: str) -> Outcome:
+    """Return the outcome of a job of which another process says this; `log` tells where more is to be read."""
+    if "error" not in answer:
+        return Outcome(job, answer["metrics"])
+    return Outcome(job, {}, TrialFailed(f"{answer['error']} ({log})"), answer["is_of_setting"])
+
+
 def visible_gpus() -> list[str]:
     """Return the GPUs that this process may use, as `CUDA_VISIBLE_DEVICES` names them."""
     chosen = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
@@ -257,7 +266,17 @@ def visible_gpus() -> list[str]:
 
 
 def executor_of(training_args: TrainingArguments) -> Executor:
-    """Return what `--workers` asks for."""
+    """Return what `--workers` and `--ray_address` ask for.
+
+    Raises:
+        ImportError: Ray is not installed.
+        ConnectionError: there is no Ray cluster at the address.
+    """
+    if training_args.ray_address is not None:
+        from hf_localattn.studies.ray_executor import RayCluster
+
+        count = None if training_args.workers == 1 else training_args.workers
+        return RayCluster(training_args.ray_address, count, use_cpu=training_args.use_cpu)
     if training_args.workers == 1:
         return InProcess()
     return Workers(training_args.workers, Path(training_args.output_dir), use_cpu=training_args.use_cpu)

@@ -160,9 +160,10 @@ class Search:
         while (number := len(self._begun(study))) < self.count:
             with writing(self.folder / STORAGE):
                 self._queue(study)
+                is_parallel = self.base.workers > 1 or self.base.ray_address is not None
                 # A sampler of its own for every trial: one that goes on after a kill would repeat its first draws.
                 study.sampler = self.optuna.samplers.TPESampler(
-                    seed=self.base.seed + number, constant_liar=self.base.workers > 1
+                    seed=self.base.seed + number, constant_liar=is_parallel
                 )
                 trial = study.ask(self.space.distributions(self.optuna))
             own = self._trial_of(self.space.setting(trial.params))

@@ -47,12 +47,13 @@ def main() -> None:
     jobs = Jobs()
     while line := jobs.next():
         job = Job.from_json(line)
-        answer = json.dumps(_run(job))
+        line = json.dumps(answer(job)) + "\n"
         jobs.open -= 1
-        os.write(answers, f"{answer}\n".encode())
+        os.write(answers, line.encode())
 
 
-def _run(job: Job) -> dict[str, object]:
+def answer(job: Job) -> dict[str, object]:
+    """Run a job, and return its metrics, or its error and whether its setting may be the cause."""
     try:
         set_up_logging(job.trial.arguments(job.folder)[2])
         return {"metrics": run_trial(job.trial, job.folder, keep=job.keep)}

@@ -117,6 +117,11 @@ class TrainingArguments(StockTrainingArguments):
         "So many runs of --folds or --search at a time, each in a process of its own, on a GPU of its own where there"
         " are GPUs.",
     )
+    ray_address: str | None = option(
+        None,
+        "Run folds or trials of a search on a Ray cluster: auto, HOST:PORT, or local. Its nodes share the file system."
+        " --workers limits how many run at a time; by default as many as there are GPUs.",
+    )
     # None says that it was not given, which transformers' own defaults do not.
     eval_strategy: str | None = option(
         None, "When to evaluate while training: no, steps or epoch. By default no; epoch if that may stop it early."

@@ -1,0 +1,83 @@
+"""Jobs on a Ray cluster of this machine; what they run is light."""
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from hf_localattn.studies import ray_executor
+from hf_localattn.studies.executors import Job, TrialFailed
+from hf_localattn.studies.ray_executor import RayCluster
+from hf_localattn.studies.settings import settings_of
+from hf_localattn.studies.trial import Trial
+from hf_localattn.tasks import DataArguments
+from hf_localattn.training.arguments import ModelArguments, TrainingArguments
+
+needs_ray = pytest.mark.cluster(reason="needs the extra `cluster`, and starts Ray")
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    ray = pytest.importorskip("ray", reason="the extra `cluster`")
+
+    # Inside of a function, so that it is sent as it is: Ray's processes would import this module with all of torch.
+    def run_line(line, folder):
+        import json
+        import os
+
+        found = json.loads(line)
+        path = found["folder"]
+        os.makedirs(path, exist_ok=True)
+        attempts = len(os.listdir(path))
+        open(f"{path}/{attempts}", "w").close()
+        if "killed" in path and not attempts:
+            os.kill(os.getpid(), 9)
+        if "always" in path:
+            os.kill(os.getpid(), 9)
+        if "fails" in path:
+            return {"error": "no such parser", "is_of_setting": True}
+        return {"metrics": {"eval_f1": found["trial"]["seed"], "folder": folder}}
+
+    monkeypatch.setattr(ray_executor, "run_line", run_line)
+    yield RayCluster("local", 2, use_cpu=True)
+    ray.shutdown()
+
+
+def job(folder, seed=0):
+    return Job(Trial("text-classification", {}, {}, {}, seed=seed), Path(folder))
+
+
+@needs_ray
+def test_jobs_end_as_in_workers(cluster, tmp_path):
+    names = ("a", "killed", "fails", "always")
+    jobs = [job(tmp_path / name, seed) for seed, name in enumerate(names)]
+    found = {outcome.job.folder.name: outcome for outcome in cluster.run(iter(jobs))}
+    assert found["a"].metrics == {"eval_f1": 0, "folder": os.getcwd()}
+    assert found["killed"].metrics["eval_f1"] == 1
+    assert len(os.listdir(tmp_path / "killed")) == 2
+    assert re.match("no such parser", str(found["fails"].error))
+    assert found["fails"].is_of_setting
+    assert isinstance(found["always"].error, TrialFailed)
+    assert not found["always"].is_of_setting
+
+
+def test_without_ray_nothing_is_begun(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ImportError, match=r"--ray_address needs ray: run `pip install 'hf_localattn\[cluster\]'`"):
+        RayCluster("auto")
+
+
+def test_the_address_is_no_part_of_a_trial(tmp_path):
+    """A study that was begun on one machine goes on on a cluster."""
+    given = {"output_dir": str(tmp_path), "use_cpu": True, "report_to": "none"}
+    found = [
+        settings_of(
+            ModelArguments(family="cool", backbone="tiny"),
+            DataArguments(train_file="x.csv"),
+            TrainingArguments(**given, **more),
+        )
+        for more in ({}, {"ray_address": "auto", "workers": 4})
+    ]
+    assert found[0] == found[1]
