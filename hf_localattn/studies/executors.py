@@ -61,7 +61,26 @@ class Job:
 
 
 class TrialFailed(RuntimeError):
-    """A trial failed in another process; the message says why, and where to read more."""
+    """Trials failed in other processes.
+
+    Args:
+        reason: of the failure.
+        log: the place to read more of it.
+    """
+
+    def __init__(self, reason: str, log: str | Path | None = None):
+        super().__init__(reason if log is None else f"{reason} ({log})")
+        self.reason = reason
+
+
+def reason_of(error: Exception) -> str:
+    """Return the message of an error on one line, with its type where that says more."""
+    if isinstance(error, TrialFailed):
+        return error.reason
+    text = " ".join(str(error).split())
+    if isinstance(error, (*OF_THE_SETTING, OSError, ImportError)) and text:
+        return text
+    return f"{type(error).__name__}: {text}".removesuffix(": ")
 
 
 @dataclass(frozen=True)
@@ -191,13 +210,13 @@ class _Worker:
     def run(self, job: Job) -> Outcome:
         for attempt in range(1 + RETRIES):
             if answer := self._ask(job):
-                return outcome_of(job, json.loads(answer), str(self.log))
+                return outcome_of(job, json.loads(answer), self.log)
             if self.is_stopped:
-                return Outcome(job, {}, TrialFailed("It was stopped."))
+                return Outcome(job, {}, TrialFailed("it was stopped"))
             end = self._end()
             if attempt < RETRIES:
                 logger.warning("The process of %s %s; it goes on in a new one.", job.folder, end)
-        return Outcome(job, {}, TrialFailed(f"its process {end}, for the {1 + RETRIES}th time ({self.log})"))
+        return Outcome(job, {}, TrialFailed(f"its process {end}, for the {1 + RETRIES}th time", self.log))
 
     def _ask(self, job: Job) -> str:
         """Return the answer of the process, empty if it is killed before it has one."""
@@ -211,6 +230,7 @@ class _Worker:
                     stdout=subprocess.PIPE,
                     stderr=log,
                     text=True,
+                    start_new_session=True,  # Ctrl-C is for this process, which then stops them
                 )
         if self.is_stopped:  # meanwhile
             return ""
@@ -252,11 +272,11 @@ def check_elsewhere(job: Job) -> None:
     free_memory()
 
 
-def outcome_of(job: Job, answer: Mapping[str, Any], log: str) -> Outcome:
+def outcome_of(job: Job, answer: Mapping[str, Any], log: str | Path) -> Outcome:
     """Return the outcome of a job of which another process says this; `log` tells where more is to be read."""
     if "error" not in answer:
         return Outcome(job, answer["metrics"])
-    return Outcome(job, {}, TrialFailed(f"{answer['error']} ({log})"), answer["is_of_setting"])
+    return Outcome(job, {}, TrialFailed(answer["error"], log), answer["is_of_setting"])
 
 
 def visible_gpus() -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from hf_localattn.extras import import_extra
-from hf_localattn.studies.executors import RETRIES, Job, Outcome, TrialFailed, check_elsewhere, outcome_of
+from hf_localattn.studies.executors import RETRIES, Job, Outcome, TrialFailed, check_elsewhere, outcome_of, reason_of
 from hf_localattn.studies.worker import answer
 
 logger = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class RayCluster:
                     try:
                         yield outcome_of(job, self.ray.get(done), "see Ray's logs of the task")
                     except self.ray.exceptions.RayError as error:
-                        yield Outcome(job, {}, TrialFailed(" ".join(str(error).split())))
+                        yield Outcome(job, {}, TrialFailed(reason_of(error)))
         finally:
             for task in running:
                 self.ray.cancel(task, force=True)

@@ -17,7 +17,7 @@ from typing import Any
 from hf_localattn.errors import listed
 from hf_localattn.extras import import_extra
 from hf_localattn.files import STAGING, make_durable, remove_leftovers, writing
-from hf_localattn.studies.executors import Job, Outcome, TrialFailed, executor_of
+from hf_localattn.studies.executors import Job, Outcome, TrialFailed, executor_of, reason_of
 from hf_localattn.studies.progress import Pace
 from hf_localattn.studies.results import as_written, read_results, write_results
 from hf_localattn.studies.search_settings import SettingCheck, distinct, spoken
@@ -206,8 +206,8 @@ class Search:
             return
         if not outcome.is_of_setting:
             raise outcome.error
-        text = " ".join(str(outcome.error).split()) or type(outcome.error).__name__
-        study.set_user_attr(FAILED, {**study.user_attrs.get(FAILED, {}), str(trial.number): text})
+        failed = {**study.user_attrs.get(FAILED, {}), str(trial.number): reason_of(outcome.error)}
+        study.set_user_attr(FAILED, failed)
         study.tell(trial, state=self.optuna.trial.TrialState.FAIL)
 
     def _score(self, metrics: Mapping[str, float]) -> float:

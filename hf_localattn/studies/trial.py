@@ -81,8 +81,9 @@ class Trial:
             **changes: training arguments of this trial, and its `fold`.
         """
         fold = changes.pop("fold", data_args.fold)
-        # As Trainer writes them, it masks tokens: only an upload, which no trial makes, needs that one.
-        training = as_written({**training_args.to_dict(), **changes, "hub_token": None})
+        # The token that is masked there serves uploads, which no trial makes.
+        alone = {"hub_token": None, "workers": 1, "ray_address": None}
+        training = as_written({**training_args.to_dict(), **alone, **changes})
         training.pop("output_dir")
         name = next(name for name, known in TASKS.items() if known is task)
         return cls(name, _initial(model_args), _initial(data_args), training, training.pop("seed"), fold)

@@ -9,7 +9,7 @@ import queue
 import sys
 import threading
 
-from hf_localattn.studies.executors import OF_THE_SETTING, Job
+from hf_localattn.studies.executors import OF_THE_SETTING, Job, reason_of
 from hf_localattn.studies.trial import run_trial
 from hf_localattn.training.console import set_up_logging
 
@@ -59,9 +59,7 @@ def answer(job: Job) -> dict[str, object]:
         return {"metrics": run_trial(job.trial, job.folder, keep=job.keep)}
     except Exception as error:
         logger.exception("%s failed.", job.folder)
-        text = " ".join(str(error).split())
-        kind = "" if isinstance(error, ValueError | OSError) and text else f"{type(error).__name__}: "
-        return {"error": f"{kind}{text}".removesuffix(": "), "is_of_setting": isinstance(error, OF_THE_SETTING)}
+        return {"error": reason_of(error), "is_of_setting": isinstance(error, OF_THE_SETTING)}
 
 
 if __name__ == "__main__":

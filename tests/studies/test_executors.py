@@ -10,7 +10,7 @@ import pytest
 
 from hf_localattn.data.folds import Fold
 from hf_localattn.studies import executors
-from hf_localattn.studies.executors import InProcess, Job, TrialFailed, Workers, visible_gpus
+from hf_localattn.studies.executors import InProcess, Job, TrialFailed, Workers, reason_of, visible_gpus
 from hf_localattn.studies.progress import Pace
 from hf_localattn.studies.trial import Trial
 
@@ -82,7 +82,8 @@ def test_a_failure_is_told_and_the_others_go_on(tmp_path):
     jobs = [job(tmp_path / name) for name in ("fails", "a", "b")]
     found = {outcome.job.folder.name: outcome for outcome in Workers(2, tmp_path, use_cpu=True).run(jobs)}
     assert isinstance(found["fails"].error, TrialFailed)
-    assert str(found["fails"].error).startswith("no such parser (")
+    assert re.fullmatch(r"no such parser \(.*worker-[12].log\)", str(found["fails"].error))
+    assert reason_of(found["fails"].error) == "no such parser"
     assert found["fails"].is_of_setting
     assert (found["a"].error, found["b"].error) == (None, None)
 
@@ -146,6 +147,19 @@ def test_in_this_process_an_error_is_itself(tmp_path):
     (outcome,) = InProcess().run([Job(wrong, tmp_path / "a")])
     assert isinstance(outcome.error, ValueError)
     assert "There is no task 'no-such-task'" in str(outcome.error)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (ValueError("too\n  long"), "too long"),
+        (KeyError("f1"), "KeyError: 'f1'"),
+        (ValueError(), "ValueError"),
+        (FileNotFoundError(2, "No such file", "x"), "[Errno 2] No such file: 'x'"),
+    ],
+)
+def test_reasons_are_one_line(error, expected):
+    assert reason_of(error) == expected
 
 
 def test_the_time_that_is_left(monkeypatch):
