@@ -118,7 +118,7 @@ import hf_localattn
 from hf_localattn.cli import main
 
 assert "installed" in hf_localattn.__file__
-main(["init", "cool", "tiny", "model", "--set", "use_conv=false"])
+main(["init", "cool", "tiny", "model", "--config", "use_conv=false"])
 main(["card", "model", "--license", "mit"])
 main(["push", "model", "somebody/model"])
 """

@@ -217,7 +217,7 @@ def _download(parser: str) -> str:
 _BY_CALLER = (
     "To use another one, or a folder that you trust, name it yourself:"
     " `AutoTokenizer.from_pretrained(CHECKPOINT, parser=NAME_OR_FOLDER)`, in scripts `--local_config"
-    " parser=NAME_OR_FOLDER`, in `hf-localattn inspect` `--set parser=NAME_OR_FOLDER`."
+    " parser=NAME_OR_FOLDER`, in `hf-localattn inspect` `--config parser=NAME_OR_FOLDER`."
 )
 
 
