@@ -1,7 +1,7 @@
 """Dependency parses of texts and of given words, by spaCy.
 
 Loaded pipelines and recent parses are kept in this module, for the whole process, and not on the tokenizer, which has
-to stay small and equal to itself: `datasets` recognises what it has computed before by the tokenizer's hash.
+to stay small and equal to itself: `datasets` recognizes what it has computed before by the tokenizer's hash.
 """
 
 import json
