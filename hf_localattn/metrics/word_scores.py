@@ -47,7 +47,7 @@ class Score(Protocol):
 
 
 class Scoring(NamedTuple):
-    """How labels are scored, and the names of the overall scores, the main one first."""
+    """A way to score labels, with the names of its overall scores, the main one first."""
 
     score: Score
     reported: tuple[str, ...]
@@ -110,7 +110,7 @@ def word_scores(predictions: Labels, references: Labels, *, each: bool = False) 
 
 
 def detection_scores(predictions: Labels, references: Labels, *, each: bool = False) -> dict[str, float]:
-    """Return precision, recall and F0.5 of the words that are labelled as errors ("i"), besides `word_scores`.
+    """Return precision, recall and F0.5 of the words that are labeled as errors ("i"), besides `word_scores`.
 
     Args:
         predictions, references: labels of each sentence's words, "c" or "i".
