@@ -4,6 +4,7 @@ import json
 import logging
 import re
 import shlex
+import shutil
 import sys
 
 import pytest
@@ -15,7 +16,7 @@ from hf_localattn.training.trainer import LocalAttentionTrainer
 from tests.qa_helpers import tiny_bert, word_pieces, write_jsonl
 from tests.script_helpers import assert_one_line_error, load_main
 
-pytest.importorskip("optuna", reason="the extra `search`")
+optuna = pytest.importorskip("optuna", reason="the extra `search`")
 
 TEXTS = ["the cat sat", "on the mat", "who sat?", "the red dog", "where cats sat", "the mat"]
 SPACE = {
@@ -66,6 +67,7 @@ def settings(output_dir):
 def whole(main, files, tmp_path_factory):
     """A search in one go: its folder and what it returns."""
     folder = tmp_path_factory.mktemp("whole") / "out"
+    (files / "whole.json").write_text(json.dumps(SPACE))
     return folder, main(options(files, folder, SPACE, "--search_trials", "3", "--metric_for_best_model", "loss"))
 
 
@@ -195,6 +197,31 @@ def test_a_setting_that_shortens_texts_shortens_those_of_its_trial(main, files, 
     """Each trial reads the texts by itself, as the command does that is given its options."""
     metrics = main(options(files, tmp_path / "out", {"tam_max_length": [4]}, *SAM))
     assert metrics["eval_accuracy"] == results(tmp_path / "out")["trials"][0]["score"]
+
+
+def test_studies_of_older_versions_go_on(files, whole):
+    """Their trials suggested values one by one, which gave the same distributions."""
+    trial = optuna.create_study().ask()
+    trial.suggest_float("learning_rate", 1e-4, 1e-1, log=True)
+    trial.suggest_categorical("warmup_steps", ["0.0", "0.5"])
+    trial.suggest_categorical("lr_scheduler_type", ['"linear"', '"constant"'])
+    trial.suggest_categorical("conv_kernel_sizes", ["[3]", "[3, 5]"])
+    trial.suggest_float("outlook_dropout", 0.0, 0.5, step=0.25)
+    space = read_space(str(files / "whole.json"), ModelArguments(family="cool", backbone="tiny"))
+    assert list(space.distributions(optuna).items()) == list(trial.distributions.items())
+    setting = space.setting(trial.params)
+    assert space.stored(setting)["conv_kernel_sizes"] == trial.params["conv_kernel_sizes"]
+    assert setting["learning_rate"] == float(f"{trial.params['learning_rate']:.6g}")
+
+
+def test_a_trial_that_was_killed_before_it_had_a_setting_counts_for_nothing(main, files, whole, tmp_path):
+    folder = shutil.copytree(whole[0], tmp_path / "out")
+    study = optuna.load_study(study_name="search", storage=f"sqlite:///{folder}/search.db")
+    study.ask()
+    given = options(files, folder, SPACE, "--search_trials", "3", "--metric_for_best_model", "loss")
+    assert main(given) == whole[1]
+    assert results(folder) == results(whole[0])
+    assert not study.get_trials(states=(optuna.trial.TrialState.RUNNING, optuna.trial.TrialState.WAITING))
 
 
 def test_null_is_a_value_also_after_the_command_line_has_been_read(tmp_path):
