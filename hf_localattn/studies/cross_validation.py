@@ -86,7 +86,7 @@ class CrossValidation:
                 logger.info("Fold %d of %d: %s; about %s left.", fold.number, self.count, scores, left)
         if failed:
             raise TrialFailed(
-                f"{listed(failed)} The other folds are done: the same command runs only what has failed."
+                f"{listed(failed)}. The other folds are done: the same command runs only what has failed."
             )
         means, deviations = summary_of(self._done())
         logger.info("Scores of %d folds:\n%s", self.count, table_of(means, deviations))

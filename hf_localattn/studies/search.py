@@ -107,7 +107,7 @@ class Search:
             self._write(trials)
             self._report(next(own for own in trials if own["number"] == trial.number), trials, left)
         if broken:
-            raise TrialFailed(f"Trials without a score: {listed(broken)} The same command takes them up again.")
+            raise TrialFailed(f"Trials without a score: {listed(broken)}. The same command takes them up again.")
         shutil.rmtree(self.trials_folder, ignore_errors=True)
         ranked = self._ranked(trials)
         if not ranked:

@@ -5,11 +5,13 @@ import json
 import logging
 import math
 import re
+import sys
 import weakref
 
 import pytest
 
 from hf_localattn.files import write_whole
+from hf_localattn.studies import executors
 from hf_localattn.studies.command import prepare_command
 from hf_localattn.studies.cross_validation import CrossValidation, summary_of
 from hf_localattn.studies.settings import settings_of
@@ -17,6 +19,7 @@ from hf_localattn.tasks import DataArguments, TextClassification
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.run_record import scores_of
 from tests.qa_helpers import write_jsonl
+from tests.studies.test_executors import WORKER
 
 PATCHES = pytest.MonkeyPatch()
 
@@ -143,6 +146,23 @@ def test_a_fold_that_is_trained_is_only_scored(tmp_path, train_file):
     (_, _, training_args), (_, _, next_args) = runs.prepared
     assert training_args.resume_from_checkpoint == training_args.output_dir == str(tmp_path / "out" / "fold-1")
     assert (training_args.do_predict, next_args.do_train, next_args.resume_from_checkpoint) == (True, True, None)
+
+
+def test_a_fold_that_fails_in_a_worker_is_named_when_the_others_are_done(tmp_path, train_file, monkeypatch, capsys):
+    monkeypatch.setattr(executors, "WORKER", (sys.executable, "-c", WORKER))
+    monkeypatch.setenv("FAILING", "fold-2")
+    given = arguments(tmp_path, train_file, folds=3, workers=2)
+    with pytest.raises(SystemExit) as ended:
+        prepare_run(Runs(), *given).complete()
+    assert ended.value.code == 2
+    (error,) = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(
+        r"error: Fold 2 failed: no such parser \(.*worker-[12].log\)\. The other folds are done: the same command runs"
+        r" only what has failed\.",
+        error,
+    )
+    monkeypatch.setenv("FAILING", "none")
+    assert prepare_run(Runs(), *given).complete() == {"eval_f1_mean": 8.0, "eval_f1_std": 1.0}
 
 
 def test_another_command_is_refused(tmp_path, train_file):

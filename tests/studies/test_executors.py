@@ -29,7 +29,7 @@ for line in sys.stdin:
     if "waits" in folder:
         time.sleep(600)
     answer = {"metrics": {"eval_f1": job["trial"]["seed"], "gpu": os.environ.get("CUDA_VISIBLE_DEVICES")}}
-    if "fails" in folder:
+    if folder.endswith(os.environ.get("FAILING", "fails")):
         answer = {"error": "no such parser", "is_of_setting": True}
     if "slow" in folder:
         time.sleep(0.5)

@@ -119,6 +119,7 @@ def test_a_search_in_workers_tries_what_one_process_tries(tmp_path, monkeypatch)
     [
         (("--folds", "2", "--workers", "0"), "--workers must be at least 1; got 0"),
         (("--do_train", "--workers", "2"), "--workers 2 runs folds or trials of a search side by side: give --folds"),
+        (("--do_train", "--ray_address", "auto"), "--ray_address auto runs folds or trials of a search side by side"),
     ],
 )
 def test_options_of_workers(tmp_path, capsys, more, message):
