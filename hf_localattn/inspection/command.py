@@ -11,14 +11,14 @@ import torch
 from datasets import Dataset
 from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_localattn.data.negation.formats import load_negation
-from hf_localattn.data.negation_features import SCOPE_LABELS
-from hf_localattn.data.squad import load_squad
-from hf_localattn.data.tables import SUFFIXES as TABLES
-from hf_localattn.data.tables import read_text
-from hf_localattn.data.text_classification import Layout, load_texts
-from hf_localattn.data.text_labels import CLASS
-from hf_localattn.data.token_classification import TokenColumns, load_sentences
+from hf_localattn.data.features.scopes import SCOPE_LABELS
+from hf_localattn.data.readers.labels import CLASS
+from hf_localattn.data.readers.tables import SUFFIXES as TABLES
+from hf_localattn.data.readers.tables import read_text
+from hf_localattn.data.rows.negation import load_negation
+from hf_localattn.data.rows.questions import load_squad
+from hf_localattn.data.rows.sentences import TokenColumns, load_sentences
+from hf_localattn.data.rows.texts import Layout, load_texts
 from hf_localattn.errors import loading
 from hf_localattn.extras import import_extra
 from hf_localattn.families import AUTO_CLASSES, FAMILIES, parse_tokenizer_settings

@@ -11,9 +11,9 @@ import torch
 from datasets import ClassLabel, Dataset
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_localattn.data.text_classification import tokenize_texts
-from hf_localattn.data.text_labels import CLASS
-from hf_localattn.data.word_tokens import word_features
+from hf_localattn.data.features.texts import tokenize_texts
+from hf_localattn.data.features.words import word_features
+from hf_localattn.data.readers.labels import CLASS
 from hf_localattn.hub.model_card import HEADS
 from hf_localattn.inference import MOST_TOKENS, accepted_inputs, answer_question, evaluating, find_scope, longest_input
 

@@ -9,13 +9,8 @@ import numpy as np
 from transformers import EvalPrediction
 from transformers.trainer_utils import PredictionOutput
 
-from hf_localattn.data.multiple_choice import (
-    ChoiceColumns,
-    MultipleChoiceCollator,
-    check_choices,
-    choice_features,
-    load_choices,
-)
+from hf_localattn.data.features.choices import MultipleChoiceCollator, choice_features
+from hf_localattn.data.rows.choices import ChoiceColumns, load_choices, normalize_choices
 from hf_localattn.files import write_whole
 from hf_localattn.metrics.classification_scores import SCORES
 from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments, option
@@ -82,7 +77,7 @@ def prepare(
         data_args,
         training_args,
         read=lambda path, labelled: load_choices(path, columns, require_labels=labelled),
-        check=lambda rows, name, labelled: check_choices(rows, name, columns, require_labels=labelled),
+        check=lambda rows, name, labelled: normalize_choices(rows, name, columns, require_labels=labelled),
     )
     model, tokenizer = load_model_and_tokenizer(MultipleChoiceRun.task, model_args, training_args)
     max_length = input_length(model, tokenizer, data_args)

@@ -12,8 +12,7 @@ import numpy as np
 from transformers import DataCollatorForTokenClassification
 from transformers.trainer_utils import PredictionOutput
 
-from hf_localattn.data.negation import check_negation, describe_cues, load_negation
-from hf_localattn.data.negation_features import (
+from hf_localattn.data.features.scopes import (
     INSIDE,
     SCOPE_LABELS,
     ScopeExamples,
@@ -21,7 +20,10 @@ from hf_localattn.data.negation_features import (
     find_unseen,
     scope_features,
 )
-from hf_localattn.data.word_tokens import prepare_tokenizer
+from hf_localattn.data.features.words import prepare_tokenizer
+from hf_localattn.data.readers.negation import describe_cues
+from hf_localattn.data.rows.negation import load_negation
+from hf_localattn.data.rows.negation_records import normalize_negation
 from hf_localattn.files import write_whole
 from hf_localattn.metrics import load_metric
 from hf_localattn.models.cue_marker import is_marker
@@ -154,7 +156,9 @@ def load_scopes(
             stray_scopes=data_args.stray_scopes,
             require_scopes=labelled,
         ),
-        check=lambda rows, name, labelled: check_negation(rows, name, data_args.cue_in_scope, require_scopes=labelled),
+        check=lambda rows, name, labelled: normalize_negation(
+            rows, name, data_args.cue_in_scope, require_scopes=labelled
+        ),
         group_column="sentence_id",  # rows that tell the same sentence are not both trained and tested on
     )
     if "train" in data and not any(chain.from_iterable(data["train"]["scope"][:])):

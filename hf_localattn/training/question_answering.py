@@ -8,14 +8,14 @@ from typing import Any
 import datasets
 from transformers.trainer_utils import PredictionOutput
 
-from hf_localattn.data.qa_answers import AnswerSettings
-from hf_localattn.data.qa_windows import (
+from hf_localattn.data.features.answers import AnswerSettings
+from hf_localattn.data.features.windows import (
     QuestionAnsweringCollator,
     check_window_settings,
     evaluation_features,
     train_features,
 )
-from hf_localattn.data.squad import check_squad, count_unanswerable, load_squad
+from hf_localattn.data.rows.questions import count_unanswerable, load_squad, normalize_squad
 from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments, option
 from hf_localattn.training.models import input_length, load_model_and_tokenizer
 from hf_localattn.training.run import Run, begin
@@ -79,7 +79,7 @@ def prepare(
         data_args,
         training_args,
         read=lambda path, labelled: load_squad(path, require_answers=labelled),
-        check=lambda rows, name, labelled: check_squad(rows, name, require_answers=labelled),
+        check=lambda rows, name, labelled: normalize_squad(rows, name, require_answers=labelled),
         group_column="context",  # a passage to be tested on is not to be known from training
     )
     if not data_args.version_2_with_negative:

@@ -11,7 +11,8 @@ from typing import Any
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.trainer_utils import PredictionOutput
 
-from hf_localattn.data.question_generation import check_answered, generation_features, load_answered
+from hf_localattn.data.features.generation import generation_features
+from hf_localattn.data.rows.questions import load_answered, normalize_answered
 from hf_localattn.files import write_whole
 from hf_localattn.metrics.generation.generation import meteor_name
 from hf_localattn.training.arguments import DataArguments, ModelArguments, option
@@ -107,7 +108,7 @@ def prepare(
         data_args,
         training_args,
         read=lambda path, labelled: load_answered(path, require_questions=labelled),
-        check=lambda rows, name, labelled: check_answered(rows, name, require_questions=labelled),
+        check=lambda rows, name, labelled: normalize_answered(rows, name, require_questions=labelled),
         group_column="context",  # a passage to be tested on is not to be known from training
     )
     model, tokenizer = _load(model_args, training_args)

@@ -11,8 +11,9 @@ import numpy as np
 from transformers import DataCollatorWithPadding, EvalPrediction
 from transformers.trainer_utils import PredictionOutput
 
-from hf_localattn.data.text_classification import GLUE_TASKS, Layout, check_texts, load_texts, tokenize_texts
-from hf_localattn.data.text_labels import CLASS, SCORE, SEVERAL, Labels, decide, number_labels, spoken_predictions
+from hf_localattn.data.features.texts import decide, number_labels, spoken_predictions, tokenize_texts
+from hf_localattn.data.readers.labels import CLASS, SCORE, SEVERAL, Labels
+from hf_localattn.data.rows.texts import GLUE_TASKS, Layout, load_texts, normalize_texts
 from hf_localattn.files import write_whole
 from hf_localattn.metrics.classification_scores import GLUE_METRICS, LOWER_IS_BETTER, SCORES
 from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments, option
@@ -135,7 +136,7 @@ def prepare(
         data_args,
         training_args,
         read=lambda path, labelled: load_texts(path, layout, require_labels=labelled),
-        check=lambda rows, name, labelled: check_texts(rows, layout, name, require_labels=labelled),
+        check=lambda rows, name, labelled: normalize_texts(rows, layout, name, require_labels=labelled),
         hub_splits=MNLI_SPLITS if data_args.task_name == "mnli" else SPLITS,
         class_column="label",
     )

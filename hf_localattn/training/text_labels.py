@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from hf_localattn.data.text_labels import CLASS, SCORE, Labels, labels_of
+from hf_localattn.data.readers.labels import CLASS, SCORE, Labels, labels_of
 from hf_localattn.training.arguments import ModelArguments
 from hf_localattn.training.models import head_config
 from hf_localattn.training.splits import Data

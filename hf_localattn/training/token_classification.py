@@ -11,11 +11,11 @@ import datasets
 from transformers import DataCollatorForTokenClassification, EvalPrediction
 from transformers.trainer_utils import PredictionOutput
 
-from hf_localattn.data.column_files import CONLLU_COLUMNS, UNSPECIFIED
-from hf_localattn.data.negation.rows import CUE_IN_SCOPE, CUE_KINDS, STRAY_SCOPES
-from hf_localattn.data.negation_features import SCOPE_LABELS
-from hf_localattn.data.token_classification import TokenColumns, load_label_names
-from hf_localattn.data.word_tokens import IGNORED, prepare_tokenizer, subword_features, word_features
+from hf_localattn.data.features.scopes import SCOPE_LABELS
+from hf_localattn.data.features.words import IGNORED, prepare_tokenizer, subword_features, word_features
+from hf_localattn.data.readers.column_files import CONLLU_COLUMNS, UNSPECIFIED
+from hf_localattn.data.readers.negation.rows import CUE_IN_SCOPE, CUE_KINDS, STRAY_SCOPES
+from hf_localattn.data.rows.sentences import TokenColumns, load_label_names
 from hf_localattn.files import write_whole
 from hf_localattn.metrics.word_scores import GREATER_IS_BETTER, scoring_of
 from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments, option

@@ -8,13 +8,13 @@ from itertools import chain
 
 import datasets
 
-from hf_localattn.data.token_classification import (
+from hf_localattn.data.rows.sentences import (
     TokenColumns,
     check_labels,
-    check_sentences,
     class_names,
     format_labels,
     load_sentences,
+    normalize_sentences,
     sorted_labels,
 )
 from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
@@ -52,7 +52,7 @@ def load_labelled(
     def check(rows: datasets.Dataset, name: str, labelled: bool) -> datasets.Dataset:
         if not declared:
             declared.extend(class_names(rows, columns) or ())
-        return check_sentences(rows, name, columns, require_labels=labelled)
+        return normalize_sentences(rows, name, columns, require_labels=labelled)
 
     data = load_splits(model_args, data_args, training_args, read=read, check=check)
     if not declared and "train" in data:

@@ -8,12 +8,13 @@ import pytest
 from datasets import disable_progress_bars, enable_progress_bars
 
 from hf_localattn.data import load_cged, load_conll, load_conllu, load_squad
-from hf_localattn.data.multiple_choice import ChoiceColumns, load_choices
-from hf_localattn.data.negation import load_bioscope, load_negation, load_sfu, load_starsem
-from hf_localattn.data.question_generation import load_answered
-from hf_localattn.data.text_classification import GLUE_TASKS, Layout, load_texts
-from hf_localattn.data.text_labels import CLASS, SCORE, SEVERAL
-from hf_localattn.data.token_classification import TokenColumns, load_label_names, load_sentences
+from hf_localattn.data.readers.labels import CLASS, SCORE, SEVERAL
+from hf_localattn.data.readers.negation import load_bioscope, load_sfu, load_starsem
+from hf_localattn.data.rows.choices import ChoiceColumns, load_choices
+from hf_localattn.data.rows.negation import load_negation
+from hf_localattn.data.rows.questions import load_answered
+from hf_localattn.data.rows.sentences import TokenColumns, load_label_names, load_sentences
+from hf_localattn.data.rows.texts import GLUE_TASKS, Layout, load_texts
 from hf_localattn.resources import FOLDER
 from tests.fuzz.mutation import json_changes, nearly, table_changes, xml_changes
 from tests.fuzz.properties import check, outcome, sizes
