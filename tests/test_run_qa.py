@@ -72,6 +72,14 @@ def test_unanswerable_questions_either_side_padded_or_not(main, files, tmp_path,
     assert {key: text == "" for key, text in predictions.items()} == {key: value > 0 for key, value in odds.items()}
 
 
+def test_rows_without_text_are_left_out_if_it_is_asked_for(main, files, tmp_path):
+    write_jsonl(tmp_path / "data.jsonl", [question(0), question(1, question=" "), question(2)])
+    work = ["--do_eval", "--do_predict", "--validation_file", str(tmp_path / "data.jsonl"), "--skip_empty"]
+    metrics = main(options(files, tmp_path / "out", *work, "--test_file", str(tmp_path / "data.jsonl")))
+    assert (metrics["eval_samples"], metrics["predict_samples"]) == (2, 2)
+    assert set(json.loads((tmp_path / "out" / "predict_predictions.json").read_text())) == {"q0", "q2"}
+
+
 def test_the_metric_decides_as_the_predictions_do(files):
     rows = load_squad(files / "mixed.jsonl")
     features = evaluation_features(rows.to_dict(), word_pieces(), 40, 8)

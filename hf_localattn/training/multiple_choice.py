@@ -11,6 +11,7 @@ from transformers.trainer_utils import PredictionOutput
 
 from hf_localattn.data.features.choices import MultipleChoiceCollator, choice_features
 from hf_localattn.data.rows.choices import ChoiceColumns, load_choices, normalize_choices
+from hf_localattn.data.schema import row_numbers
 from hf_localattn.files import write_whole
 from hf_localattn.metrics.classification_scores import SCORES
 from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments, option
@@ -55,9 +56,10 @@ class MultipleChoiceRun(Run):
     task = "multiple-choice"
 
     def write_predictions(self, split: str, prefix: str, output: PredictionOutput) -> None:
-        """Write predict_results.txt: for each row its number and that of the choice, both from 0."""
+        """Write predict_results.txt: for each row its number in the data and that of the choice, both from 0."""
         choices = output.predictions.argmax(axis=-1)
-        lines = [f"{index}\t{choice}\n" for index, choice in enumerate(choices)]
+        numbers = row_numbers(self.data[split])
+        lines = [f"{index}\t{choice}\n" for index, choice in zip(numbers, choices, strict=True)]
         path = Path(self.trainer.args.output_dir, f"{prefix}_results.txt")
         write_whole(path, "".join(["index\tprediction\n", *lines]))
 
@@ -76,8 +78,12 @@ def prepare(
         model_args,
         data_args,
         training_args,
-        read=lambda path, labelled: load_choices(path, columns, require_labels=labelled),
-        check=lambda rows, name, labelled: normalize_choices(rows, name, columns, require_labels=labelled),
+        read=lambda path, labelled: load_choices(
+            path, columns, require_labels=labelled, skip_empty=data_args.skip_empty
+        ),
+        check=lambda rows, name, labelled: normalize_choices(
+            rows, name, columns, require_labels=labelled, skip_empty=data_args.skip_empty
+        ),
     )
     model, tokenizer = load_model_and_tokenizer(MultipleChoiceRun.task, model_args, training_args)
     max_length = input_length(model, tokenizer, data_args)

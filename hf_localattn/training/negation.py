@@ -22,8 +22,7 @@ from hf_localattn.data.features.scopes import (
 )
 from hf_localattn.data.features.words import prepare_tokenizer
 from hf_localattn.data.readers.negation import describe_cues
-from hf_localattn.data.rows.negation import load_negation
-from hf_localattn.data.rows.negation_records import normalize_negation
+from hf_localattn.data.rows.negation import load_negation, normalize_negation
 from hf_localattn.files import write_whole
 from hf_localattn.metrics import load_metric
 from hf_localattn.models.cue_marker import is_marker
@@ -155,9 +154,10 @@ def load_scopes(
             data_args.cue_in_scope,
             stray_scopes=data_args.stray_scopes,
             require_scopes=labelled,
+            skip_empty=data_args.skip_empty,
         ),
         check=lambda rows, name, labelled: normalize_negation(
-            rows, name, data_args.cue_in_scope, require_scopes=labelled
+            rows, name, data_args.cue_in_scope, require_scopes=labelled, skip_empty=data_args.skip_empty
         ),
         group_column="sentence_id",  # rows that tell the same sentence are not both trained and tested on
     )

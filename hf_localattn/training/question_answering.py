@@ -78,8 +78,10 @@ def prepare(
         model_args,
         data_args,
         training_args,
-        read=lambda path, labelled: load_squad(path, require_answers=labelled),
-        check=lambda rows, name, labelled: normalize_squad(rows, name, require_answers=labelled),
+        read=lambda path, labelled: load_squad(path, require_answers=labelled, skip_empty=data_args.skip_empty),
+        check=lambda rows, name, labelled: normalize_squad(
+            rows, name, require_answers=labelled, skip_empty=data_args.skip_empty
+        ),
         group_column="context",  # a passage to be tested on is not to be known from training
     )
     if not data_args.version_2_with_negative:

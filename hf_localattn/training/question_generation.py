@@ -107,8 +107,10 @@ def prepare(
         model_args,
         data_args,
         training_args,
-        read=lambda path, labelled: load_answered(path, require_questions=labelled),
-        check=lambda rows, name, labelled: normalize_answered(rows, name, require_questions=labelled),
+        read=lambda path, labelled: load_answered(path, require_questions=labelled, skip_empty=data_args.skip_empty),
+        check=lambda rows, name, labelled: normalize_answered(
+            rows, name, require_questions=labelled, skip_empty=data_args.skip_empty
+        ),
         group_column="context",  # a passage to be tested on is not to be known from training
     )
     model, tokenizer = _load(model_args, training_args)

@@ -14,6 +14,7 @@ from transformers.trainer_utils import PredictionOutput
 from hf_localattn.data.features.texts import decide, number_labels, spoken_predictions, tokenize_texts
 from hf_localattn.data.readers.labels import CLASS, SCORE, SEVERAL, Labels
 from hf_localattn.data.rows.texts import GLUE_TASKS, Layout, load_texts, normalize_texts
+from hf_localattn.data.schema import row_numbers
 from hf_localattn.files import write_whole
 from hf_localattn.metrics.classification_scores import GLUE_METRICS, LOWER_IS_BETTER, SCORES
 from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments, option
@@ -111,9 +112,9 @@ class TextClassificationRun(Run):
         """
         name = "_".join(["predict_results", *filter(None, [self.data_args.task_name])])
         name += {"test": "", "test_mismatched": "-mm"}.get(split, split.removeprefix("test"))
-        lines = [
-            f"{index}\t{text}\n" for index, text in enumerate(spoken_predictions(output.predictions, self.labels))
-        ]
+        texts = spoken_predictions(output.predictions, self.labels)
+        numbers = row_numbers(self.data[split])
+        lines = [f"{index}\t{text}\n" for index, text in zip(numbers, texts, strict=True)]
         write_whole(Path(self.trainer.args.output_dir, f"{name}.txt"), "".join(["index\tprediction\n", *lines]))
 
 
@@ -135,8 +136,10 @@ def prepare(
         model_args,
         data_args,
         training_args,
-        read=lambda path, labelled: load_texts(path, layout, require_labels=labelled),
-        check=lambda rows, name, labelled: normalize_texts(rows, layout, name, require_labels=labelled),
+        read=lambda path, labelled: load_texts(path, layout, require_labels=labelled, skip_empty=data_args.skip_empty),
+        check=lambda rows, name, labelled: normalize_texts(
+            rows, layout, name, require_labels=labelled, skip_empty=data_args.skip_empty
+        ),
         hub_splits=MNLI_SPLITS if data_args.task_name == "mnli" else SPLITS,
         class_column="label",
     )

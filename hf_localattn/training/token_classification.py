@@ -16,6 +16,7 @@ from hf_localattn.data.features.words import IGNORED, prepare_tokenizer, subword
 from hf_localattn.data.readers.column_files import CONLLU_COLUMNS, UNSPECIFIED
 from hf_localattn.data.readers.negation.rows import CUE_IN_SCOPE, CUE_KINDS, STRAY_SCOPES
 from hf_localattn.data.rows.sentences import TokenColumns, load_label_names
+from hf_localattn.data.schema import row_numbers
 from hf_localattn.files import write_whole
 from hf_localattn.metrics.word_scores import GREATER_IS_BETTER, scoring_of
 from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments, option
@@ -145,7 +146,8 @@ class TokenClassificationRun(Run):
     def write_predictions(self, split: str, prefix: str, output: PredictionOutput) -> None:
         """Write a line for each sentence to `predictions.txt`: a label for each word, with blanks between.
 
-        Words that the model does not see get "O", where labels mark entities, or else "_".
+        Words that the model does not see get "O", where labels mark entities, or else "_". The line of a sentence
+        that `--skip_empty` leaves out is blank.
         """
         names = self.trainer.model.config.id2label
         unseen = "O" if "O" in names.values() else UNSPECIFIED
@@ -158,7 +160,9 @@ class TokenClassificationRun(Run):
                 for word, number in zip(seen, numbers[places != IGNORED], strict=True):
                     labels[word] = names[int(number)]
             lines.append(" ".join(labels) + "\n")
-        write_whole(Path(self.trainer.args.output_dir, PREDICTIONS), "".join(lines))
+        numbered = dict(zip(row_numbers(self.data[split]), lines, strict=True))
+        kept = [numbered.get(number, "\n") for number in range(max(numbered) + 1)]
+        write_whole(Path(self.trainer.args.output_dir, PREDICTIONS), "".join(kept))
 
 
 def prepare(

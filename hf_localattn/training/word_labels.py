@@ -44,7 +44,7 @@ def load_labelled(
     found: set[str] = set()
 
     def read(path: str, labelled: bool) -> datasets.Dataset:
-        sentences = load_sentences(path, columns, require_labels=labelled)
+        sentences = load_sentences(path, columns, require_labels=labelled, skip_empty=data_args.skip_empty)
         if path == data_args.train_file:  # all of it, even if no more than max_train_samples are used
             found.update(chain.from_iterable(sentences["labels"]), format_labels(path))
         return sentences
@@ -52,7 +52,7 @@ def load_labelled(
     def check(rows: datasets.Dataset, name: str, labelled: bool) -> datasets.Dataset:
         if not declared:
             declared.extend(class_names(rows, columns) or ())
-        return normalize_sentences(rows, name, columns, require_labels=labelled)
+        return normalize_sentences(rows, name, columns, require_labels=labelled, skip_empty=data_args.skip_empty)
 
     data = load_splits(model_args, data_args, training_args, read=read, check=check)
     if not declared and "train" in data:

@@ -12,8 +12,9 @@ from xml.etree import ElementTree
 from datasets import Dataset
 
 from hf_localattn.data.readers.column_files import TOKEN_FEATURES
-from hf_localattn.data.readers.tables import read_text, shorten
+from hf_localattn.data.readers.tables import Record, read_text, shorten
 from hf_localattn.data.readers.xml_files import parse_xml
+from hf_localattn.data.schema import SKIP, EmptyText, Schema
 
 CGED_TYPES = ("R", "M", "S", "W")
 """Redundant word, missing word, wrong word (selection), wrong order of words."""
@@ -32,7 +33,7 @@ class GrammaticalError(NamedTuple):
     last: int
 
 
-def load_cged(path: str | os.PathLike[str], *, require_labels: bool = True) -> Dataset:
+def load_cged(path: str | os.PathLike[str], *, require_labels: bool = True, skip_empty: bool = False) -> Dataset:
     """Read the XML of the CGED shared tasks from 2016 on into `tokens` (characters) and `labels`, one row per text.
 
     A `DOC` has a `TEXT` and an `ERROR start_off end_off type` for each error: the numbers of its first and last
@@ -47,6 +48,7 @@ def load_cged(path: str | os.PathLike[str], *, require_labels: bool = True) -> D
     Args:
         path: a UTF-8 file of such documents, whatever its name, with one element around them, or none.
         require_labels: whether a file without any error is refused as one without labels; if not, it has none.
+        skip_empty: whether documents with an empty text are left out.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -55,16 +57,13 @@ def load_cged(path: str | os.PathLike[str], *, require_labels: bool = True) -> D
     The format: Lee et al. 2016, *Overview of NLP-TEA 2016 Shared Task for Chinese Grammatical Error Diagnosis*.
     """
     path = Path(path)
-    tokens, labels = [], []
-    for number, document in enumerate(_documents(path), start=1):
-        text, errors = _read(document, f"{path}, DOC {number}")
-        tokens.append(list(text))
-        labels.append(_labels(len(text), errors))
-    if all(label == "O" for own in labels for label in own):
-        if require_labels:
-            raise ValueError(f"{path}: has no labels: there is not one ERROR in {len(tokens)} texts.")
-        labels = [[] for _ in labels]
-    return Dataset.from_dict({"tokens": tokens, "labels": labels}, features=TOKEN_FEATURES)
+    schema = Schema("texts", (), TOKEN_FEATURES, _convert, skip_empty=skip_empty)
+    rows = schema.read([(f"DOC {n}", _record(document)) for n, document in enumerate(_documents(path), 1)], str(path))
+    if any(label != "O" for labels in rows["labels"] for label in labels):
+        return rows
+    if require_labels:
+        raise ValueError(f"{path}: has no labels: there is not one ERROR in {len(rows)} texts.")
+    return Dataset.from_dict({**rows.to_dict(), "labels": [[] for _ in rows]}, features=rows.features)
 
 
 def _documents(path: Path) -> list[ElementTree.Element]:
@@ -82,16 +81,20 @@ def _documents(path: Path) -> list[ElementTree.Element]:
     return documents
 
 
-def _read(document: ElementTree.Element, where: str) -> tuple[str, list[GrammaticalError]]:
+def _record(document: ElementTree.Element) -> Record:
     texts = document.findall("TEXT")
-    if len(texts) != 1:
-        raise ValueError(f"{where}: has {len(texts)} TEXT; expected one, as offsets count in it.")
-    identifier = texts[0].get("id")
-    where = f"{where} (id {identifier})" if identifier else where
-    text = _without_layout("".join(texts[0].itertext()))
+    identifier = texts[0].get("id") if len(texts) == 1 else None
+    return {"texts": texts, "errors": list(document.iter("ERROR")), **({"id": identifier} if identifier else {})}
+
+
+def _convert(record: Record) -> Record:
+    if len(record["texts"]) != 1:
+        raise ValueError(f"has {len(record['texts'])} TEXT; expected one, as offsets count in it.")
+    text = _without_layout("".join(record["texts"][0].itertext()))
     if not text.strip():
-        raise ValueError(f"{where}: its TEXT is empty.")
-    return text, [_read_error(error, len(text), where) for error in document.iter("ERROR")]
+        raise EmptyText(f"its TEXT is empty; {SKIP}")
+    errors = [_read_error(error, len(text)) for error in record["errors"]]
+    return {"tokens": list(text), "labels": _labels(len(text), errors)}
 
 
 def _without_layout(text: str) -> str:
@@ -101,25 +104,25 @@ def _without_layout(text: str) -> str:
     return "".join(lines)
 
 
-def _read_error(error: ElementTree.Element, length: int, where: str) -> GrammaticalError:
+def _read_error(error: ElementTree.Element, length: int) -> GrammaticalError:
     kind = error.get("type", "")
     if kind not in CGED_TYPES:
-        raise ValueError(f"{where}: the type of an ERROR must be R, M, S or W; found {shorten(kind)}.")
-    first, last = (_offset(error, name, where) for name in ("start_off", "end_off"))
+        raise ValueError(f"the type of an ERROR must be R, M, S or W; found {shorten(kind)}.")
+    first, last = (_offset(error, name) for name in ("start_off", "end_off"))
     if kind == "M" and first == last == length + 1:
         first = last = length
     if not 1 <= first <= last <= length:
         raise ValueError(
-            f"{where}: an ERROR from {first} to {last} is not in its TEXT of {length} characters; they are counted"
+            f"an ERROR from {first} to {last} is not in its TEXT of {length} characters; they are counted"
             " from 1, and the last one belongs to the error."
         )
     return GrammaticalError(kind, first, last)
 
 
-def _offset(error: ElementTree.Element, name: str, where: str) -> int:
+def _offset(error: ElementTree.Element, name: str) -> int:
     value = error.get(name, "")
     if not re.fullmatch("[0-9]{1,9}", value):
-        raise ValueError(f"{where}: the {name} of an ERROR must be the number of a character; found {shorten(value)}.")
+        raise ValueError(f"the {name} of an ERROR must be the number of a character; found {shorten(value)}.")
     return int(value)
 
 

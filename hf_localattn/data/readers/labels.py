@@ -11,7 +11,7 @@ from typing import Any
 
 from datasets import ClassLabel, Dataset, List, Value
 
-from hf_localattn.data.readers.tables import shape_of, shorten
+from hf_localattn.data.readers.tables import describe_value, shorten
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ def read_label(label: Any, problem_type: str, names: Sequence[str] | None = None
         return _number(label)
     if problem_type == SEVERAL:
         if not isinstance(label, list):
-            raise ValueError(f"the label must be a list, as in other rows; found {shape_of(label)}.")
+            raise ValueError(f"the label must be a list, as in other rows; found {describe_value(label)}.")
         return sorted({_name(part, names) for part in label})
     return _name(label, names)
 
@@ -126,7 +126,7 @@ def _name(label: Any, names: Sequence[str] | None) -> str:
     elif isinstance(label, str) and label.strip():
         name = " ".join(label.split())
     else:
-        raise ValueError(f"the label must be a name or a whole number; found {shape_of(label)}.")
+        raise ValueError(f"the label must be a name or a whole number; found {describe_value(label)}.")
     if names is None or (name in names and isinstance(label, str)):
         return name
     if _is_whole(name) and 0 <= int(name) < len(names):

@@ -1,18 +1,19 @@
-"""Texts to choose from: files and Hub data sets, checked before anything is trained on them, and model inputs."""
+"""Rows of multiple choice: a context, texts to choose from, and the number of the right one."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from string import ascii_uppercase
 from typing import Any
 
 from datasets import Dataset, Features, List, Value
 
-from hf_localattn.data.readers.tables import Record, as_list, read_rows, shape_of, shorten
+from hf_localattn.data.readers.tables import Record, as_list, describe_value, shorten
+from hf_localattn.data.schema import PLACE, SKIP, Column, EmptyText, Schema
 
 SWAG_ENDING = re.compile(r"ending(\d{1,9})")
 
@@ -38,7 +39,11 @@ class ChoiceColumns:
 
 
 def load_choices(
-    path: str | os.PathLike[str], columns: ChoiceColumns | None = None, *, require_labels: bool = True
+    path: str | os.PathLike[str],
+    columns: ChoiceColumns | None = None,
+    *,
+    require_labels: bool = True,
+    skip_empty: bool = False,
 ) -> Dataset:
     """Read a file of multiple-choice rows into the columns context, choices and label.
 
@@ -49,91 +54,103 @@ def load_choices(
         path: a .csv or .tsv (with SWAG's columns), .json or .jsonl file.
         columns: where things are in other rows than SWAG's.
         require_labels: whether a row without a label is an error.
+        skip_empty: whether rows with an empty choice, question or context are left out. Without it the former is an
+            error, and the latter two may be empty.
 
     Raises:
         FileNotFoundError: there is no such file.
         ValueError: the file or one of its rows cannot be used; names the row and the remedy.
     """
-    rows = read_rows(Path(path), what="choices")
-    if not rows:
-        raise ValueError(f"{path}: holds no rows.")
-    return _checked(((f"{path}, {where}", row) for where, row in rows), columns or ChoiceColumns(), require_labels)
+    return _of_one_size(_schema(columns or ChoiceColumns(), require_labels, skip_empty).load(Path(path)))
 
 
 def normalize_choices(
-    dataset: Dataset, name: str = "data set", columns: ChoiceColumns | None = None, *, require_labels: bool = True
+    dataset: Dataset,
+    name: str = "data set",
+    columns: ChoiceColumns | None = None,
+    *,
+    require_labels: bool = True,
+    skip_empty: bool = False,
 ) -> Dataset:
-    """Make the checks of `load_choices` on a data set from elsewhere, and return it in the same form.
+    """Return the rows of a data set from elsewhere in the form of `load_choices`.
 
     Raises:
         ValueError: a column is missing or a row cannot be used; names the row and the remedy.
     """
-    if len(dataset) == 0:
-        raise ValueError(f"{name}: holds no rows.")
-    rows = ((f"{name}, row {number}", dict(row)) for number, row in enumerate(dataset, start=1))
-    return _checked(rows, columns or ChoiceColumns(), require_labels)
+    return _of_one_size(_schema(columns or ChoiceColumns(), require_labels, skip_empty).normalize(dataset, name))
 
 
-def _checked(places: Iterable[tuple[str, Any]], columns: ChoiceColumns, require_labels: bool) -> Dataset:
-    """The rows in the form that is common to all layouts."""
-    rows: list[Record] = []
-    for where, record in places:
-        try:
-            rows.append(_normalised(record, columns, require_labels))
-        except ValueError as error:
-            raise ValueError(f"{where}: {error}") from None
-        if (count := len(rows[-1]["choices"])) != (expected := len(rows[0]["choices"])):
+def _schema(columns: ChoiceColumns, require_labels: bool, skip_empty: bool) -> Schema:
+    label = Column(columns.label, None, required=require_labels, remedy="give --label_column_name")
+    others = [Column(name, None, required=False) for name in (columns.context, columns.question, columns.choices)]
+    features = Features(
+        {"context": Value("string"), "choices": List(Value("string")), "label": Value("int64"), PLACE: Value("string")}
+    )
+    convert = partial(_convert, columns=columns, label=label, may_be_empty=not skip_empty)
+    return Schema("rows", [*others, label], features, convert, skip_empty=skip_empty)
+
+
+def _of_one_size(rows: Dataset) -> Dataset:
+    """The rows, if all have as many choices, without a column `label` if one has none."""
+    expected = len(rows[0]["choices"])
+    for number, choices in enumerate(rows["choices"]):
+        if len(choices) != expected:
             raise ValueError(
-                f"{where}: {count} choices, but {expected} in the first row; all rows need as many: fill up or drop"
-                " those that differ."
+                f"{rows[number][PLACE]}: {len(choices)} choices, but {expected} in the first row; all rows need as"
+                " many: fill up or drop those that differ."
             )
-    features = Features({"context": Value("string"), "choices": List(Value("string")), "label": Value("int64")})
-    data = Dataset.from_list(rows, features=features)
-    return data.remove_columns("label") if any(row["label"] is None for row in rows) else data
+    rows = rows.remove_columns(PLACE)
+    return rows.remove_columns("label") if any(label is None for label in rows["label"]) else rows
 
 
-def _normalised(record: Any, columns: ChoiceColumns, require_labels: bool) -> Record:
-    """Context, choices and label of a row; raises ValueError without saying where."""
-    if not isinstance(record, dict):
-        raise ValueError(f"expected an object with context, choices and label; found {shape_of(record)}.")
+def _convert(record: Record, columns: ChoiceColumns, label: Column, may_be_empty: bool) -> Record:
+    def text(name: str, *options: str) -> str:
+        remedy = f"give {' or '.join(options)}" if options else ""
+        value: str = Column(name, may_be_empty=may_be_empty, remedy=remedy).read(record)
+        return value.strip()
+
     names: list[str] = []
+    beginning = ""
     if columns.choices in record:
-        context, choices, names = _general(record, columns)
+        choices, names = _read_choices(record, columns)
+        if columns.question not in record:
+            context = text(columns.context, "--context_column_name", "--question_column_name")
+        elif columns.context not in record:
+            context = text(columns.question, "--question_column_name")
+        else:
+            context = text(columns.context, "--context_column_name")
+            beginning = text(columns.question, "--question_column_name")
     else:
-        context, choices = _swag(record, columns)
+        choices = _swag_endings(record, columns)
+        if "sent1" in record:
+            context = text("sent1")
+            beginning = text("sent2") if record.get("sent2") else ""
+        else:
+            context = text("startphrase")
     if len(choices) < 2:
         raise ValueError(f"{len(choices)} choices: there must be two at least.")
     for number, choice in enumerate(choices):
-        if not isinstance(choice, str) or not choice.strip():
-            raise ValueError(f"choice {number} must be a text; found {shape_of(choice)}.")
-    label = record.get(columns.label)
-    if label is None or label == "" or str(label) == "-1":
-        if require_labels:
-            raise ValueError(f"has no {columns.label!r} (it has {', '.join(record)}); give --label_column_name.")
-        right = None
-    else:
-        right = _number(label, [choice.strip() for choice in choices], names)
-    return {"context": context, "choices": [choice.strip() for choice in choices], "label": right}
+        if choice is None or (isinstance(choice, str) and not choice.strip()):
+            raise EmptyText(f"choice {number} is empty; {SKIP}")
+        if not isinstance(choice, str):
+            raise ValueError(f"choice {number} must be a text; found {describe_value(choice)}.")
+    choices = [choice.strip() for choice in choices]
+    if beginning:
+        choices = [f"{beginning} {choice}" for choice in choices]
+    return {"context": context, "choices": choices, "label": _read_label(record, label, choices, names)}
 
 
-def _general(record: Record, columns: ChoiceColumns) -> tuple[str, list[Any], list[str]]:
-    """Context, choices and the choices' names of a row with a list of choices."""
+def _read_choices(record: Record, columns: ChoiceColumns) -> tuple[list[Any], list[str]]:
+    """The choices of a row with a list of them, and their names if they have some."""
     choices, names = as_list(record[columns.choices]), []
     if isinstance(choices, dict) and isinstance(choices.get("text"), list) and isinstance(choices.get("label"), list):
         choices, names = choices["text"], [str(name) for name in choices["label"]]
     if not isinstance(choices, list):
-        raise ValueError(f"{columns.choices!r} must be a list of texts; found {shape_of(choices)}.")
-    if columns.question not in record:
-        return _text(record, columns.context, "--context_column_name or --question_column_name"), choices, names
-    question = _text(record, columns.question, "--question_column_name")
-    if columns.context not in record:
-        return question, choices, names
-    context = _text(record, columns.context, "--context_column_name")
-    return context, _begun(question, choices), names
+        raise ValueError(f"the field {columns.choices!r} must be a list of texts; found {describe_value(choices)}.")
+    return choices, names
 
 
-def _swag(record: Record, columns: ChoiceColumns) -> tuple[str, list[Any]]:
-    """Context and choices of a row with SWAG's columns."""
+def _swag_endings(record: Record, columns: ChoiceColumns) -> list[Any]:
     endings = sorted(
         (int(match[1]), name) for name in record if isinstance(name, str) and (match := SWAG_ENDING.fullmatch(name))
     )
@@ -142,26 +159,19 @@ def _swag(record: Record, columns: ChoiceColumns) -> tuple[str, list[Any]]:
             f"has neither {columns.choices!r} nor SWAG's ending0, ending1 … (it has {', '.join(map(str, record))});"
             " give --choices_column_name, a column with lists of texts (in a .csv file written as json)."
         )
-    choices = [record[name] for _, name in endings]
-    if "sent1" in record:
-        context = _text(record, "sent1")
-        return context, _begun(_text(record, "sent2"), choices) if record.get("sent2") else choices
-    return _text(record, "startphrase"), choices
+    return [record[name] for _, name in endings]
 
 
-def _begun(beginning: str, choices: list[Any]) -> list[Any]:
-    return [
-        f"{beginning} {choice.strip()}" if isinstance(choice, str) and choice.strip() else choice for choice in choices
-    ]
-
-
-def _text(record: Record, column: str, option: str = "") -> str:
-    text = record.get(column)
-    if text is None:
-        raise ValueError(f"has no {column!r} (it has {', '.join(record)})" + (f"; give {option}." if option else "."))
-    if not isinstance(text, str):
-        raise ValueError(f"{column!r} must be a text; found {shape_of(text)}.")
-    return text.strip()
+def _read_label(record: Record, column: Column, choices: list[str], names: list[str]) -> int | None:
+    """The number of the right choice; None if the row has none and needs none."""
+    label = column.read(record)
+    if label is None:
+        return None
+    if label != "" and str(label) != "-1":
+        return _number(label, choices, names)
+    if column.required:
+        raise ValueError(f"the field {str(column)!r} holds no label; found {describe_value(label)}.")
+    return None
 
 
 def _number(label: Any, choices: list[str], names: list[str]) -> int:

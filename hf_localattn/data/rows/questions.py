@@ -1,19 +1,21 @@
-"""SQuAD-style question answering: files and Hub data sets, checked before anything is trained on them."""
+"""Rows of question answering and question generation, in the form of SQuAD."""
+
+from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from datasets import Dataset, Features, List, Value
 
-from hf_localattn.data.readers.squad import nested_records
-from hf_localattn.data.readers.tables import Record, read_rows, shape_of, shorten
+from hf_localattn.data.readers.squad import flatten_articles
+from hf_localattn.data.readers.tables import Record, describe_value, read_rows, shorten
+from hf_localattn.data.schema import Column, Schema, row_numbers
 
 logger = logging.getLogger(__name__)
-
-COLUMNS = ("id", "title", "context", "question", "answers")
 
 SQUAD_FEATURES = Features(
     {
@@ -24,12 +26,19 @@ SQUAD_FEATURES = Features(
         "answers": {"text": List(Value("string")), "answer_start": List(Value("int64"))},
     }
 )
+SUFFIXES = (".json", ".jsonl")
+REMEDY = f"rename the columns to {', '.join(SQUAD_FEATURES)}, or save it as .jsonl with these fields and pass the file"
+NO_ANSWER = "an unanswerable question has an empty list there"
 
 
 def load_squad(
-    path: str | os.PathLike[str], *, require_answers: bool = True, require_question: bool = True
+    path: str | os.PathLike[str],
+    *,
+    require_answers: bool = True,
+    require_question: bool = True,
+    skip_empty: bool = False,
 ) -> Dataset:
-    """Reads one file of questions with their passages into the columns id, title, context, question and answers.
+    """Read a file of questions with their passages into the columns id, title, context, question and answers.
 
     Known layouts: SQuAD's own nested json (1.1 and 2.0), flat json (a list of rows, or `{"data": [rows]}`) and jsonl
     (one row a line). An unanswerable question has an empty list of answers. `answer_start` counts characters.
@@ -38,132 +47,119 @@ def load_squad(
         path: a `.json` or `.jsonl` file, UTF-8.
         require_answers: whether a row without the field `answers` is an error; if not, it counts as unanswered.
         require_question: whether a row without the field `question` is an error; if not, its question is "".
+        skip_empty: whether rows whose context or required question is empty are left out.
 
     Raises:
         FileNotFoundError: there is no such file.
         ValueError: the file or one of its records is not usable; names the record, the field and the remedy.
     """
     path = Path(path)
-    rows = []
-    for where, record in _records(path):
-        try:
-            rows.append(_normalised(record, require_answers, require_question))
-        except ValueError as error:
-            raise ValueError(f"{path}, {where}{_named(record)}: {error}") from None
-    if not rows:
-        raise ValueError(f"{path}: holds no questions; expected at least one row with {', '.join(COLUMNS)}.")
-    _check_unique_ids(str(path), (row["id"] for row in rows))
-    return Dataset.from_list(rows, features=SQUAD_FEATURES)
+    found = read_rows(path, suffixes=SUFFIXES, what="questions, passages and answer positions")
+    schema = _schema(require_answers, require_question, skip_empty)
+    return _with_unique_ids(schema.read(list(flatten_articles(path, found)), str(path)), str(path))
 
 
 def normalize_squad(
-    dataset: Dataset, name: str = "data set", *, require_answers: bool = True, require_question: bool = True
+    dataset: Dataset,
+    name: str = "data set",
+    *,
+    require_answers: bool = True,
+    require_question: bool = True,
+    skip_empty: bool = False,
 ) -> Dataset:
-    """Makes the checks of `load_squad` on a data set from elsewhere and returns it with exactly the SQuAD columns.
+    """Return the rows of a data set from elsewhere in the form of `load_squad`.
 
     Raises:
         ValueError: a column is missing or a row is not usable; names the row and the remedy.
     """
-    needed = {"id": True, "context": True, "question": require_question, "answers": require_answers}
-    missing = [column for column, wanted in needed.items() if wanted and column not in dataset.column_names]
-    if missing:
-        raise ValueError(
-            f"{name}: has no column {', '.join(missing)} (it has {', '.join(dataset.column_names)}); rename its"
-            f" columns to {', '.join(COLUMNS)}, or save it as .jsonl with these fields and pass the file."
-        )
-    if len(dataset) == 0:
-        raise ValueError(f"{name}: holds no questions.")
+    return _with_unique_ids(_schema(require_answers, require_question, skip_empty).normalize(dataset, name), name)
 
-    def normalised(lazy_record: Record, index: int) -> Record:
-        record = dict(lazy_record)
-        try:
-            return _normalised(record, require_answers, require_question)
-        except ValueError as error:
-            raise ValueError(f"{name}, row {index + 1}{_named(record)}: {error}") from None
 
-    checked = dataset.map(
-        normalised,
-        with_indices=True,
-        remove_columns=[column for column in dataset.column_names if column not in COLUMNS],
-        features=SQUAD_FEATURES,
-        desc=f"Checking {name}",
-    )
-    _check_unique_ids(name, checked["id"])
-    return checked
+def load_answered(
+    path: str | os.PathLike[str], *, require_questions: bool = True, skip_empty: bool = False
+) -> Dataset:
+    """Read the answered questions of a file as `load_squad` does, each to be asked about its first answer.
+
+    Unanswerable questions are left out, with a warning. A passage and answer that several questions are about stay
+    as many rows: each is trained on, and a generated question is scored against that of its own row.
+
+    Args:
+        path: a `.json` or `.jsonl` file.
+        require_questions: whether a row without a question is an error; if not, and if a single row has none, the
+            result has no column `question`.
+        skip_empty: as in `load_squad`.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file or one of its records is not usable, or nothing is answered.
+    """
+    return _answered(load_squad(path, require_question=require_questions, skip_empty=skip_empty), str(path))
+
+
+def normalize_answered(
+    dataset: Dataset, name: str = "data set", *, require_questions: bool = True, skip_empty: bool = False
+) -> Dataset:
+    """Return the rows of a data set with SQuAD's columns in the form of `load_answered`."""
+    return _answered(normalize_squad(dataset, name, require_question=require_questions, skip_empty=skip_empty), name)
 
 
 def count_unanswerable(dataset: Dataset) -> int:
-    """Returns how many questions of a SQuAD data set have no answer."""
+    """Return how many questions of a SQuAD data set have no answer."""
     return sum(not answers["text"] for answers in dataset["answers"])
 
 
-def _records(path: Path) -> Iterator[tuple[str, Any]]:
-    """Yields (where in the file, raw record) whatever the layout."""
-    what = "questions, passages and answer positions"
-    for number, (where, row) in enumerate(read_rows(path, suffixes=(".json", ".jsonl"), what=what), start=1):
-        if isinstance(row, dict) and "paragraphs" in row:
-            yield from nested_records(path, number, row)
-        else:
-            yield where, row
+def _schema(require_answers: bool, require_question: bool, skip_empty: bool) -> Schema:
+    columns = {
+        "id": Column("id", kind=None, remedy=REMEDY),
+        "context": Column("context", remedy=REMEDY),
+        "question": Column("question", required=require_question, may_be_empty=not require_question, remedy=REMEDY),
+        "answers": Column("answers", kind=None, required=require_answers, remedy=NO_ANSWER),
+    }
+    convert = partial(_convert, columns=columns)
+    return Schema("questions", list(columns.values()), SQUAD_FEATURES, convert, SUFFIXES, skip_empty)
 
 
-def _normalised(record: Any, require_answers: bool, require_question: bool) -> Record:
-    """The record with exactly the SQuAD columns; raises ValueError without saying where."""
-    if not isinstance(record, dict):
-        raise ValueError(f"expected an object with {', '.join(COLUMNS)}; found {shape_of(record)}.")
-    if not require_question and record.get("question") is None:
-        record = {**record, "question": ""}
-    for field in ("id", "context", "question"):
-        if record.get(field) is None:
-            raise ValueError(f"the field {field!r} is missing (found {', '.join(record) or 'none'}).")
-    identifier = record["id"]
+def _convert(record: Record, columns: dict[str, Column]) -> Record:
+    identifier = columns["id"].read(record)
     if isinstance(identifier, bool) or not isinstance(identifier, (str, int)):
-        raise ValueError(f"the field 'id' must be a text or a whole number; found {shape_of(identifier)}.")
-    for field in ("context", "question"):
-        if not isinstance(record[field], str):
-            raise ValueError(f"the field {field!r} must be a text; found {shape_of(record[field])}.")
-        if not record[field].strip() and (field != "question" or require_question):
-            raise ValueError(f"the field {field!r} is empty.")
+        raise ValueError(f"the field 'id' must be a text or a whole number; found {describe_value(identifier)}.")
+    context, question = columns["context"].read(record), columns["question"].read(record)
+    impossible = bool(record.get("is_impossible", False))
+    answers = record.get("answers") if impossible else columns["answers"].read(record)
+    texts, starts = _read_answers([] if answers is None else answers)
+    if impossible and texts:
+        raise ValueError("'is_impossible' is true, but there are answers; remove one of the two.")
+    for text, start in zip(texts, starts, strict=True):
+        _check_answer(context, text, start)
     return {
         "id": str(identifier),
         "title": str(record.get("title") or ""),
-        "context": record["context"],
-        "question": record["question"],
-        "answers": _normalised_answers(record, require_answers),
+        "context": context,
+        "question": question or "",
+        "answers": {"text": texts, "answer_start": starts},
     }
 
 
-def _normalised_answers(record: Record, require_answers: bool) -> dict[str, list[Any]]:
-    answers = record.get("answers")
-    impossible = bool(record.get("is_impossible", False))
-    if answers is None:
-        if require_answers and not impossible:
-            raise ValueError("the field 'answers' is missing (an unanswerable question has an empty list there).")
-        answers = []
+def _read_answers(answers: Any) -> tuple[Sequence[Any], Sequence[Any]]:
+    texts = starts = None
     if isinstance(answers, dict):
         texts, starts = answers.get("text"), answers.get("answer_start")
     elif isinstance(answers, list) and all(isinstance(answer, dict) for answer in answers):
         texts = [answer.get("text") for answer in answers]
         starts = [answer.get("answer_start") for answer in answers]
-    else:
-        texts = starts = None
     if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
         raise ValueError(
             'the field \'answers\' must be {"text": [...], "answer_start": [...]} with lists of equal length, or a'
-            f' list of {{"text": ..., "answer_start": ...}}; found {shape_of(answers)}.'
+            f' list of {{"text": ..., "answer_start": ...}}; found {describe_value(answers)}.'
         )
-    if impossible and texts:
-        raise ValueError("'is_impossible' is true, but there are answers; remove one of the two.")
-    for text, start in zip(texts, starts, strict=True):
-        _check_answer(record["context"], text, start)
-    return {"text": texts, "answer_start": starts}
+    return texts, starts
 
 
 def _check_answer(context: str, text: Any, start: Any) -> None:
     if not isinstance(text, str) or not text.strip():
-        raise ValueError(f"an answer's 'text' must be a non-empty text; found {shape_of(text)}.")
+        raise ValueError(f"an answer's 'text' must be a non-empty text; found {describe_value(text)}.")
     if isinstance(start, bool) or not isinstance(start, int):
-        raise ValueError(f"an answer's 'answer_start' must be a whole number; found {shape_of(start)}.")
+        raise ValueError(f"an answer's 'answer_start' must be a whole number; found {describe_value(start)}.")
     if start >= 0 and context.startswith(text, start):
         return
     found = context[start : start + len(text)] if start >= 0 else ""
@@ -176,43 +172,16 @@ def _check_answer(context: str, text: Any, start: Any) -> None:
     raise ValueError(f"the answer {shorten(text)} is not at answer_start {start} (there: {shorten(found)}); {remedy}")
 
 
-def _check_unique_ids(name: str, ids: Iterable[str]) -> None:
+def _with_unique_ids(rows: Dataset, name: str) -> Dataset:
     first: dict[str, int] = {}
-    for number, identifier in enumerate(ids, start=1):
+    for number, identifier in zip(row_numbers(rows), rows["id"], strict=True):
         if identifier in first:
             raise ValueError(
-                f"{name}: questions {first[identifier]} and {number} have the same id {identifier!r};"
+                f"{name}: questions {first[identifier] + 1} and {number + 1} have the same id {identifier!r};"
                 " predictions are stored by id, so make the ids unique."
             )
         first[identifier] = number
-
-
-def _named(record: Any) -> str:
-    identifier = record.get("id") if isinstance(record, dict) else None
-    return "" if identifier is None else f" (id {identifier})"
-
-
-def load_answered(path: str | os.PathLike[str], *, require_questions: bool = True) -> Dataset:
-    """Reads the answered questions of a file, see `load_squad`, each to be asked about its first answer.
-
-    Unanswerable questions are left out, with a warning. A passage and answer that several questions are about stay
-    as many rows: each is trained on, and a generated question is scored against that of its own row.
-
-    Args:
-        path: a `.json` or `.jsonl` file.
-        require_questions: whether a row without a question is an error; if not, and if a single row has none, the
-            result has no column `question`.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the file or one of its records is not usable, or nothing is answered.
-    """
-    return _answered(load_squad(path, require_question=require_questions), str(path))
-
-
-def normalize_answered(dataset: Dataset, name: str = "data set", *, require_questions: bool = True) -> Dataset:
-    """Makes the checks of `load_answered` on a data set from elsewhere with SQuAD's columns, and returns its rows."""
-    return _answered(normalize_squad(dataset, name, require_question=require_questions), name)
+    return rows
 
 
 def _answered(questions: Dataset, name: str) -> Dataset:

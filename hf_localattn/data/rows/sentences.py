@@ -1,4 +1,4 @@
-"""Sentences with a label for each word: files and Hub data sets, checked before anything is trained on them."""
+"""Rows of token classification: sentences as lists of words, with a label for each word."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from datasets import ClassLabel, Dataset
 
 from hf_localattn.data.readers.cged import CGED_LABELS, load_cged
 from hf_localattn.data.readers.column_files import TOKEN_FEATURES, load_conll, load_conllu
-from hf_localattn.data.readers.tables import Record, read_rows, read_text, shape_of, shorten
+from hf_localattn.data.readers.tables import Record, describe_value, read_text, shorten
+from hf_localattn.data.schema import Column, Schema, row_numbers
 from hf_localattn.parsing import parse_json
 
 ROW_SUFFIXES = (".json", ".jsonl")
@@ -27,11 +29,11 @@ class TokenColumns:
 
     Args:
         text: name of the column with the lists of words; by default "tokens".
-        label: likewise of their labels; by default "<task>_tags", or "labels".
+        label: name of the column with the lists of labels; by default "<task>_tags", or "labels".
         task: ner, pos, chunk or another name that a data set uses.
-        conll: the label's column in a file of columns.
-        conllu: likewise in a CoNLL-U file.
-        names: what the numbers are called, where labels are numbers from 0.
+        conll: number of the column with the labels in a file of columns.
+        conllu: name of the column with the labels in a CoNLL-U file.
+        names: names of the labels, where these are numbers from 0.
     """
 
     text: str | None = None
@@ -42,21 +44,18 @@ class TokenColumns:
     names: Sequence[str] | None = None
 
     @property
-    def label_candidates(self) -> list[str]:
-        """Columns that may have the labels; the first one that is there has them."""
-        return [self.label] if self.label else [f"{self.task}_tags", "labels"]
-
-    def text_column(self, columns: Sequence[str], where: str) -> str:
-        """Return the name of the column of words among those there are, or raise ValueError."""
-        return _find([self.text or "tokens"], columns, where, "--text_column_name")
-
-    def label_column(self, columns: Sequence[str], where: str) -> str:
-        """Return the name of the column of labels, likewise."""
-        return _find(self.label_candidates, columns, where, "--label_column_name or --task_name")
+    def labels(self) -> Column:
+        """The column with the lists of labels."""
+        names = (self.label,) if self.label else (f"{self.task}_tags", "labels")
+        return Column(names, None, remedy="give --label_column_name or --task_name")
 
 
 def load_sentences(
-    path: str | os.PathLike[str], columns: TokenColumns | None = None, *, require_labels: bool = True
+    path: str | os.PathLike[str],
+    columns: TokenColumns | None = None,
+    *,
+    require_labels: bool = True,
+    skip_empty: bool = False,
 ) -> Dataset:
     """Read a file of labelled sentences into `tokens` and `labels`, both lists of texts, whatever its layout.
 
@@ -64,6 +63,7 @@ def load_sentences(
         path: .json or .jsonl (rows with a list of words and one of labels), .conllu, .xml (CGED), or columns.
         columns: where words and labels are.
         require_labels: whether a file without labels is an error; if not, its sentences have an empty list of them.
+        skip_empty: whether rows without words are left out. Without it they are an error in CGED's files alone.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -73,21 +73,13 @@ def load_sentences(
     if path.suffix == ".conllu":
         return load_conllu(path, columns.conllu, require_labels=require_labels)
     if path.suffix == ".xml":
-        return load_cged(path, require_labels=require_labels)
+        return load_cged(path, require_labels=require_labels, skip_empty=skip_empty)
     if path.suffix in COLUMN_SUFFIXES:
         return load_conll(path, columns.conll, require_labels=require_labels)
     if path.exists() and path.suffix not in ROW_SUFFIXES:
         suffixes = ", ".join((*ROW_SUFFIXES, ".conllu", ".xml", *COLUMN_SUFFIXES))
         raise ValueError(f"{path}: cannot read {path.suffix or 'a file without an extension'}; choose of {suffixes}.")
-    records = read_rows(path, suffixes=ROW_SUFFIXES, what="sentences")
-    rows = []
-    for where, record in records:
-        if not isinstance(record, dict):
-            raise ValueError(f"{path}, {where}: expected an object with words and labels; found {shape_of(record)}.")
-        rows.append(_checked(record, f"{path}, {where}", columns, require_labels))
-    if not rows:
-        raise ValueError(f"{path}: holds no sentences.")
-    return _all_or_none(Dataset.from_list(rows, features=TOKEN_FEATURES), str(path))
+    return _all_or_none(_schema(columns, require_labels, skip_empty).load(path), str(path))
 
 
 def format_labels(path: str | os.PathLike[str]) -> tuple[str, ...]:
@@ -96,36 +88,28 @@ def format_labels(path: str | os.PathLike[str]) -> tuple[str, ...]:
 
 
 def normalize_sentences(
-    dataset: Dataset, name: str = "data set", columns: TokenColumns | None = None, *, require_labels: bool = True
+    dataset: Dataset,
+    name: str = "data set",
+    columns: TokenColumns | None = None,
+    *,
+    require_labels: bool = True,
+    skip_empty: bool = False,
 ) -> Dataset:
-    """Make the checks of `load_sentences` on a data set from elsewhere, and return it in the same form.
+    """Return the sentences of a data set from elsewhere in the form of `load_sentences`.
 
     Raises:
         ValueError: a column is missing or a row is not usable; names the row and the remedy.
     """
     columns = columns or TokenColumns()
-    if len(dataset) == 0:
-        raise ValueError(f"{name}: holds no sentences.")
     names = class_names(dataset, columns)
-    own = columns if names is None else replace(columns, names=names)
-
-    def checked_row(record: Record, index: int) -> Record:
-        return _checked(dict(record), f"{name}, row {index + 1}", own, require_labels)
-
-    checked = dataset.map(
-        checked_row,
-        with_indices=True,
-        remove_columns=dataset.column_names,
-        features=TOKEN_FEATURES,
-        desc=f"Checking {name}",
-    )
-    return _all_or_none(checked, name)
+    columns = columns if names is None else replace(columns, names=names)
+    return _all_or_none(_schema(columns, require_labels, skip_empty).normalize(dataset, name), name)
 
 
 def class_names(dataset: Dataset, columns: TokenColumns) -> list[str] | None:
     """Return what a data set says that its numbers are called, if it does."""
-    present = [name for name in columns.label_candidates if name in dataset.column_names]
-    feature = getattr(dataset.features[present[0]], "feature", None) if present else None
+    name = columns.labels.find(dataset.column_names)
+    feature = None if name is None else getattr(dataset.features[name], "feature", None)
     return list(feature.names) if isinstance(feature, ClassLabel) else None
 
 
@@ -138,9 +122,12 @@ def load_label_names(path: str | os.PathLike[str], columns: TokenColumns) -> lis
     """
     content = parse_json(read_text(Path(path)), str(path))
     if isinstance(content, dict):
-        content = content[columns.label_column(list(content), str(path))]
+        name = columns.labels.find(content)
+        if name is None:
+            raise ValueError(f"{path}: {columns.labels.missing(content)}")
+        content = content[name]
     if not isinstance(content, list) or not content or not all(isinstance(name, str) for name in content):
-        raise ValueError(f"{path}: expected a list of names; found {shape_of(content)}.")
+        raise ValueError(f"{path}: expected a list of names; found {describe_value(content)}.")
     if repeated := sorted({name for name in content if content.count(name) > 1}):
         raise ValueError(f"{path}: the name {repeated[0]!r} is there twice.")
     return content
@@ -154,9 +141,10 @@ def sorted_labels(labels: set[str]) -> list[str]:
 def check_labels(sentences: Dataset, source: str, names: Sequence[str]) -> None:
     """Raise `ValueError` if a word has a label that is not among the names."""
     known = set(names)
-    for number, labels in enumerate(sentences["labels"]):
+    for number, row in zip(row_numbers(sentences), sentences, strict=True):
+        labels = row["labels"]
         if unknown := [place for place, label in enumerate(labels) if label not in known]:
-            word = sentences[number]["tokens"][unknown[0]]
+            word = row["tokens"][unknown[0]]
             raise ValueError(
                 f"{source}, sentence {number + 1}, word {unknown[0] + 1} ({shorten(word)}): the label"
                 f" {shorten(labels[unknown[0]])} is not one of the model's {len(names)} ({shorten(', '.join(names))});"
@@ -164,51 +152,45 @@ def check_labels(sentences: Dataset, source: str, names: Sequence[str]) -> None:
             )
 
 
-def _find(candidates: Sequence[str], columns: Sequence[str], where: str, option: str) -> str:
-    for name in candidates:
-        if name in columns:
-            return name
-    raise ValueError(f"{where}: has no {' or '.join(candidates)} (it has {', '.join(columns)}); give {option}.")
+def _schema(columns: TokenColumns, require_labels: bool, skip_empty: bool) -> Schema:
+    words = Column(columns.text or "tokens", list, may_be_empty=not skip_empty, remedy="give --text_column_name")
+    labels = replace(columns.labels, required=require_labels)
+    convert = partial(_convert, words=words, labels=labels, names=columns.names)
+    return Schema("sentences", [words, labels], TOKEN_FEATURES, convert, ROW_SUFFIXES, skip_empty)
 
 
-def _checked(record: Record, where: str, columns: TokenColumns, require_labels: bool) -> Record:
+def _convert(record: Record, words: Column, labels: Column, names: Sequence[str] | None) -> Record:
     """A row with exactly the columns tokens and labels; the latter empty if there are none and need not be."""
-    text = columns.text_column(list(record), where)
-    words = record[text]
-    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise ValueError(f"{where}: {text!r} must be a list of words; found {shape_of(words)}.")
-    try:
-        label = columns.label_column(list(record), where)
-    except ValueError:
-        if require_labels:
-            raise
-        return {"tokens": words, "labels": []}
-    tags = record[label]
+    tokens, tags = words.read(record), labels.read(record)
     # -1 is what `datasets` has for a class that is not given
-    if not require_labels and (tags is None or (isinstance(tags, list) and set(map(str, tags)) == {"-1"})):
-        return {"tokens": words, "labels": []}
+    if not labels.required and (tags is None or (isinstance(tags, list) and set(map(str, tags)) == {"-1"})):
+        return {"tokens": tokens, "labels": []}
     if not isinstance(tags, list):
-        raise ValueError(f"{where}: {label!r} must be a list of labels; found {shape_of(tags)}.")
-    if len(words) != len(tags):
-        raise ValueError(f"{where}: {len(words)} words in {text!r}, but {len(tags)} labels in {label!r}.")
-    return {"tokens": words, "labels": [_label(tag, where, columns.names) for tag in tags]}
+        raise ValueError(f"the field {labels.find(record)!r} must be a list of labels; found {describe_value(tags)}.")
+    if len(tokens) != len(tags):
+        raise ValueError(f"{len(tokens)} words in '{words}', but {len(tags)} labels in {labels.find(record)!r}.")
+    return {"tokens": tokens, "labels": [_label(tag, names) for tag in tags]}
 
 
-def _label(tag: Any, where: str, names: Sequence[str] | None) -> str:
+def _label(tag: Any, names: Sequence[str] | None) -> str:
     if isinstance(tag, str) and tag.strip():
         return tag
     if not isinstance(tag, int) or isinstance(tag, bool):
-        raise ValueError(f"{where}: a label must be a text or a whole number; found {shape_of(tag)}.")
+        raise ValueError(f"a label must be a text or a whole number; found {describe_value(tag)}.")
     if names is None:
         return str(tag)
     if not 0 <= tag < len(names):
-        raise ValueError(f"{where}: the label {tag} has no name; there are names for 0 to {len(names) - 1}.")
+        raise ValueError(f"the label {tag} has no name; there are names for 0 to {len(names) - 1}.")
     return names[tag]
 
 
 def _all_or_none(sentences: Dataset, source: str) -> Dataset:
     """The sentences, if either all have labels, or none has."""
-    bare = [number for number, row in enumerate(sentences, start=1) if row["tokens"] and not row["labels"]]
+    bare = [
+        number
+        for number, row in zip(row_numbers(sentences), sentences, strict=True)
+        if row["tokens"] and not row["labels"]
+    ]
     if bare and any(chain.from_iterable(sentences["labels"])):
-        raise ValueError(f"{source}, sentence {bare[0]}: has no labels, but others have; label all, or none.")
+        raise ValueError(f"{source}, sentence {bare[0] + 1}: has no labels, but others have; label all, or none.")
     return sentences

@@ -1,20 +1,22 @@
-"""Texts and pairs of texts with labels: files and Hub data sets, checked, then turned into model inputs."""
+"""Rows of text classification: texts, or pairs of texts, with labels."""
 
 from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
+from itertools import islice
 from typing import Any
 
 from datasets import Dataset, Features, List, Value
 
 from hf_localattn.data.readers.labels import CLASS, SCORE, SEVERAL, problem_of, read_label, with_class_labels
-from hf_localattn.data.readers.tables import Record, as_list, read_rows, shape_of
+from hf_localattn.data.readers.tables import Record, as_list, describe_value, read_rows
+from hf_localattn.data.schema import PLACE, SKIP, Column, EmptyText, Schema, check_any
 
 logger = logging.getLogger(__name__)
-
 
 TEXT_COLUMNS = (
     ("text", "text_pair"),
@@ -27,6 +29,9 @@ TEXT_COLUMNS = (
     ("question",),
 )
 """Columns that are known to hold texts; the first of these that a data set has are taken if none are named."""
+
+FIRST_ROWS = 1000
+"""Rows among which one with such columns is looked for."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,9 @@ GLUE_TASKS: dict[str, Layout] = {
 """Columns and classes of GLUE's tasks (Wang et al. 2019), in the Hub's order; test rows have the label -1."""
 
 
-def load_texts(path: str | os.PathLike[str], layout: Layout, *, require_labels: bool = True) -> Dataset:
+def load_texts(
+    path: str | os.PathLike[str], layout: Layout, *, require_labels: bool = True, skip_empty: bool = False
+) -> Dataset:
     """Read a file of texts into the columns text, text_pair (of pairs), label and place.
 
     `label` is a `ClassLabel`, a list of them, or a number; None where there is none. `place` says where a row is from.
@@ -81,138 +88,125 @@ def load_texts(path: str | os.PathLike[str], layout: Layout, *, require_labels: 
         path: a `.csv`, `.tsv`, `.json` or `.jsonl` file, UTF-8. Sets of classes are lists; in a cell, as json.
         layout: its columns.
         require_labels: whether a row without a label is an error.
+        skip_empty: whether rows with an empty text are left out, and those of `layout.may_be_empty` too.
 
     Raises:
         FileNotFoundError: there is no such file.
         ValueError: the file or one of its rows is not usable; names the row and the remedy.
     """
-    path = Path(path)
     found = read_rows(path, what="texts and labels")
-    if not found:
-        raise ValueError(f"{path}: holds no texts.")
+    check_any(found, "texts", str(path))
     records = [record for _, record in found if isinstance(record, dict)]
     for record in records:
         if layout.label in record:
             record[layout.label] = as_list(record[layout.label])
-    columns = _text_columns(str(path), records[0] if records else {}, layout)
+    columns = layout.texts or find_texts(records, str(path))
     problem_type = layout.problem_type or problem_of(record.get(layout.label) for record in records)
-    rows = []
-    for where, record in found:
-        place = f"{path}, {where}"
-        try:
-            rows.append({**_normalised(record, columns, layout, problem_type, require_labels), "place": place})
-        except ValueError as error:
-            raise ValueError(f"{place}: {error}") from None
-    checked = Dataset.from_list(rows, features=_features(columns, problem_type))
+    schema = _schema(layout, columns, problem_type, layout.names, require_labels, skip_empty)
+    rows = schema.read(found, str(path))
     if require_labels and layout.skip_unlabelled:
-        checked = _labelled(checked, str(path))
-    return with_class_labels(checked, problem_type, layout.names)
+        rows = _labelled(rows, str(path))
+    return with_class_labels(rows, problem_type, layout.names)
 
 
 def normalize_texts(
-    dataset: Dataset, layout: Layout, name: str = "data set", *, require_labels: bool = True
+    dataset: Dataset,
+    layout: Layout,
+    name: str = "data set",
+    *,
+    require_labels: bool = True,
+    skip_empty: bool = False,
 ) -> Dataset:
-    """Make the checks of `load_texts` on a data set from elsewhere, and return it with the same columns.
+    """Return the rows of a data set from elsewhere in the form of `load_texts`.
 
     Classes that have names there keep them and their order.
 
     Raises:
         ValueError: a column is missing or a row is not usable; names the row and the remedy.
     """
-    if len(dataset) == 0:
-        raise ValueError(f"{name}: holds no texts.")
-    columns = _text_columns(name, dataset[0], layout)
+    check_any(dataset, "texts", name)
+    columns = layout.texts or find_texts(dataset, name)
     kind = dataset.features.get(layout.label)
-    if kind is None and require_labels:
-        raise ValueError(
-            f"{name}: has no column {layout.label!r} (it has {', '.join(dataset.column_names)}); name the one with the"
-            " labels by --label_column_name."
-        )
     several = isinstance(kind, List)
     problem_type = layout.problem_type or (SEVERAL if several else None)
     if problem_type is None:
         problem_type = CLASS if kind is None else problem_of(dataset.unique(layout.label))
     names = layout.names or getattr(kind.feature if several else kind, "names", None)
-
-    def normalised(row: Record, index: int) -> Record:
-        place = f"{name}, row {index + 1}"
-        try:
-            own = _normalised(dict(row), columns, layout, problem_type, require_labels, names)
-        except ValueError as error:
-            raise ValueError(f"{place}: {error}") from None
-        return {**own, "place": place}
-
-    checked = dataset.map(
-        normalised,
-        with_indices=True,
-        remove_columns=dataset.column_names,
-        features=_features(columns, problem_type),
-        desc=f"Checking {name}",
-    )
+    schema = _schema(layout, columns, problem_type, names, require_labels, skip_empty)
+    rows = schema.normalize(dataset, name)
     if require_labels and layout.skip_unlabelled:
-        checked = _labelled(checked, name)
-    return with_class_labels(checked, problem_type, names)
+        rows = _labelled(rows, name)
+    return with_class_labels(rows, problem_type, names)
 
 
-def _text_columns(name: str, first: Record, layout: Layout) -> tuple[str, ...]:
-    for columns in [layout.texts] if layout.texts else TEXT_COLUMNS:
-        if all(isinstance(first.get(column), str) for column in columns) or (
-            layout.texts and set(columns) <= set(first)
-        ):
-            return columns
-    has = f"it has {', '.join(map(str, first)) or 'none'}"
-    if layout.texts:
-        missing = [column for column in layout.texts if column not in first]
-        raise ValueError(
-            f"{name}: has no column {', '.join(missing)} ({has}); name those with texts by --text_column_names."
-        )
+def find_texts(records: Iterable[Record], source: str) -> tuple[str, ...]:
+    """Return the columns of `TEXT_COLUMNS` that hold texts in the first record that has such columns.
+
+    Raises:
+        ValueError: there are none in the first `FIRST_ROWS`; names the columns there are.
+    """
+    has: Record = {}
+    for record in islice(records, FIRST_ROWS):
+        for columns in TEXT_COLUMNS:
+            if all(isinstance(record.get(column), str) for column in columns):
+                return columns
+        has = has or record
     raise ValueError(
-        f"{name}: which columns hold the texts ({has})? Name one, or two for pairs, by --text_column_names."
+        f"{source}: which columns hold the texts (it has {', '.join(has) or 'none'})? Name one, or two for pairs, by"
+        " --text_column_names."
     )
 
 
-def _features(columns: tuple[str, ...], problem_type: str) -> Features:
-    labels = {CLASS: Value("string"), SEVERAL: List(Value("string")), SCORE: Value("float32")}
-    names = ("text", "text_pair")[: len(columns)]
-    return Features({**dict.fromkeys(names, Value("string")), "label": labels[problem_type], "place": Value("string")})
-
-
-def _normalised(
-    record: Any,
+def _schema(
+    layout: Layout,
     columns: tuple[str, ...],
+    problem_type: str,
+    names: tuple[str, ...] | None,
+    require_labels: bool,
+    skip_empty: bool,
+) -> Schema:
+    remedy = "name those with texts by --text_column_names"
+    texts = [Column(column, may_be_empty=layout.may_be_empty and not skip_empty, remedy=remedy) for column in columns]
+    label = Column(layout.label, None, required=require_labels, remedy="name labels by --label_column_name")
+    labels = {CLASS: Value("string"), SEVERAL: List(Value("string")), SCORE: Value("float32")}
+    kinds = dict.fromkeys(("text", "text_pair")[: len(columns)], Value("string"))
+    features = Features({**kinds, "label": labels[problem_type], PLACE: Value("string")})
+    convert = partial(_convert, texts=texts, label=label, layout=layout, problem_type=problem_type, names=names)
+    return Schema("texts", [*texts, label], features, convert, skip_empty=skip_empty)
+
+
+def _convert(
+    record: Record,
+    texts: list[Column],
+    label: Column,
     layout: Layout,
     problem_type: str,
-    require_labels: bool,
-    names: tuple[str, ...] | None = None,
+    names: tuple[str, ...] | None,
 ) -> Record:
-    """The texts and the label of a record; raises ValueError without saying where."""
-    if not isinstance(record, dict):
-        raise ValueError(f"expected an object with {', '.join([*columns, layout.label])}; found {shape_of(record)}.")
-    texts = []
-    for column in columns:
-        text = record.get(column)
-        if text is None:
-            raise ValueError(f"the field {column!r} is missing (found {', '.join(record) or 'none'}).")
-        if not isinstance(text, str):
-            raise ValueError(f"the field {column!r} must be a text; found {shape_of(text)}.")
-        texts.append(text)
-    for column, text in zip(columns, texts, strict=True):
-        if not text.strip() and not (layout.may_be_empty and "".join(texts).strip()):
-            raise ValueError(f"the field {column!r} is empty.")
-    label = record.get(layout.label)
-    if _is_absent(label, layout, names) or (not require_labels and str(label) == "-1"):
-        if require_labels and layout.label not in record:
-            has = f"found {', '.join(record)}"
-            raise ValueError(f"the field {layout.label!r} is missing ({has}); name labels by --label_column_name.")
-        if require_labels and not layout.skip_unlabelled:
+    values = [column.read(record) for column in texts]
+    if not "".join(values).strip():
+        raise EmptyText(f"the field {str(texts[0])!r} is empty, and so is its other half; {SKIP}")
+    value = record.get(layout.label)
+    if _is_absent(value, layout, names) or (not label.required and str(value) == "-1"):
+        if label.required and layout.label not in record:
+            raise label.missing(record)
+        if label.required and not layout.skip_unlabelled:
             raise ValueError(
-                f"the field {layout.label!r} holds no label; found {shape_of(label)}. Mend the row, or pass"
+                f"the field {layout.label!r} holds no label; found {describe_value(value)}. Mend the row, or pass"
                 " --skip_unlabelled to leave out such rows."
             )
-        label = None
+        value = None
     else:
-        label = read_label(label, problem_type, layout.names or names)
-    return {**dict(zip(("text", "text_pair"), texts, strict=False)), "label": label}
+        value = read_label(value, problem_type, names)
+    return {**dict(zip(("text", "text_pair"), values, strict=False)), "label": value}
+
+
+def _is_absent(label: Any, layout: Layout, names: tuple[str, ...] | None) -> bool:
+    if label is None or (isinstance(label, str) and not label.strip()):
+        return True
+    if names is not None and label == -1:  # what `datasets` has for a class that is not given
+        return True
+    return layout.unlabelled is not None and str(label) in (f"{layout.unlabelled}", f"{layout.unlabelled}.0")
 
 
 def _labelled(rows: Dataset, name: str) -> Dataset:
@@ -225,11 +219,3 @@ def _labelled(rows: Dataset, name: str) -> Dataset:
             "%s: leaving out %d of %d rows, which have no label.", name, len(rows) - len(numbers), len(rows)
         )
     return rows.select(numbers)
-
-
-def _is_absent(label: Any, layout: Layout, names: tuple[str, ...] | None) -> bool:
-    if label is None or (isinstance(label, str) and not label.strip()):
-        return True
-    if names is not None and label == -1:  # what `datasets` has for a class that is not given
-        return True
-    return layout.unlabelled is not None and str(label) in (f"{layout.unlabelled}", f"{layout.unlabelled}.0")

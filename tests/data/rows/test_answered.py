@@ -61,5 +61,5 @@ def test_a_data_set_with_squads_columns(caplog):
     assert "more" not in normalize_answered(rows, "cats").column_names
     unasked = rows.remove_columns("question")
     assert "question" not in normalize_answered(unasked, "cats", require_questions=False).column_names
-    with pytest.raises(ValueError, match="cats: has no column question"):
+    with pytest.raises(ValueError, match="cats: has no column 'question'"):
         normalize_answered(unasked, "cats")

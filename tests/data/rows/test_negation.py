@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 from datasets import Dataset
 
-from hf_localattn.data import load_negation
 from hf_localattn.data.readers.negation import NEGATION_FEATURES, describe_cues
-from hf_localattn.data.rows.negation_records import normalize_negation
+from hf_localattn.data.rows.negation import load_negation, normalize_negation
 from tests.qa_helpers import write_jsonl
 
 SAMPLES = Path(__file__).parents[3] / "hf_localattn" / "resources" / "samples" / "negation"
@@ -59,16 +58,16 @@ def test_data_sets(tmp_path):
     assert rows.features == NEGATION_FEATURES
     assert rows[0]["document_id"] == "hub"
     assert normalize_negation(rows).to_list() == rows.to_list()
-    with pytest.raises(ValueError, match="hub, row 1: 'cue' must be a list with 0 or 1 for each of its 3 words"):
+    with pytest.raises(ValueError, match=r"hub: has no column 'cue', 'scope' \(it has tokens\)"):
         normalize_negation(Dataset.from_list([{"tokens": ROW["tokens"]}]), "hub")
 
 
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ([1], "line 1: expected an object with tokens, cue and scope; found a list of 1"),
-        ({**ROW, "tokens": "I never did"}, "line 1: 'tokens' must be the list of the sentence's words"),
-        ({**ROW, "tokens": []}, "line 1: 'tokens' must be the list"),
+        ([1], "line 1: expected an object with tokens, cue, scope; found a list of 1"),
+        ({**ROW, "tokens": "I never did"}, "line 1: the field 'tokens' must be a list of texts; found 'I never did'"),
+        ({**ROW, "tokens": []}, "line 1: the field 'tokens' is empty; .* --skip_empty"),
         ({**ROW, "tokens": ["I", " ", "x"]}, "line 1: a token must be a text that is not blank; found ' '"),
         (
             {**ROW, "cue": [0, 1]},

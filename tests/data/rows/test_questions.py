@@ -147,7 +147,7 @@ def test_a_data_set_from_elsewhere_is_checked_likewise():
     assert checked.to_list() == ROWS
     with pytest.raises(ValueError, match=r"hub, row 1 \(id q0\): the answer 'cow' is not at"):
         normalize_squad(Dataset.from_list([question(answers={"text": ["cow"], "answer_start": [0]})]), "hub")
-    with pytest.raises(ValueError, match=r"hub: has no column context \(it has .*passage"):
+    with pytest.raises(ValueError, match=r"hub: has no column 'context' \(it has .*passage"):
         normalize_squad(Dataset.from_list([question()]).rename_column("context", "passage"), "hub")
 
 

@@ -33,7 +33,7 @@ def test_numbers_with_and_without_names(tmp_path):
     path = write_jsonl(tmp_path / "a.jsonl", [{**ROW, "ner_tags": [0, 2]}])
     assert load_sentences(path)["labels"][0] == ["0", "2"]
     assert load_sentences(path, TokenColumns(names=["O", "A", "B"]))["labels"][0] == ["O", "B"]
-    with pytest.raises(ValueError, match=r"a\.jsonl, line 1: the label 2 has no name; there are names for 0 to 1"):
+    with pytest.raises(ValueError, match=r"a\.jsonl, line 1 \(id 0\): the label 2 has no name; .* names for 0 to 1"):
         load_sentences(path, TokenColumns(names=["O", "A"]))
 
 
@@ -60,9 +60,9 @@ def test_rows_to_predict_on_need_no_labels(tmp_path):
     ("changes", "message"),
     [
         ({"ner_tags": ["O"]}, "2 words in 'tokens', but 1 labels in 'ner_tags'"),
-        ({"tokens": "the cats"}, "'tokens' must be a list of words; found 'the cats'"),
-        ({"tokens": ["the", 1]}, "'tokens' must be a list of words; found a list of 2"),
-        ({"ner_tags": "O O"}, "'ner_tags' must be a list of labels; found 'O O'"),
+        ({"tokens": "the cats"}, "the field 'tokens' must be a list of texts; found 'the cats'"),
+        ({"tokens": ["the", 1]}, "the field 'tokens' must be a list of texts; found a list of 2"),
+        ({"ner_tags": "O O"}, "the field 'ner_tags' must be a list of labels; found 'O O'"),
         ({"ner_tags": ["O", 0.5]}, r"a label must be a text or a whole number; found 0\.5"),
         ({"ner_tags": ["O", True]}, "a label must be a text or a whole number; found True"),
         ({"ner_tags": ["O", ""]}, "a label must be a text or a whole number; found ''"),
@@ -70,16 +70,22 @@ def test_rows_to_predict_on_need_no_labels(tmp_path):
 )
 def test_rows_that_cannot_be_used(tmp_path, changes, message):
     path = write_jsonl(tmp_path / "a.jsonl", [ROW, {**ROW, **changes}])
-    with pytest.raises(ValueError, match=rf"a\.jsonl, line 2: {message}"):
+    with pytest.raises(ValueError, match=rf"a\.jsonl, line 2 \(id 0\): {message}"):
         load_sentences(path)
 
 
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        (TokenColumns(text="words"), r"has no words \(it has id, tokens, .*\); give --text_column_name"),
-        (TokenColumns(task="chunk"), "has no chunk_tags or labels .*; give --label_column_name or --task_name"),
-        (TokenColumns(label="tags"), "has no tags "),
+        (
+            TokenColumns(text="words"),
+            r"the field 'words' is missing \(found id, tokens, .*; give --text_column_name",
+        ),
+        (
+            TokenColumns(task="chunk"),
+            "the field 'chunk_tags or labels' is missing .*_column_name or --task_name",
+        ),
+        (TokenColumns(label="tags"), "the field 'tags' is missing "),
     ],
 )
 def test_columns_that_are_not_there(tmp_path, columns, message):
@@ -106,7 +112,7 @@ def test_class_names_of_a_hub_data_set():
     kinds = {"tokens": List(Value("string")), "ner_tags": List(ClassLabel(names=["O", "B-x"]))}
     data = Dataset.from_list([{"tokens": ["the", "cats"], "ner_tags": [0, 1]}], features=Features(kinds))
     assert normalize_sentences(data).to_list() == [{"tokens": ["the", "cats"], "labels": ["O", "B-x"]}]
-    with pytest.raises(ValueError, match="somewhere, row 1: has no pos_tags or labels"):
+    with pytest.raises(ValueError, match="somewhere: has no column 'pos_tags or labels'"):
         normalize_sentences(data, "somewhere", TokenColumns(task="pos"))
 
 

@@ -107,7 +107,11 @@ def test_columns_are_found_by_their_names(tmp_path, columns, found):
     ("rows", "layout", "message"),
     [
         ([{"words": "a", "label": 1}], Layout(), r"data.jsonl: which columns hold the texts \(it has words, label\)"),
-        (rows_of(1), Layout(("words",)), r"data.jsonl: has no column words \(it has text, label\)"),
+        (
+            rows_of(1),
+            Layout(("words",)),
+            r"line 1: the field 'words' is missing \(found text, label\); name .* --text_column_names",
+        ),
         (rows_of(1, 2, text=None), Layout(("text",)), "line 1: the field 'text' is missing"),
         ([*rows_of(1), {"text": " ", "label": 1}], Layout(), "line 2: the field 'text' is empty"),
         ([*rows_of(1), {"text": 3, "label": 1}], Layout(), "line 2: the field 'text' must be a text; found 3"),
