@@ -8,7 +8,7 @@ from typing import Any
 
 from hf_localattn.experiments.recipes import Corpus
 from hf_localattn.resources import FOLDER as RESOURCES
-from hf_localattn.training.text_classification import GLUE
+from hf_localattn.tasks.text_classification import GLUE
 
 SAMPLES = "samples"
 """Stands for the few rows that ship with the package, in place of a folder."""

@@ -13,7 +13,7 @@ import yaml
 
 from hf_localattn.experiments.choices import with_options
 from hf_localattn.experiments.runner import Runner, named, quiet
-from hf_localattn.experiments.scripts import QUIET, SCRIPTS
+from hf_localattn.experiments.scripts import QUIET, parse, preparer
 from hf_localattn.experiments.trials import Trial
 from hf_localattn.families import FAMILIES
 from hf_localattn.files import write_whole
@@ -73,11 +73,10 @@ class Grids:
         write_whole(grid, yaml.safe_dump(space))
         output = folder / "trials"
         words = [*trial.words, *QUIET, "--search", str(grid), "--output_dir", str(output), "--seed", str(trial.seed)]
-        script = SCRIPTS[trial.task.script]
-        model_args, data_args, training_args = script.parse(words)
+        model_args, data_args, training_args = parse(trial.task.script, words)
         data_args.fold = trial.fold
         with quiet():
-            Search(script.prepare(data_args), model_args, data_args, training_args).complete()
+            Search(preparer(trial.task.script, data_args), model_args, data_args, training_args).complete()
         found = read_json(Path(output, RESULTS))
         choose = max if found["direction"] == "maximize" else min
         best = choose(found["trials"], key=lambda one: one["score"])

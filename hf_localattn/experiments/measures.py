@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from hf_localattn.experiments.scripts import QUIET, SCRIPTS, Arguments
+from hf_localattn.experiments.scripts import QUIET, Arguments, parse, preparer
 from hf_localattn.training.models import load_model_and_tokenizer
 
 BATCH_SIZES = (1, 8, 32)
@@ -57,7 +57,7 @@ def text_statistics(words: Sequence[str]) -> dict[str, float]:
     """
     with TemporaryDirectory() as folder:
         model_args, data_args, training_args = _parse("run_glue", words, folder)
-        run = SCRIPTS["run_glue"].prepare(data_args)(model_args, data_args, training_args)
+        run = preparer("run_glue", data_args)(model_args, data_args, training_args)
     special = run.trainer.processing_class.num_special_tokens_to_add()
     metrics: dict[str, float] = {}
     for split, features in run.features.items():
@@ -72,7 +72,7 @@ MEASURES: dict[str, Callable[[Sequence[str]], dict[str, float]]] = {"profile": p
 
 
 def _parse(script: str, words: Sequence[str], folder: str) -> Arguments:
-    return SCRIPTS[script].parse([*words, *QUIET, "--output_dir", str(Path(folder, "unused"))])
+    return parse(script, [*words, *QUIET, "--output_dir", str(Path(folder, "unused"))])
 
 
 @torch.no_grad()

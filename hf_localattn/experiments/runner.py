@@ -29,7 +29,7 @@ from transformers import TrainerCallback, TrainerState, set_seed
 from transformers.trainer_utils import IntervalStrategy
 
 from hf_localattn.experiments.measures import MEASURES
-from hf_localattn.experiments.scripts import QUIET, SCRIPTS, Arguments
+from hf_localattn.experiments.scripts import QUIET, Arguments, parse, preparer
 from hf_localattn.experiments.trials import Trial
 from hf_localattn.families import FAMILIES
 from hf_localattn.files import discard, remove_leftovers
@@ -149,7 +149,7 @@ class Runner:
             ValueError, OSError: arguments, data or model cannot be used.
         """
         model_args, data_args, training_args = self.arguments_of(trial)
-        prepare = SCRIPTS[trial.task.script].prepare(data_args)
+        prepare = preparer(trial.task.script, data_args)
         with quiet():
             return prepare_part(
                 prepare,
@@ -182,7 +182,7 @@ class Runner:
             ValueError: there cannot be such ones.
         """
         words = [*trial.words, *QUIET, "--save_total_limit", "1", "--output_dir", str(self.folder / MODEL)]
-        return SCRIPTS[trial.task.script].parse(words)
+        return parse(trial.task.script, words)
 
     def settings(self, trial: Trial) -> dict[str, Any]:
         """Return what a trial's scores depend on, but for its seed and fold; of files and folders what is in them."""
@@ -211,7 +211,7 @@ class Runner:
         training_args.early_stopping_patience = None
         training_args.eval_strategy, training_args.load_best_model_at_end = IntervalStrategy.NO, False
         with quiet():
-            run = SCRIPTS[trial.task.script].prepare(other)(tested, other, training_args)
+            run = preparer(trial.task.script, other)(tested, other, training_args)
             return run.complete(), fingerprint(run.data["test"])
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hf_localattn.data.folds import Fold
 from hf_localattn.errors import listed
 from hf_localattn.experiments.choices import TINY, Choices, quoted, words_of
 from hf_localattn.experiments.corpus_files import SAMPLES, corpus_arguments
@@ -14,7 +15,6 @@ from hf_localattn.experiments.scripts import SCRIPTS
 from hf_localattn.families import FAMILIES
 from hf_localattn.models.tokenization_sla_bert import DEFAULT_PARSER
 from hf_localattn.resources import tiny_parser
-from hf_localattn.training.folds import Fold
 from hf_localattn.training.search_settings import spoken
 
 

@@ -19,11 +19,11 @@ from hf_localattn.data.rows.sentences import TokenColumns, load_sentences
 from hf_localattn.data.rows.texts import load_texts
 from hf_localattn.experiments import recipes
 from hf_localattn.experiments.recipes import load_corpora, load_table, select_rows, setting_of, table_names
-from hf_localattn.experiments.scripts import SCRIPTS
+from hf_localattn.experiments.scripts import SCRIPTS, parse
 from hf_localattn.families import FAMILIES, get_family
 from hf_localattn.metrics.word_scores import scoring_of
 from hf_localattn.resources import tiny_backbone
-from hf_localattn.training import negation, question_answering, text_classification
+from hf_localattn.tasks import NegationScope, question_answering, text_classification
 from hf_localattn.training.search_space import SEARCHABLE, read_space
 
 RESOURCES = tiny_backbone().parent
@@ -38,7 +38,7 @@ def named(cases):
 
 @cache
 def parsed(script, words):
-    return SCRIPTS[script].parse(words)
+    return parse(script, words)
 
 
 def words_of(arguments):
@@ -73,7 +73,7 @@ def reported(task):
         return text_classification.metric_names(labels, data_args)
     if data_args.task_name == "negation":
         load_negation(path, stray_scopes=data_args.stray_scopes)
-        return negation.GREATER_IS_BETTER
+        return NegationScope.metrics
     rows = load_sentences(path, TokenColumns(task=data_args.task_name, conll=data_args.label_column_index))
     return scoring_of({label for labels in rows["labels"] for label in labels}).reported
 

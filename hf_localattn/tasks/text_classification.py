@@ -1,29 +1,31 @@
-"""Fine-tuning and evaluating text classification: GLUE, and other texts with classes, sets of classes or scores."""
+"""Text classification: GLUE, and other texts with classes, sets of classes or scores."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
+import datasets
 import numpy as np
-from transformers import DataCollatorWithPadding, EvalPrediction
+from transformers import DataCollatorWithPadding, EvalPrediction, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.trainer_utils import PredictionOutput
 
 from hf_localattn.data.features.texts import decide, number_labels, spoken_predictions, tokenize_texts
+from hf_localattn.data.folds import warn_of_lone_classes
 from hf_localattn.data.readers.labels import CLASS, SCORE, SEVERAL, Labels
 from hf_localattn.data.rows.texts import GLUE_TASKS, Layout, load_texts, normalize_texts
 from hf_localattn.data.schema import row_numbers
 from hf_localattn.files import write_whole
 from hf_localattn.metrics.classification_scores import GLUE_METRICS, LOWER_IS_BETTER, SCORES
-from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments, option
-from hf_localattn.training.folds import warn_of_lone_classes
-from hf_localattn.training.models import batch_padding, check_room, input_length, load_model_and_tokenizer, report_cut
-from hf_localattn.training.run import Run, begin, check_best_metric
-from hf_localattn.training.splits import SPLITS, Data, load_splits, make_features
-from hf_localattn.training.text_labels import choose_labels, labels_in_config
-from hf_localattn.training.trainer import LocalAttentionTrainer
+from hf_localattn.tasks.arguments import DataArguments, option
+from hf_localattn.tasks.lengths import check_room, input_length, padding, report_cut
+from hf_localattn.tasks.splits import SPLITS, Data
+from hf_localattn.tasks.task import Checkpoint, Task
+from hf_localattn.tasks.text_labels import choose_labels, labels_in_config
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +40,7 @@ METRICS = {
     SEVERAL: ("micro_f1", "macro_f1", "subset_accuracy"),
     SCORE: ("pearson", "spearmanr", "mse", "rmse"),
 }
-"""What is always reported. Two classes have `f1` as well, and classes may have `matthews_correlation`."""
+"""Scores that are always reported. Two classes have `f1` too, and classes may have `matthews_correlation`."""
 COMBINED = "combined_score"
 COMBINED_METRICS = {task: metrics for task, metrics in GLUE_METRICS.items() if len(metrics) > 1}
 """GLUE takes the mean of a task's metrics, if it has several."""
@@ -46,7 +48,7 @@ COMBINED_METRICS = {task: metrics for task, metrics in GLUE_METRICS.items() if l
 
 @dataclass
 class TextClassificationDataArguments(DataArguments):
-    """Which texts the model is trained and evaluated on, and what is predicted of them.
+    """Texts or pairs of texts with labels, and the scores that are reported.
 
     Files are `.csv`, `.tsv`, `.json` or `.jsonl`.
     """
@@ -59,7 +61,7 @@ class TextClassificationDataArguments(DataArguments):
     )
     label_column_name: str | None = option(None, "The column of the labels; by default 'label'.")
     metric_name: str | None = option(
-        None, f"The metric that tells the best model, reported beside the usual ones: {', '.join(SCORES)}."
+        None, f"The metric that tells the best model, reported with the usual ones: {', '.join(SCORES)}."
     )
     do_regression: bool | None = option(
         None, "true: labels are scores; false: they are classes; by default scores if they have a decimal point."
@@ -89,7 +91,7 @@ class TextClassificationDataArguments(DataArguments):
 
     @property
     def layout(self) -> Layout:
-        """Where the texts and labels are, as far as that is said."""
+        """Names of the columns, and the kind of labels, as far as the arguments tell."""
         layout = GLUE_TASKS[self.task_name] if self.task_name is not None else Layout()
         if self.do_regression is not None:
             layout = replace(layout, problem_type=SCORE if self.do_regression else CLASS)
@@ -98,89 +100,89 @@ class TextClassificationDataArguments(DataArguments):
         return replace(layout, label=self.label_column_name or layout.label, skip_unlabelled=self.skip_unlabelled)
 
 
-class TextClassificationRun(Run):
-    """Scores classes, sets of classes or numbers, and writes them as tables of index and prediction."""
+class TextClassification(Task):
+    """Prediction of a class, a set of classes or a score, for texts or pairs of texts."""
 
-    task = "text-classification"
-    data_args: TextClassificationDataArguments
+    name = "text-classification"
+    head = "ForSequenceClassification"
+    DataArguments = TextClassificationDataArguments
+    metrics = MappingProxyType({name: name not in LOWER_IS_BETTER for name in ("loss", *SCORES, COMBINED)})
+    metrics_depend_on_labels = True
+    class_column = "label"
+    args: TextClassificationDataArguments
     labels: Labels
 
-    def write_predictions(self, split: str, prefix: str, output: PredictionOutput) -> None:
+    def check_training(self, training_args: Any) -> None:
+        if self.args.metric_name is not None and training_args.metric_for_best_model in (None, "loss"):
+            training_args.metric_for_best_model = self.args.metric_name
+
+    @property
+    def hub_splits(self) -> Mapping[str, Sequence[str]]:
+        return MNLI_SPLITS if self.args.task_name == "mnli" else SPLITS
+
+    def read(self, path: str, labelled: bool) -> datasets.Dataset:
+        return load_texts(path, self.args.layout, require_labels=labelled, skip_empty=self.args.skip_empty)
+
+    def normalize(self, rows: datasets.Dataset, name: str, labelled: bool) -> datasets.Dataset:
+        return normalize_texts(rows, self.args.layout, name, require_labels=labelled, skip_empty=self.args.skip_empty)
+
+    def config_fields(self, data: Data, checkpoint: Checkpoint) -> dict[str, Any]:
+        self.labels = choose_labels(data, checkpoint, fixed=self.args.layout.names is not None)
+        check_same_texts(data)
+        warn_of_lone_classes(data, "label", self.args.fold)
+        self.score_names = metric_names(self.labels, self.args)
+        self.combined = COMBINED_METRICS.get(self.args.task_name or "", ())
+        what = str(self.labels)
+        if "f1" in self.score_names:
+            what = f"{what.removesuffix(')')}; F1 is of {self.labels.names[1]!r})"
+        logger.info("Predicting %s of %s.", what, "pairs of texts" if is_pairs(data) else "texts")
+        return labels_in_config(self.labels)
+
+    def number_labels(self, data: Data) -> Data:
+        return {split: number_labels(rows, self.labels) for split, rows in data.items()}
+
+    @property
+    def reported_metrics(self) -> Sequence[str]:
+        return ("loss", *([COMBINED] if self.combined else []), *self.score_names)
+
+    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Data) -> None:
+        self.max_length = input_length(model, tokenizer, self.args)
+        check_room(tokenizer, self.max_length, pair=is_pairs(data))
+
+    def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
+        return tokenize_texts, {"max_length": self.max_length}
+
+    def finish_features(self, data: Data, features: Data) -> Data:
+        report_cut(features, self.max_length)
+        return features
+
+    def collator(self, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, multiple: int | None) -> Any:
+        return DataCollatorWithPadding(tokenizer, **padding(self.args, self.max_length, multiple))
+
+    def compute_metrics(self, output: EvalPrediction) -> dict[str, float]:
+        """Return the reported scores, and the mean of those that GLUE combines."""
+        predictions = decide(output.predictions, self.labels.problem_type)
+        scores = {name: SCORES[name](predictions, output.label_ids) for name in self.score_names}
+        if self.combined:
+            scores[COMBINED] = float(np.mean([scores[name] for name in self.combined]))
+        return scores
+
+    def write_predictions(
+        self, folder: Path, split: str, prefix: str, rows: datasets.Dataset, output: PredictionOutput
+    ) -> None:
         """Write predict_results.txt, under GLUE's names predict_results_cola.txt … predict_results_mnli-mm.txt.
 
-        A class is written by its name, a set of them as a list in json, a score with three decimals.
+        A class is written by its name, a set of them as a list in JSON, a score with three decimals.
         """
-        name = "_".join(["predict_results", *filter(None, [self.data_args.task_name])])
+        name = "_".join(["predict_results", *filter(None, [self.args.task_name])])
         name += {"test": "", "test_mismatched": "-mm"}.get(split, split.removeprefix("test"))
         texts = spoken_predictions(output.predictions, self.labels)
-        numbers = row_numbers(self.data[split])
-        lines = [f"{index}\t{text}\n" for index, text in zip(numbers, texts, strict=True)]
-        write_whole(Path(self.trainer.args.output_dir, f"{name}.txt"), "".join(["index\tprediction\n", *lines]))
-
-
-def prepare(
-    model_args: ModelArguments, data_args: TextClassificationDataArguments, training_args: TrainingArguments
-) -> TextClassificationRun:
-    """Return a run that is ready to go; everything that can be checked has been.
-
-    Raises:
-        ValueError, OSError: arguments, data or model cannot be used.
-    """
-    if data_args.metric_name is not None and training_args.metric_for_best_model in (None, "loss"):
-        training_args.metric_for_best_model = data_args.metric_name
-    # Which of them there are is known when the labels are.
-    possible = {name: name not in LOWER_IS_BETTER for name in ("loss", *SCORES, COMBINED)}
-    begin(training_args, possible, all_reported=False)
-    layout = data_args.layout
-    data = load_splits(
-        model_args,
-        data_args,
-        training_args,
-        read=lambda path, labelled: load_texts(path, layout, require_labels=labelled, skip_empty=data_args.skip_empty),
-        check=lambda rows, name, labelled: normalize_texts(
-            rows, layout, name, require_labels=labelled, skip_empty=data_args.skip_empty
-        ),
-        hub_splits=MNLI_SPLITS if data_args.task_name == "mnli" else SPLITS,
-        class_column="label",
-    )
-    labels = choose_labels(data, model_args, fixed=layout.names is not None)
-    check_same_texts(data)
-    warn_of_lone_classes(data, "label", data_args.fold)
-    metrics = metric_names(labels, data_args)
-    what = str(labels)
-    if "f1" in metrics:
-        what = f"{what.removesuffix(')')}; F1 is of {labels.names[1]!r})"
-    logger.info("Predicting %s of %s.", what, "pairs of texts" if is_pairs(data) else "texts")
-    combined = COMBINED_METRICS.get(data_args.task_name or "", ())
-    check_best_metric(training_args, ("loss", *([COMBINED] if combined else []), *metrics))
-    data = {split: number_labels(rows, labels) for split, rows in data.items()}
-    fields = labels_in_config(labels)
-    model, tokenizer = load_model_and_tokenizer(TextClassificationRun.task, model_args, training_args, **fields)
-    max_length = input_length(model, tokenizer, data_args)
-    check_room(tokenizer, max_length, pair=is_pairs(data))
-    features = make_features(
-        data, data_args, training_args, tokenize_texts, tokenizer=tokenizer, max_length=max_length
-    )
-    report_cut(features, max_length)
-    trainer = LocalAttentionTrainer(
-        model=model,
-        args=training_args,
-        train_dataset=features.get("train"),
-        eval_dataset=features.get("validation"),
-        processing_class=tokenizer,
-        data_collator=DataCollatorWithPadding(
-            tokenizer,
-            **batch_padding(data_args, training_args, max_length),
-        ),
-        compute_metrics=score_function(labels, metrics, combined),
-    )
-    run = TextClassificationRun(trainer, data, features, model_args, data_args, fields)
-    run.labels = labels
-    return run
+        lines = [f"{index}\t{text}\n" for index, text in zip(row_numbers(rows), texts, strict=True)]
+        write_whole(folder / f"{name}.txt", "".join(["index\tprediction\n", *lines]))
 
 
 def is_pairs(data: Data) -> bool:
-    """Whether rows have two texts."""
+    """Return True if rows have two texts."""
     return any("text_pair" in rows.column_names for rows in data.values())
 
 
@@ -213,18 +215,3 @@ def metric_names(labels: Labels, data_args: TextClassificationDataArguments) -> 
         classes = f" of {labels.num_labels} classes" if labels.problem_type == CLASS else ""
         raise ValueError(f"--metric_name {own} is not for {what}{classes}; there are {', '.join(possible)}.")
     return usual if own is None or own in usual else (*usual, own)
-
-
-def score_function(
-    labels: Labels, metrics: tuple[str, ...], combined: tuple[str, ...]
-) -> Callable[[EvalPrediction], dict[str, float]]:
-    """Return what computes `metrics` from a trainer's logits and labels, and the mean of those to be combined."""
-
-    def compute(output: EvalPrediction) -> dict[str, float]:
-        predictions = decide(output.predictions, labels.problem_type)
-        scores = {name: SCORES[name](predictions, output.label_ids) for name in metrics}
-        if combined:
-            scores[COMBINED] = float(np.mean([scores[name] for name in combined]))
-        return scores
-
-    return compute
