@@ -16,7 +16,7 @@ from hf_localattn.data.features.scopes import INSIDE, NO_WORD, check_knows_cues,
 from hf_localattn.data.features.windows import QuestionAnsweringCollator, evaluation_features, unpad_left
 
 MOST_TOKENS = 1_000_000
-"""Of an input to a model without a limit."""
+"""Length limit for models that define none."""
 
 
 @dataclass(frozen=True)
