@@ -106,6 +106,7 @@ class Schema:
         convert: turns a record into a row of the result; its errors do not say where the record is.
         suffixes: endings of the files that can be read.
         skip_empty: whether rows with an empty text are left out.
+        complete: checks all rows of a file or data set together, given its name, and returns the result.
     """
 
     holds: str
@@ -114,6 +115,7 @@ class Schema:
     convert: Callable[[Record], Record]
     suffixes: Sequence[str] = SUFFIXES
     skip_empty: bool = False
+    complete: Callable[[Dataset, str], Dataset] | None = None
 
     def load(self, path: Path) -> Dataset:
         """Return the rows of a file.
@@ -137,7 +139,7 @@ class Schema:
         check_any(records, self.holds, source)
         rows = [self._row(record, f"{source}, {place}", number) for number, (place, record) in enumerate(records)]
         kept = Dataset.from_dict(self._by_column(rows), features=self._all_features)
-        return report_skipped(kept, len(records), source, lambda number: records[number][0])
+        return self._finish(kept, len(records), source, lambda number: records[number][0])
 
     def normalize(self, dataset: Dataset, name: str) -> Dataset:
         """Return the rows of a data set from elsewhere.
@@ -168,7 +170,7 @@ class Schema:
             features=self._all_features,
             desc=f"Checking {name}",
         )
-        return report_skipped(kept, len(dataset), name, lambda number: f"row {number + 1}")
+        return self._finish(kept, len(dataset), name, lambda number: f"row {number + 1}")
 
     @property
     def _all_features(self) -> Features:
@@ -192,28 +194,18 @@ class Schema:
         extra = {PLACE: place} if PLACE in self.features else {}
         return {**row, **extra, INDEX: number}
 
-
-def report_skipped(kept: Dataset, total: int, source: str, place: Callable[[int], str]) -> Dataset:
-    """Say in the log which rows are left out because of an empty text, and return the others.
-
-    Args:
-        kept: rows with the column `INDEX`, which they keep only if others are left out.
-        total: how many rows there were.
-        source: the file or data set.
-        place: names the place of a row by its number.
-
-    Raises:
-        ValueError: all rows are left out.
-    """
-    if len(kept) == total:
-        return kept.remove_columns(INDEX)
-    if not len(kept):
-        raise ValueError(f"{source}: all {total} rows have an empty text, so --skip_empty leaves none.")
-    numbers = set(kept[INDEX])
-    skipped = [number for number in range(total) if number not in numbers]
-    places = ", ".join(map(place, skipped[:MOST_PLACES])) + (", …" if len(skipped) > MOST_PLACES else "")
-    logger.warning("%s: leaving out %d of %d rows, which have an empty text: %s.", source, len(skipped), total, places)
-    return kept
+    def _finish(self, kept: Dataset, total: int, source: str, place: Callable[[int], str]) -> Dataset:
+        """Say in the log how many of `total` rows are left out and which, and return the others as the result."""
+        if not len(kept):
+            raise ValueError(f"{source}: all {total} rows have an empty text, so --skip_empty leaves none.")
+        if len(kept) == total:
+            kept = kept.remove_columns(INDEX)
+        else:
+            skipped = sorted(set(range(total)).difference(kept[INDEX]))
+            places = ", ".join(map(place, skipped[:MOST_PLACES])) + (", …" if len(skipped) > MOST_PLACES else "")
+            message = "%s: leaving out %d of %d rows, which have an empty text: %s."
+            logger.warning(message, source, len(skipped), total, places)
+        return kept if self.complete is None else self.complete(kept, source)
 
 
 def check_any(rows: Sized, holds: str, source: str) -> None:

@@ -1,25 +1,25 @@
-"""From start and end logits back to the best answers of every question, over all windows of its passage."""
+"""Best answers of questions from start and end logits, over all windows of a passage."""
 
 import json
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from hf_localattn.data.readers.tables import PathLike
 from hf_localattn.files import write_whole
 
 
 @dataclass(frozen=True)
 class AnswerSettings:
-    """How answers are picked.
+    """Settings for the choice of answers.
 
     Attributes:
         n_best_size: how many starts and ends of a window are combined, and how many answers of a question are kept.
         max_answer_length: tokens of the longest answer.
-        handle_no_answer: whether "no answer" is a possible answer (SQuAD 2.0).
+        handle_no_answer: True if "no answer" is a possible answer (SQuAD 2.0).
         null_score_diff_threshold: "no answer" wins if its score exceeds the best answer's by more than this.
     """
 
@@ -53,7 +53,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class QuestionAnswers:
-    """What the model says about one question.
+    """Answers of a model to one question.
 
     Attributes:
         best: the chosen answer, "no answer" included.
@@ -75,7 +75,7 @@ def extract_answers(
     end_logits: Sequence[np.ndarray] | np.ndarray,
     settings: AnswerSettings = AnswerSettings(),
 ) -> dict[str, QuestionAnswers]:
-    """Returns the answers of every question by its id.
+    """Return the answers of every question by its id.
 
     The published post-processing (Devlin et al. 2019, appendix of run_squad): in every window the best starts with
     the best ends, valid pairs ranked by the sum of their logits over all windows; the score of "no answer" is the
@@ -87,8 +87,8 @@ def extract_answers(
         contexts: passage by question id, in the order wanted.
         features: `evaluation_features`, one mapping per window, with example_id, offset_mapping and cls_position.
         start_logits: per window a row with at least as many logits as the window has tokens, unpadded on the left.
-        end_logits: likewise.
-        settings: how answers are picked.
+        end_logits: those of ends, in the same form.
+        settings: for the choice of answers.
 
     Raises:
         ValueError: numbers of windows disagree, a question has no window, or a logit is NaN.
@@ -182,30 +182,23 @@ def _best_spans(context: str, windows: list[_Window], size: int, settings: Answe
 def _with_probabilities(candidates: list[Candidate]) -> list[Candidate]:
     scores = np.array([candidate.score for candidate in candidates])
     weights = np.exp(scores - scores.max())
-    return [
-        Candidate(c.text, c.start, c.end, c.start_logit, c.end_logit, float(p))
-        for c, p in zip(candidates, weights / weights.sum(), strict=True)
-    ]
+    probabilities = weights / weights.sum()
+    return [replace(c, probability=float(p)) for c, p in zip(candidates, probabilities, strict=True)]
 
 
-def write_answers(answers: Mapping[str, QuestionAnswers], folder: str | os.PathLike[str], prefix: str = "") -> None:
-    """Writes predictions.json, nbest_predictions.json and, if "no answer" is allowed, null_odds.json into a folder.
+def write_answers(answers: Mapping[str, QuestionAnswers], folder: PathLike, prefix: str = "") -> None:
+    """Write predictions.json, nbest_predictions.json and, if "no answer" is allowed, null_odds.json into a folder.
 
     Each file appears whole or not at all. A prefix "eval" gives eval_predictions.json and so on.
     """
     folder = Path(folder)
     prefix = f"{prefix}_" if prefix else ""
     _write_json(folder / f"{prefix}predictions.json", {key: answer.best.text for key, answer in answers.items()})
-    n_best = {key: [_as_json(candidate) for candidate in answer.n_best] for key, answer in answers.items()}
+    n_best = {key: [asdict(candidate) for candidate in answer.n_best] for key, answer in answers.items()}
     _write_json(folder / f"{prefix}nbest_predictions.json", n_best)
     odds = {key: answer.null_odds for key, answer in answers.items() if answer.null_odds is not None}
     if odds:
         _write_json(folder / f"{prefix}null_odds.json", odds)
-
-
-def _as_json(candidate: Candidate) -> dict[str, Any]:
-    fields = ("text", "start", "end", "start_logit", "end_logit", "probability")
-    return {field: getattr(candidate, field) for field in fields}
 
 
 def _write_json(path: Path, content: Any) -> None:

@@ -1,4 +1,4 @@
-"""Passage and answer as input, question as output: rows from SQuAD's layouts, and features from rows.
+"""Model inputs for question generation: answer and passage as the source, the question as the target.
 
 The functions for `datasets.map(batched=True)` are plain module functions, as in `windows`.
 """
@@ -25,16 +25,16 @@ def generation_features(
     pad_to_max_length: bool = False,
     label_pad_token_id: int = -100,
 ) -> BatchEncoding:
-    """Returns a batch of answered SQuAD rows as model inputs: first answer, separator, passage; labels: the question.
+    """Return a batch of answered SQuAD rows as model inputs: first answer, separator, passage; labels: the question.
 
-    Of a passage that is too long the part around the answer is taken (`source`). Where the rows have questions there
-    are `labels` and the question's text as `reference`.
+    A passage that is too long is cut to the part around the answer (`source`). Rows that have questions get
+    `labels`, and the text of the question as `reference`.
 
     Args:
         examples: columns context and answers, perhaps question.
         tokenizer: the model's, fast or not.
         max_source_length: tokens of the longest input, special tokens included.
-        max_target_length: tokens of the longest question, likewise; longer ones are cut.
+        max_target_length: tokens of the longest question, special tokens included; longer ones are cut.
         pad_to_max_length: pad inputs and labels to these lengths.
         label_pad_token_id: stands in padded labels.
     """
@@ -58,7 +58,7 @@ def generation_features(
 def source(
     context: str, answer: str, answer_start: int, tokenizer: PreTrainedTokenizerBase, max_length: int
 ) -> list[int]:
-    """Returns the token ids of answer and passage, of the passage no more than fits, with the answer in its middle.
+    """Return the token ids of an answer and of as much of its passage as fits, with the answer in the middle.
 
     The passage is cut between words (within one if a word alone, such as a sentence without spaces, is too long).
     Only the length of tokenized text is asked for: ProphetNet's tokenizer has no character offsets.

@@ -1,4 +1,4 @@
-"""Sentences with a marked cue as model inputs, and a model's logits as the words in the scope of the cue."""
+"""Model inputs of sentences with a marked cue, and the words in its scope from logits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hf_localattn.data.features.words import IGNORED
 from hf_localattn.models.cue_marker import CUE_MARKER, mark_cues
 
 OUTSIDE, INSIDE = SCOPE_LABELS = ("O", "SCOPE")
-"""What a model calls words outside the scope, and words in it."""
+"""Labels of words outside the scope, and of words in it."""
 
 NO_WORD = -1
 """The word number of tokens that are no part of a word of the sentence: special tokens and cue markers."""
@@ -81,7 +81,7 @@ def words_in_scope(logits: np.ndarray, word_numbers: Sequence[int], length: int,
 
 @dataclass(frozen=True)
 class ScopeExamples:
-    """The rows of a split, and how the features made from them lead back to their words.
+    """Rows of a split, and the way from their features back to their words.
 
     Attributes:
         rows: with the columns tokens, cue and scope.
@@ -114,7 +114,7 @@ class ScopeExamples:
 
 @dataclass(frozen=True)
 class Unseen:
-    """What the model does not see of the rows of a split, because it is cut off or the tokenizer makes nothing of it.
+    """Cues and words that the model does not see, as they are cut off or the tokenizer makes nothing of them.
 
     Attributes:
         cues: numbers of the rows without any token of their cue.

@@ -1,4 +1,4 @@
-"""Question and passage as model inputs: passages that are too long become several overlapping windows.
+"""Model inputs of questions and passages; a passage that is too long becomes several overlapping windows.
 
 The functions for `datasets.map(batched=True)` are plain module functions, their settings keyword arguments, so that
 they can be pickled for several processes and their results found in the cache again. Features are not padded:
@@ -23,12 +23,12 @@ BOOKKEEPING = ("example_id", "offset_mapping", "cls_position")
 
 
 def check_window_settings(tokenizer: PreTrainedTokenizerBase, max_length: int, doc_stride: int) -> int:
-    """Returns the greatest number of tokens that a question may have; longer ones are cut.
+    """Return the greatest number of tokens that a question may have; longer ones are cut.
 
     Args:
         tokenizer: a fast one.
         max_length: tokens of a window: question, passage and special tokens.
-        doc_stride: tokens by which neighbouring windows overlap.
+        doc_stride: tokens by which neighboring windows overlap.
 
     Raises:
         ValueError: the tokenizer is not a fast one, or the overlap leaves no room in the window.
@@ -53,7 +53,7 @@ def check_window_settings(tokenizer: PreTrainedTokenizerBase, max_length: int, d
 def train_features(
     examples: dict[str, list[Any]], tokenizer: PreTrainedTokenizerBase, max_length: int, doc_stride: int
 ) -> BatchEncoding:
-    """Returns the windows of a batch of SQuAD rows as model inputs with `start_positions` and `end_positions`.
+    """Return the windows of a batch of SQuAD rows as model inputs with `start_positions` and `end_positions`.
 
     The positions are the first and last token of the row's first answer; where the answer is not wholly inside a
     window, or there is none, both are the position of the classification token.
@@ -78,10 +78,10 @@ def train_features(
 def evaluation_features(
     examples: dict[str, list[Any]], tokenizer: PreTrainedTokenizerBase, max_length: int, doc_stride: int
 ) -> BatchEncoding:
-    """Returns the windows of a batch of SQuAD rows as model inputs with what leads back to the passage.
+    """Return the windows of a batch of SQuAD rows as model inputs that can be led back to the passage.
 
-    That is `example_id`, `offset_mapping` (per token its characters [start, end) in the passage, None outside of it)
-    and `cls_position`. Rows need id, question and context.
+    Further columns are `example_id`, `offset_mapping` (for each token its characters [start, end) in the passage,
+    None outside of it) and `cls_position`. Rows need id, question and context.
     """
     encoded, example_of, offsets = _windows(examples, tokenizer, max_length, doc_stride)
     encoded["example_id"] = [examples["id"][example] for example in example_of]
@@ -91,12 +91,12 @@ def evaluation_features(
 
 
 def token_span(offsets: list[tuple[int, int] | None], start: int, end: int) -> tuple[int, int] | None:
-    """Returns the first and last token that cover the characters [start, end), or None if they are not all covered.
+    """Return the first and last token that cover the characters [start, end), or None if they are not all covered.
 
     Args:
         offsets: characters [start, end) of each token in the passage, None outside of it.
         start: first character.
-        end: one behind the last character.
+        end: end offset (exclusive).
     """
     inside = [(position, *offset) for position, offset in enumerate(offsets) if offset is not None]
     if not inside:
@@ -114,9 +114,12 @@ def token_span(offsets: list[tuple[int, int] | None], start: int, end: int) -> t
 
 @dataclass
 class QuestionAnsweringCollator:
-    """Pads features to tensors of shape (batch, length) and drops the bookkeeping columns.
+    """Pad features to tensors of shape (batch, length), and drop the bookkeeping columns.
 
-    `max_length` None pads to the longest of the batch, a number to that length.
+    Args:
+        tokenizer: pads.
+        max_length: length of all batches; None for that of the longest feature in each.
+        pad_to_multiple_of: number that divides the length; None for any.
     """
 
     tokenizer: PreTrainedTokenizerBase
@@ -144,7 +147,7 @@ class QuestionAnsweringCollator:
 
 
 def unpad_left(logits: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-    """Returns logits (batch, length, ...) with every row's left padding moved to its right end.
+    """Return logits (batch, length, ...) with the left padding of each row moved to its right end.
 
     After it, position i of a row is token i of its unpadded feature whatever the padding side.
     """
@@ -157,7 +160,7 @@ def unpad_left(logits: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tens
 def _windows(
     examples: dict[str, list[Any]], tokenizer: PreTrainedTokenizerBase, max_length: int, doc_stride: int
 ) -> tuple[BatchEncoding, list[int], list[list[tuple[int, int] | None]]]:
-    """Model inputs of all windows, the row that each is from, and the passage's offsets."""
+    """Return the model inputs of all windows, the row that each is from, and the offsets in the passage."""
     question_length = check_window_settings(tokenizer, max_length, doc_stride)
     questions = [_shortened(question.strip(), tokenizer, question_length) for question in examples["question"]]
     # Tokenizers that pad on the left (XLNet) put the classification token last, and the passage first.

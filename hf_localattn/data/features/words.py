@@ -1,4 +1,4 @@
-"""Words as a model's tokens, and which token speaks for which word."""
+"""Model inputs of lists of words, with a label for each word."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def word_features(
 def subword_features(
     examples: dict[str, list[Any]], tokenizer: PreTrainedTokenizerBase, max_length: int, label_ids: dict[str, int]
 ) -> BatchEncoding:
-    """Return what `word_features` does, but all tokens of a word have its label, further ones I- instead of B-."""
+    """Return sentences as `word_features` does, but label all tokens of a word, after the first with I- for B-."""
     inside = {i: label_ids.get(f"I-{name[2:]}", i) if name[:2] == "B-" else i for name, i in label_ids.items()}
     return _features(examples, tokenizer, max_length, label_ids, inside.__getitem__)
 

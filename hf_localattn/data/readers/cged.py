@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,7 +11,7 @@ from xml.etree import ElementTree
 from datasets import Dataset
 
 from hf_localattn.data.readers.column_files import TOKEN_FEATURES
-from hf_localattn.data.readers.tables import Record, read_text, shorten
+from hf_localattn.data.readers.tables import PathLike, Record, read_text, shorten
 from hf_localattn.data.readers.xml_files import parse_xml
 from hf_localattn.data.schema import SKIP, EmptyText, Schema
 
@@ -33,7 +32,7 @@ class GrammaticalError(NamedTuple):
     last: int
 
 
-def load_cged(path: str | os.PathLike[str], *, require_labels: bool = True, skip_empty: bool = False) -> Dataset:
+def load_cged(path: PathLike, *, require_labels: bool = True, skip_empty: bool = False) -> Dataset:
     """Read the XML of the CGED shared tasks from 2016 on into `tokens` (characters) and `labels`, one row per text.
 
     A `DOC` has a `TEXT` and an `ERROR start_off end_off type` for each error: the numbers of its first and last

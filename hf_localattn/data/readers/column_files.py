@@ -1,15 +1,14 @@
-"""Corpora with one word a line, its label in a column beside it, and a blank line between sentences."""
+"""Corpora with a word and its labels in the columns of a line, and a blank line between sentences."""
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from datasets import Dataset, Features, List, Value
 
-from hf_localattn.data.readers.tables import read_text, shorten
+from hf_localattn.data.readers.tables import PathLike, read_text, shorten
 
 TOKEN_FEATURES = Features({"tokens": List(Value("string")), "labels": List(Value("string"))})
 """Sentences as lists of words, and as many labels; an empty list of labels where none are known."""
@@ -17,13 +16,13 @@ TOKEN_FEATURES = Features({"tokens": List(Value("string")), "labels": List(Value
 CONLLU_COLUMNS = {"upos": 3, "xpos": 4}
 CONLLU_WIDTH = 10
 UNSPECIFIED = "_"
-"""What stands in CoNLL-U where nothing is said."""
+"""Value of a CoNLL-U column that is not specified."""
 
 Line = tuple[int, list[str]]
 """The number of a line and its columns; none if the line is blank."""
 
 
-def load_conll(path: str | os.PathLike[str], label_column: int = -1, *, require_labels: bool = True) -> Dataset:
+def load_conll(path: PathLike, label_column: int = -1, *, require_labels: bool = True) -> Dataset:
     """Read a file of columns (CoNLL-2003, FCE and their like) into `tokens` and `labels`, one row per sentence.
 
     The first column has the words. Columns are separated by single tabs if there is one in the first line of words,
@@ -52,7 +51,7 @@ def load_conll(path: str | os.PathLike[str], label_column: int = -1, *, require_
     return _as_dataset(path, tokens, labels)
 
 
-def load_conllu(path: str | os.PathLike[str], column: str = "upos", *, require_labels: bool = True) -> Dataset:
+def load_conllu(path: PathLike, column: str = "upos", *, require_labels: bool = True) -> Dataset:
     """Read a CoNLL-U file into `tokens` and `labels`, one row per sentence.
 
     The words are the syntactic ones: comments, ranges (`1-2`) and empty nodes (`1.1`) are left out.

@@ -1,4 +1,4 @@
-"""Labels of texts: one class, several classes or a score, however a file writes them, numbered alike everywhere."""
+"""Labels of texts in all their spellings: one class, several classes, or a score."""
 
 from __future__ import annotations
 
@@ -17,21 +17,18 @@ logger = logging.getLogger(__name__)
 
 
 CLASS, SEVERAL, SCORE = "single_label_classification", "multi_label_classification", "regression"
-"""What is predicted of a text: one class, any number of classes, or a number (transformers' `problem_type`)."""
-
+"""Problem types as transformers names them: one class, any number of classes, or a number."""
 
 _FRACTION = re.compile(r"[+-]?(\d+\.\d*|\.\d+)([eE][+-]?\d+)?")
-
-
 _WHOLE = re.compile(r"[+-]?\d+(\.0*)?")
 
 MOST_CLASSES = 20
-"""More different numbers than these are hardly those of classes."""
+"""More distinct values than this are treated as scores without a warning."""
 
 
 @dataclass(frozen=True)
 class Labels:
-    """What a model predicts: a problem type, and the names of the classes by their numbers (none for a score)."""
+    """Predictions of a model: their problem type, and the names of the classes by number (none for a score)."""
 
     problem_type: str
     names: tuple[str, ...] = ()
@@ -44,12 +41,12 @@ class Labels:
 
     @property
     def num_labels(self) -> int:
-        """How many logits the model gives."""
+        """Number of logits."""
         return 1 if self.problem_type == SCORE else len(self.names)
 
 
 def problem_of(labels: Iterable[Any]) -> str:
-    """Tell from labels what is predicted: lists are sets of classes, numbers with a fraction scores, the rest classes.
+    """Infer the problem type from labels: lists are sets of classes, numbers with a fraction scores, others classes.
 
     Files of comma-separated values have numbers as text. A warning says if scores may well be classes.
     """

@@ -1,8 +1,8 @@
-"""Rows of local files, each with the place it is from, so that an error can say where to look."""
+"""Rows of .csv, .tsv, .json and .jsonl files, each with its place in the file for error messages."""
 
-# The loaders of `datasets` do not keep what these promise. Its json makes 1.0 of a label 1 beside 2.0, takes a field
-# that a row lacks for a null, and names the row of a block, not the line; pandas, which reads its csv, fills up rows
-# that are too short, and counts rows instead of lines.
+# The loaders of `datasets` do not keep what these promise. Its json turns a label 1 into 1.0 if another is 2.0, takes
+# a field that a row lacks for a null, and names the row of a block, not the line; pandas, which reads its csv, fills
+# up rows that are too short, and counts rows instead of lines.
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from typing import Any
 from hf_localattn.parsing import parse_json, read_utf8
 
 Record = dict[str, Any]
+PathLike = str | os.PathLike[str]
 
 SUFFIXES = (".csv", ".tsv", ".json", ".jsonl")
 
 
-def read_text(path: str | os.PathLike[str]) -> str:
+def read_text(path: PathLike) -> str:
     """Read a whole UTF-8 file.
 
     Raises:
@@ -38,9 +39,7 @@ def read_text(path: str | os.PathLike[str]) -> str:
     return text
 
 
-def read_rows(
-    path: str | os.PathLike[str], *, suffixes: Sequence[str] = SUFFIXES, what: str = "rows"
-) -> list[tuple[str, Any]]:
+def read_rows(path: PathLike, *, suffixes: Sequence[str] = SUFFIXES, what: str = "rows") -> list[tuple[str, Any]]:
     """Read a file of rows: .csv or .tsv with a header, .json (a list of rows, or `{"data": [rows]}`) or .jsonl.
 
     Args:

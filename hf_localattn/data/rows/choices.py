@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +11,7 @@ from typing import Any
 
 from datasets import Dataset, Features, List, Value
 
-from hf_localattn.data.readers.tables import Record, as_list, describe_value, shorten
+from hf_localattn.data.readers.tables import PathLike, Record, as_list, describe_value, shorten
 from hf_localattn.data.schema import PLACE, SKIP, Column, EmptyText, Schema
 
 SWAG_ENDING = re.compile(r"ending(\d{1,9})")
@@ -20,7 +19,7 @@ SWAG_ENDING = re.compile(r"ending(\d{1,9})")
 
 @dataclass(frozen=True)
 class ChoiceColumns:
-    """Where context, question, choices and label are in rows that are not SWAG's.
+    """Columns of context, question, choices and label in rows that are not SWAG's.
 
     The columns of SWAG (Zellers et al. 2018) are known without: `sent1` is the context, `sent2` begins each of
     `ending0`, `ending1` and so on; instead of these two, `startphrase` has both.
@@ -39,11 +38,7 @@ class ChoiceColumns:
 
 
 def load_choices(
-    path: str | os.PathLike[str],
-    columns: ChoiceColumns | None = None,
-    *,
-    require_labels: bool = True,
-    skip_empty: bool = False,
+    path: PathLike, columns: ChoiceColumns | None = None, *, require_labels: bool = True, skip_empty: bool = False
 ) -> Dataset:
     """Read a file of multiple-choice rows into the columns context, choices and label.
 
@@ -61,7 +56,7 @@ def load_choices(
         FileNotFoundError: there is no such file.
         ValueError: the file or one of its rows cannot be used; names the row and the remedy.
     """
-    return _of_one_size(_schema(columns or ChoiceColumns(), require_labels, skip_empty).load(Path(path)))
+    return _schema(columns or ChoiceColumns(), require_labels, skip_empty).load(Path(path))
 
 
 def normalize_choices(
@@ -77,7 +72,7 @@ def normalize_choices(
     Raises:
         ValueError: a column is missing or a row cannot be used; names the row and the remedy.
     """
-    return _of_one_size(_schema(columns or ChoiceColumns(), require_labels, skip_empty).normalize(dataset, name))
+    return _schema(columns or ChoiceColumns(), require_labels, skip_empty).normalize(dataset, name)
 
 
 def _schema(columns: ChoiceColumns, require_labels: bool, skip_empty: bool) -> Schema:
@@ -87,10 +82,10 @@ def _schema(columns: ChoiceColumns, require_labels: bool, skip_empty: bool) -> S
         {"context": Value("string"), "choices": List(Value("string")), "label": Value("int64"), PLACE: Value("string")}
     )
     convert = partial(_convert, columns=columns, label=label, may_be_empty=not skip_empty)
-    return Schema("rows", [*others, label], features, convert, skip_empty=skip_empty)
+    return Schema("rows", [*others, label], features, convert, skip_empty=skip_empty, complete=_check_counts)
 
 
-def _of_one_size(rows: Dataset) -> Dataset:
+def _check_counts(rows: Dataset, source: str) -> Dataset:
     """The rows, if all have as many choices, without a column `label` if one has none."""
     expected = len(rows[0]["choices"])
     for number, choices in enumerate(rows["choices"]):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,7 @@ from datasets import Dataset, Features, Value
 from hf_localattn.data.readers.negation import bioscope, sfu
 from hf_localattn.data.readers.negation.rows import CUE_TYPES, NEGATION_FEATURES, Cue, Options, UniqueNames
 from hf_localattn.data.readers.negation.starsem import load_starsem
-from hf_localattn.data.readers.tables import Record, describe_value, read_text, shorten
+from hf_localattn.data.readers.tables import PathLike, Record, describe_value, read_text, shorten
 from hf_localattn.data.readers.xml_files import parse_xml
 from hf_localattn.data.schema import PLACE, Column, Schema, row_numbers
 
@@ -21,7 +19,7 @@ CORPORA_BY_ROOT = {bioscope.ROOT: bioscope.load_bioscope, sfu.ROOT: sfu.load_sfu
 
 
 def load_negation(
-    path: str | os.PathLike[str],
+    path: PathLike,
     cues: str = "negation",
     cue_in_scope: str = "never",
     *,
@@ -45,11 +43,11 @@ def load_negation(
         ValueError: it cannot be used; names the place and the remedy.
     """
     path = Path(path)
-    options = Options(cues, cue_in_scope, stray_scopes)
+    Options(cues, cue_in_scope, stray_scopes)
     if path.is_dir():
         return sfu.load_sfu(path, cues, cue_in_scope, stray_scopes=stray_scopes)
     if path.suffix in SUFFIXES:
-        return _complete(_schema(options, require_scopes, skip_empty).load(path), str(path))
+        return _schema(cue_in_scope, require_scopes, skip_empty).load(path)
     text = read_text(path)
     if path.suffix != ".xml" and not text.lstrip().startswith("<"):
         return load_starsem(path, cues, cue_in_scope, stray_scopes=stray_scopes)
@@ -86,28 +84,28 @@ def normalize_negation(
     Raises:
         ValueError: a column is missing or a row is not usable; names the row and the remedy.
     """
-    schema = _schema(Options(cue_in_scope=cue_in_scope), require_scopes, skip_empty)
-    return _complete(schema.normalize(dataset, name), name)
+    Options(cue_in_scope=cue_in_scope)
+    return _schema(cue_in_scope, require_scopes, skip_empty).normalize(dataset, name)
 
 
-def _schema(options: Options, require_scopes: bool, skip_empty: bool) -> Schema:
-    columns = [Column("tokens", list), Column("cue", None), Column("scope", None, required=require_scopes)]
+def _schema(cue_in_scope: str, require_scopes: bool, skip_empty: bool) -> Schema:
+    words = Column("tokens", list)
+    columns = [words, Column("cue", None), Column("scope", None, required=require_scopes)]
+
+    def convert(record: Record) -> Record:
+        tokens = words.read(record)
+        for token in tokens:
+            if not token.strip():
+                raise ValueError(f"a token must be a text that is not blank; found {shorten(token)}.")
+        names = {name: record.get(name) for name in ("id", "document_id", "sentence_id")}
+        return {
+            **{name: None if value is None else str(value) for name, value in names.items()},
+            "tokens": tokens,
+            **_read_cue(record, len(tokens), require_scopes).labels(len(tokens), cue_in_scope),
+        }
+
     features = Features({**NEGATION_FEATURES, PLACE: Value("string")})
-    convert = partial(_convert, words=columns[0], cue_in_scope=options.cue_in_scope, require_scope=require_scopes)
-    return Schema("rows", columns, features, convert, SUFFIXES, skip_empty)
-
-
-def _convert(record: Record, words: Column, cue_in_scope: str, require_scope: bool) -> Record:
-    tokens = words.read(record)
-    for token in tokens:
-        if not token.strip():
-            raise ValueError(f"a token must be a text that is not blank; found {shorten(token)}.")
-    names = {name: record.get(name) for name in ("id", "document_id", "sentence_id")}
-    return {
-        **{name: None if value is None else str(value) for name, value in names.items()},
-        "tokens": tokens,
-        **_read_cue(record, len(tokens), require_scope).labels(len(tokens), cue_in_scope),
-    }
+    return Schema("rows", columns, features, convert, SUFFIXES, skip_empty, _complete)
 
 
 def _read_cue(record: Record, length: int, require_scope: bool) -> Cue:

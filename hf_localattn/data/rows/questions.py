@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from datasets import Dataset, Features, List, Value
 
 from hf_localattn.data.readers.squad import flatten_articles
-from hf_localattn.data.readers.tables import Record, describe_value, read_rows, shorten
+from hf_localattn.data.readers.tables import PathLike, Record, describe_value, read_rows, shorten
 from hf_localattn.data.schema import Column, Schema, row_numbers
 
 logger = logging.getLogger(__name__)
@@ -32,11 +30,7 @@ NO_ANSWER = "an unanswerable question has an empty list there"
 
 
 def load_squad(
-    path: str | os.PathLike[str],
-    *,
-    require_answers: bool = True,
-    require_question: bool = True,
-    skip_empty: bool = False,
+    path: PathLike, *, require_answers: bool = True, require_question: bool = True, skip_empty: bool = False
 ) -> Dataset:
     """Read a file of questions with their passages into the columns id, title, context, question and answers.
 
@@ -56,7 +50,7 @@ def load_squad(
     path = Path(path)
     found = read_rows(path, suffixes=SUFFIXES, what="questions, passages and answer positions")
     schema = _schema(require_answers, require_question, skip_empty)
-    return _with_unique_ids(schema.read(list(flatten_articles(path, found)), str(path)), str(path))
+    return schema.read(list(flatten_articles(path, found)), str(path))
 
 
 def normalize_squad(
@@ -72,12 +66,10 @@ def normalize_squad(
     Raises:
         ValueError: a column is missing or a row is not usable; names the row and the remedy.
     """
-    return _with_unique_ids(_schema(require_answers, require_question, skip_empty).normalize(dataset, name), name)
+    return _schema(require_answers, require_question, skip_empty).normalize(dataset, name)
 
 
-def load_answered(
-    path: str | os.PathLike[str], *, require_questions: bool = True, skip_empty: bool = False
-) -> Dataset:
+def load_answered(path: PathLike, *, require_questions: bool = True, skip_empty: bool = False) -> Dataset:
     """Read the answered questions of a file as `load_squad` does, each to be asked about its first answer.
 
     Unanswerable questions are left out, with a warning. A passage and answer that several questions are about stay
@@ -109,35 +101,32 @@ def count_unanswerable(dataset: Dataset) -> int:
 
 
 def _schema(require_answers: bool, require_question: bool, skip_empty: bool) -> Schema:
-    columns = {
-        "id": Column("id", kind=None, remedy=REMEDY),
-        "context": Column("context", remedy=REMEDY),
-        "question": Column("question", required=require_question, may_be_empty=not require_question, remedy=REMEDY),
-        "answers": Column("answers", kind=None, required=require_answers, remedy=NO_ANSWER),
-    }
-    convert = partial(_convert, columns=columns)
-    return Schema("questions", list(columns.values()), SQUAD_FEATURES, convert, SUFFIXES, skip_empty)
+    identifier = Column("id", None, remedy=REMEDY)
+    context = Column("context", remedy=REMEDY)
+    question = Column("question", required=require_question, may_be_empty=not require_question, remedy=REMEDY)
+    answers = Column("answers", None, required=require_answers, remedy=NO_ANSWER)
 
+    def convert(record: Record) -> Record:
+        name, passage, asked = identifier.read(record), context.read(record), question.read(record)
+        if isinstance(name, bool) or not isinstance(name, (str, int)):
+            raise ValueError(f"the field 'id' must be a text or a whole number; found {describe_value(name)}.")
+        impossible = bool(record.get("is_impossible", False))
+        found = record.get("answers") if impossible else answers.read(record)
+        texts, starts = _read_answers([] if found is None else found)
+        if impossible and texts:
+            raise ValueError("'is_impossible' is true, but there are answers; remove one of the two.")
+        for text, start in zip(texts, starts, strict=True):
+            _check_answer(passage, text, start)
+        return {
+            "id": str(name),
+            "title": str(record.get("title") or ""),
+            "context": passage,
+            "question": asked or "",
+            "answers": {"text": texts, "answer_start": starts},
+        }
 
-def _convert(record: Record, columns: dict[str, Column]) -> Record:
-    identifier = columns["id"].read(record)
-    if isinstance(identifier, bool) or not isinstance(identifier, (str, int)):
-        raise ValueError(f"the field 'id' must be a text or a whole number; found {describe_value(identifier)}.")
-    context, question = columns["context"].read(record), columns["question"].read(record)
-    impossible = bool(record.get("is_impossible", False))
-    answers = record.get("answers") if impossible else columns["answers"].read(record)
-    texts, starts = _read_answers([] if answers is None else answers)
-    if impossible and texts:
-        raise ValueError("'is_impossible' is true, but there are answers; remove one of the two.")
-    for text, start in zip(texts, starts, strict=True):
-        _check_answer(context, text, start)
-    return {
-        "id": str(identifier),
-        "title": str(record.get("title") or ""),
-        "context": context,
-        "question": question or "",
-        "answers": {"text": texts, "answer_start": starts},
-    }
+    columns = [identifier, context, question, answers]
+    return Schema("questions", columns, SQUAD_FEATURES, convert, SUFFIXES, skip_empty, _check_ids)
 
 
 def _read_answers(answers: Any) -> tuple[Sequence[Any], Sequence[Any]]:
@@ -172,7 +161,7 @@ def _check_answer(context: str, text: Any, start: Any) -> None:
     raise ValueError(f"the answer {shorten(text)} is not at answer_start {start} (there: {shorten(found)}); {remedy}")
 
 
-def _with_unique_ids(rows: Dataset, name: str) -> Dataset:
+def _check_ids(rows: Dataset, name: str) -> Dataset:
     first: dict[str, int] = {}
     for number, identifier in zip(row_numbers(rows), rows["id"], strict=True):
         if identifier in first:

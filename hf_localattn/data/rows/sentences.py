@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ from datasets import ClassLabel, Dataset
 
 from hf_localattn.data.readers.cged import CGED_LABELS, load_cged
 from hf_localattn.data.readers.column_files import TOKEN_FEATURES, load_conll, load_conllu
-from hf_localattn.data.readers.tables import Record, describe_value, read_text, shorten
+from hf_localattn.data.readers.tables import PathLike, Record, describe_value, read_text, shorten
 from hf_localattn.data.schema import Column, Schema, row_numbers
 from hf_localattn.parsing import parse_json
 
@@ -25,7 +23,7 @@ COLUMN_SUFFIXES = (".conll", ".txt", ".tsv", ".bio", ".iob", ".iob2")
 
 @dataclass(frozen=True)
 class TokenColumns:
-    """Where the words of a data set are, and their labels.
+    """Columns of words and labels.
 
     Args:
         text: name of the column with the lists of words; by default "tokens".
@@ -51,11 +49,7 @@ class TokenColumns:
 
 
 def load_sentences(
-    path: str | os.PathLike[str],
-    columns: TokenColumns | None = None,
-    *,
-    require_labels: bool = True,
-    skip_empty: bool = False,
+    path: PathLike, columns: TokenColumns | None = None, *, require_labels: bool = True, skip_empty: bool = False
 ) -> Dataset:
     """Read a file of labelled sentences into `tokens` and `labels`, both lists of texts, whatever its layout.
 
@@ -79,10 +73,10 @@ def load_sentences(
     if path.exists() and path.suffix not in ROW_SUFFIXES:
         suffixes = ", ".join((*ROW_SUFFIXES, ".conllu", ".xml", *COLUMN_SUFFIXES))
         raise ValueError(f"{path}: cannot read {path.suffix or 'a file without an extension'}; choose of {suffixes}.")
-    return _all_or_none(_schema(columns, require_labels, skip_empty).load(path), str(path))
+    return _schema(columns, require_labels, skip_empty).load(path)
 
 
-def format_labels(path: str | os.PathLike[str]) -> tuple[str, ...]:
+def format_labels(path: PathLike) -> tuple[str, ...]:
     """Return the labels that files of a kind may have, whether this one has them or not; none if any are possible."""
     return CGED_LABELS if Path(path).suffix == ".xml" else ()
 
@@ -103,7 +97,7 @@ def normalize_sentences(
     columns = columns or TokenColumns()
     names = class_names(dataset, columns)
     columns = columns if names is None else replace(columns, names=names)
-    return _all_or_none(_schema(columns, require_labels, skip_empty).normalize(dataset, name), name)
+    return _schema(columns, require_labels, skip_empty).normalize(dataset, name)
 
 
 def class_names(dataset: Dataset, columns: TokenColumns) -> list[str] | None:
@@ -113,7 +107,7 @@ def class_names(dataset: Dataset, columns: TokenColumns) -> list[str] | None:
     return list(feature.names) if isinstance(feature, ClassLabel) else None
 
 
-def load_label_names(path: str | os.PathLike[str], columns: TokenColumns) -> list[str]:
+def load_label_names(path: PathLike, columns: TokenColumns) -> list[str]:
     """Read the names of labels that are numbers from 0: a list in a .json file, or such lists by column.
 
     Raises:
@@ -155,21 +149,20 @@ def check_labels(sentences: Dataset, source: str, names: Sequence[str]) -> None:
 def _schema(columns: TokenColumns, require_labels: bool, skip_empty: bool) -> Schema:
     words = Column(columns.text or "tokens", list, may_be_empty=not skip_empty, remedy="give --text_column_name")
     labels = replace(columns.labels, required=require_labels)
-    convert = partial(_convert, words=words, labels=labels, names=columns.names)
-    return Schema("sentences", [words, labels], TOKEN_FEATURES, convert, ROW_SUFFIXES, skip_empty)
 
+    def convert(record: Record) -> Record:
+        tokens, tags = words.read(record), labels.read(record)
+        # -1 is what `datasets` has for a class that is not given
+        if not require_labels and (tags is None or (isinstance(tags, list) and set(map(str, tags)) == {"-1"})):
+            return {"tokens": tokens, "labels": []}
+        name = labels.find(record)
+        if not isinstance(tags, list):
+            raise ValueError(f"the field {name!r} must be a list of labels; found {describe_value(tags)}.")
+        if len(tokens) != len(tags):
+            raise ValueError(f"{len(tokens)} words in '{words}', but {len(tags)} labels in {name!r}.")
+        return {"tokens": tokens, "labels": [_label(tag, columns.names) for tag in tags]}
 
-def _convert(record: Record, words: Column, labels: Column, names: Sequence[str] | None) -> Record:
-    """A row with exactly the columns tokens and labels; the latter empty if there are none and need not be."""
-    tokens, tags = words.read(record), labels.read(record)
-    # -1 is what `datasets` has for a class that is not given
-    if not labels.required and (tags is None or (isinstance(tags, list) and set(map(str, tags)) == {"-1"})):
-        return {"tokens": tokens, "labels": []}
-    if not isinstance(tags, list):
-        raise ValueError(f"the field {labels.find(record)!r} must be a list of labels; found {describe_value(tags)}.")
-    if len(tokens) != len(tags):
-        raise ValueError(f"{len(tokens)} words in '{words}', but {len(tags)} labels in {labels.find(record)!r}.")
-    return {"tokens": tokens, "labels": [_label(tag, names) for tag in tags]}
+    return Schema("sentences", [words, labels], TOKEN_FEATURES, convert, ROW_SUFFIXES, skip_empty, _all_or_none)
 
 
 def _label(tag: Any, names: Sequence[str] | None) -> str:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from typing import Any
 
 from datasets import Dataset, Features, List, Value
 
 from hf_localattn.data.readers.labels import CLASS, SCORE, SEVERAL, problem_of, read_label, with_class_labels
-from hf_localattn.data.readers.tables import Record, as_list, describe_value, read_rows
+from hf_localattn.data.readers.tables import PathLike, Record, as_list, describe_value, read_rows
 from hf_localattn.data.schema import PLACE, SKIP, Column, EmptyText, Schema, check_any
 
 logger = logging.getLogger(__name__)
@@ -36,7 +34,7 @@ FIRST_ROWS = 1000
 
 @dataclass(frozen=True)
 class Layout:
-    """Where a data set has its texts and labels, and what is known of the labels before they are read.
+    """Columns of texts and labels, and the kind of labels as far as it is known before they are read.
 
     Attributes:
         texts: one column, or two for pairs; found by `TEXT_COLUMNS` if empty.
@@ -77,9 +75,7 @@ GLUE_TASKS: dict[str, Layout] = {
 """Columns and classes of GLUE's tasks (Wang et al. 2019), in the Hub's order; test rows have the label -1."""
 
 
-def load_texts(
-    path: str | os.PathLike[str], layout: Layout, *, require_labels: bool = True, skip_empty: bool = False
-) -> Dataset:
+def load_texts(path: PathLike, layout: Layout, *, require_labels: bool = True, skip_empty: bool = False) -> Dataset:
     """Read a file of texts into the columns text, text_pair (of pairs), label and place.
 
     `label` is a `ClassLabel`, a list of them, or a number; None where there is none. `place` says where a row is from.
@@ -103,19 +99,11 @@ def load_texts(
     columns = layout.texts or find_texts(records, str(path))
     problem_type = layout.problem_type or problem_of(record.get(layout.label) for record in records)
     schema = _schema(layout, columns, problem_type, layout.names, require_labels, skip_empty)
-    rows = schema.read(found, str(path))
-    if require_labels and layout.skip_unlabelled:
-        rows = _labelled(rows, str(path))
-    return with_class_labels(rows, problem_type, layout.names)
+    return schema.read(found, str(path))
 
 
 def normalize_texts(
-    dataset: Dataset,
-    layout: Layout,
-    name: str = "data set",
-    *,
-    require_labels: bool = True,
-    skip_empty: bool = False,
+    dataset: Dataset, layout: Layout, name: str = "data set", *, require_labels: bool = True, skip_empty: bool = False
 ) -> Dataset:
     """Return the rows of a data set from elsewhere in the form of `load_texts`.
 
@@ -133,10 +121,7 @@ def normalize_texts(
         problem_type = CLASS if kind is None else problem_of(dataset.unique(layout.label))
     names = layout.names or getattr(kind.feature if several else kind, "names", None)
     schema = _schema(layout, columns, problem_type, names, require_labels, skip_empty)
-    rows = schema.normalize(dataset, name)
-    if require_labels and layout.skip_unlabelled:
-        rows = _labelled(rows, name)
-    return with_class_labels(rows, problem_type, names)
+    return schema.normalize(dataset, name)
 
 
 def find_texts(records: Iterable[Record], source: str) -> tuple[str, ...]:
@@ -171,34 +156,30 @@ def _schema(
     labels = {CLASS: Value("string"), SEVERAL: List(Value("string")), SCORE: Value("float32")}
     kinds = dict.fromkeys(("text", "text_pair")[: len(columns)], Value("string"))
     features = Features({**kinds, "label": labels[problem_type], PLACE: Value("string")})
-    convert = partial(_convert, texts=texts, label=label, layout=layout, problem_type=problem_type, names=names)
-    return Schema("texts", [*texts, label], features, convert, skip_empty=skip_empty)
 
-
-def _convert(
-    record: Record,
-    texts: list[Column],
-    label: Column,
-    layout: Layout,
-    problem_type: str,
-    names: tuple[str, ...] | None,
-) -> Record:
-    values = [column.read(record) for column in texts]
-    if not "".join(values).strip():
-        raise EmptyText(f"the field {str(texts[0])!r} is empty, and so is its other half; {SKIP}")
-    value = record.get(layout.label)
-    if _is_absent(value, layout, names) or (not label.required and str(value) == "-1"):
-        if label.required and layout.label not in record:
+    def convert(record: Record) -> Record:
+        values = [column.read(record) for column in texts]
+        if not "".join(values).strip():
+            raise EmptyText(f"the field {str(texts[0])!r} is empty, and so is its other half; {SKIP}")
+        value = record.get(layout.label)
+        if not _is_absent(value, layout, names) and (require_labels or str(value) != "-1"):
+            value = read_label(value, problem_type, names)
+        elif require_labels and layout.label not in record:
             raise label.missing(record)
-        if label.required and not layout.skip_unlabelled:
+        elif require_labels and not layout.skip_unlabelled:
             raise ValueError(
                 f"the field {layout.label!r} holds no label; found {describe_value(value)}. Mend the row, or pass"
                 " --skip_unlabelled to leave out such rows."
             )
-        value = None
-    else:
-        value = read_label(value, problem_type, names)
-    return {**dict(zip(("text", "text_pair"), values, strict=False)), "label": value}
+        else:
+            value = None
+        return {**dict(zip(("text", "text_pair"), values, strict=False)), "label": value}
+
+    def complete(rows: Dataset, source: str) -> Dataset:
+        kept = _labelled(rows, source) if require_labels and layout.skip_unlabelled else rows
+        return with_class_labels(kept, problem_type, names)
+
+    return Schema("texts", [*texts, label], features, convert, skip_empty=skip_empty, complete=complete)
 
 
 def _is_absent(label: Any, layout: Layout, names: tuple[str, ...] | None) -> bool:

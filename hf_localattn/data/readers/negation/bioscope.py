@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ from hf_localattn.data.readers.negation.xml_sentences import (
     read_words,
     union,
 )
+from hf_localattn.data.readers.tables import PathLike
 
 logger = logging.getLogger(__name__)
 
@@ -28,11 +28,7 @@ ROOT = "Annotation"
 
 
 def load_bioscope(
-    path: str | os.PathLike[str],
-    cues: str = "negation",
-    cue_in_scope: str = "never",
-    *,
-    stray_scopes: str = "error",
+    path: PathLike, cues: str = "negation", cue_in_scope: str = "never", *, stray_scopes: str = "error"
 ) -> Dataset:
     """Read BioScope's XML (abstracts, full papers, clinical records) into rows of `NEGATION_FEATURES`.
 

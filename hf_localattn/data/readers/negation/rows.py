@@ -1,4 +1,4 @@
-"""What all corpora of negation become: one row for each cue of each sentence."""
+"""Rows that all corpora of negation are read into: one for each cue of each sentence."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ STRAY_SCOPES = ("error", "skip")
 
 @dataclass(frozen=True)
 class Options:
-    """What every reader is asked for; an unknown value is a ValueError before any file is opened.
+    """Options of every reader; an unknown value is a ValueError before any file is opened.
 
     Args:
         cues: the kind that gets rows, one of `CUE_KINDS`.

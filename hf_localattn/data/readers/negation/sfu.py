@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,16 +19,13 @@ from hf_localattn.data.readers.negation.xml_sentences import (
     read_words,
     union,
 )
+from hf_localattn.data.readers.tables import PathLike
 
 ROOT = "DOCUMENT"
 
 
 def load_sfu(
-    path: str | os.PathLike[str],
-    cues: str = "negation",
-    cue_in_scope: str = "never",
-    *,
-    stray_scopes: str = "error",
+    path: PathLike, cues: str = "negation", cue_in_scope: str = "never", *, stray_scopes: str = "error"
 ) -> Dataset:
     """Read the SFU Review Corpus, annotated for negation and speculation, into rows of `NEGATION_FEATURES`.
 

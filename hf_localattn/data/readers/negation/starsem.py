@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from datasets import Dataset
 
 from hf_localattn.data.readers.column_files import Line, read_lines, split_sentences
 from hf_localattn.data.readers.negation.rows import Cue, Options, Sentence, StrayScopes, UniqueNames, build_rows
-from hf_localattn.data.readers.tables import shorten
+from hf_localattn.data.readers.tables import PathLike, shorten
 
 CHAPTER, NUMBER, WORD, FIRST = 0, 1, 3, 7
 """Columns of a token: chapter, sentence number, word, and the first one of annotations."""
@@ -21,11 +20,7 @@ COLUMNS = "expected tabs between seven columns, then *** or three for each negat
 
 
 def load_starsem(
-    path: str | os.PathLike[str],
-    cues: str = "negation",
-    cue_in_scope: str = "never",
-    *,
-    stray_scopes: str = "error",
+    path: PathLike, cues: str = "negation", cue_in_scope: str = "never", *, stray_scopes: str = "error"
 ) -> Dataset:
     r"""Read a file of the *SEM 2012 shared task (CD-SCO) into rows of `NEGATION_FEATURES`.
 

@@ -1,4 +1,4 @@
-"""What BioScope and SFU have in common: sentences of words with elements around them for cues and scopes."""
+"""Sentences of BioScope and SFU: words with elements around them for cues and scopes."""
 
 from __future__ import annotations
 
