@@ -176,7 +176,9 @@ def test_rows_without_text_are_left_out_if_it_is_asked_for(main, files, tmp_path
     work = ["--do_eval", "--validation_file", str(tmp_path / "data.jsonl"), "--skip_unlabelled"]
     work += ["--do_predict", "--test_file", str(tmp_path / "data.jsonl")]
     run = options(files, tmp_path / "out", *work, model=checkpoint("classifier"))
-    assert_one_line_error(main, run, "pass --skip_empty to leave out such rows", tmp_path / "out", capsys)
+    assert_one_line_error(
+        main, run, "leave out such rows with skip_empty=True (scripts: --skip_empty)", tmp_path / "out", capsys
+    )
     metrics = main([*run, "--skip_empty"])
     assert (metrics["eval_samples"], metrics["predict_samples"]) == (3, 4)
     lines = (tmp_path / "out" / "predict_results.txt").read_text().splitlines()

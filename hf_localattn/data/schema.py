@@ -26,7 +26,7 @@ MOST_PLACES = 10
 MOST_OF_ID = 60
 """Characters of a row's id, in errors."""
 
-SKIP = "mend the row, or pass --skip_empty to leave out such rows."
+SKIP = "mend the row, or leave out such rows with skip_empty=True (scripts: --skip_empty)."
 
 
 class EmptyText(ValueError):

@@ -12,7 +12,7 @@ from datasets import Dataset
 from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.data.features.scopes import SCOPE_LABELS
-from hf_localattn.data.readers.labels import CLASS
+from hf_localattn.data.readers.labels import SINGLE_LABEL
 from hf_localattn.data.readers.tables import SUFFIXES as TABLES
 from hf_localattn.data.readers.tables import read_text
 from hf_localattn.data.rows.negation import load_negation
@@ -256,7 +256,7 @@ def _rows(arguments: argparse.Namespace, model: PreTrainedModel) -> Dataset:
         return load_squad(arguments.file)
     if task == "text-classification":
         return load_texts(
-            arguments.file, _layout(arguments, names=tuple(known), problem_type=CLASS), require_labels=False
+            arguments.file, _layout(arguments, names=tuple(known), problem_type=SINGLE_LABEL), require_labels=False
         )
     if set(known) == set(SCOPE_LABELS):
         return load_negation(arguments.file, require_scopes=False)

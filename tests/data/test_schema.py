@@ -72,7 +72,10 @@ def test_rows_with_an_empty_text(tmp_path, caplog, task, change, source):
     if change in KEPT:
         assert len(read()) == 3
     else:
-        with pytest.raises(ValueError, match=rf"{places[0]} \(id q1\): .* pass --skip_empty to leave out such rows"):
+        with pytest.raises(
+            ValueError,
+            match=rf"{places[0]} \(id q1\): .* leave out such rows with skip_empty=True \(scripts: --skip_empty\)",
+        ):
             read()
     kept = read(skip_empty=True)
     assert kept[INDEX][:] == [0, 2] == list(row_numbers(kept))

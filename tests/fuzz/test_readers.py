@@ -8,7 +8,7 @@ import pytest
 from datasets import disable_progress_bars, enable_progress_bars
 
 from hf_localattn.data import load_cged, load_conll, load_conllu, load_squad
-from hf_localattn.data.readers.labels import CLASS, SCORE, SEVERAL
+from hf_localattn.data.readers.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL
 from hf_localattn.data.readers.negation import load_bioscope, load_sfu, load_starsem
 from hf_localattn.data.rows.choices import ChoiceColumns, load_choices
 from hf_localattn.data.rows.negation import load_negation
@@ -145,7 +145,7 @@ LAYOUTS = st.builds(
     texts=st.sampled_from([(), (), (), ("text",), ("text", "other")]),
     label=st.sampled_from(["label", "label", "label", "rating"]),
     names=st.sampled_from([None, None, None, ("bad", "good")]),
-    problem_type=st.sampled_from([None, None, None, CLASS, SEVERAL, SCORE]),
+    problem_type=st.sampled_from([None, None, None, SINGLE_LABEL, MULTI_LABEL, REGRESSION]),
     may_be_empty=st.booleans(),
     skip_unlabelled=st.booleans(),
 )

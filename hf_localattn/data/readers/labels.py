@@ -16,7 +16,7 @@ from hf_localattn.data.readers.tables import describe_value, shorten
 logger = logging.getLogger(__name__)
 
 
-CLASS, SEVERAL, SCORE = "single_label_classification", "multi_label_classification", "regression"
+SINGLE_LABEL, MULTI_LABEL, REGRESSION = "single_label_classification", "multi_label_classification", "regression"
 """Problem types as transformers names them: one class, any number of classes, or a number."""
 
 _FRACTION = re.compile(r"[+-]?(\d+\.\d*|\.\d+)([eE][+-]?\d+)?")
@@ -34,31 +34,31 @@ class Labels:
     names: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        if self.problem_type == SCORE:
+        if self.problem_type == REGRESSION:
             return "a score"
-        several = "any number of" if self.problem_type == SEVERAL else "one of"
+        several = "any number of" if self.problem_type == MULTI_LABEL else "one of"
         return f"{several} {len(self.names)} classes ({listed(self.names)})"
 
     @property
     def num_labels(self) -> int:
         """Number of logits."""
-        return 1 if self.problem_type == SCORE else len(self.names)
+        return 1 if self.problem_type == REGRESSION else len(self.names)
 
 
-def problem_of(labels: Iterable[Any]) -> str:
+def infer_problem_type(labels: Iterable[Any]) -> str:
     """Infer the problem type from labels: lists are sets of classes, numbers with a fraction scores, others classes.
 
     Files of comma-separated values have numbers as text. A warning says if scores may well be classes.
     """
-    problem, texts = CLASS, set()
+    problem, texts = SINGLE_LABEL, set()
     for label in labels:
         if isinstance(label, list):
-            return SEVERAL
+            return MULTI_LABEL
         text = "" if label is None else str(label).strip()
         if isinstance(label, float) or (isinstance(label, str) and _FRACTION.fullmatch(text)):
-            problem = SCORE
+            problem = REGRESSION
         texts.add(text)
-    if problem == SCORE and len(texts) <= MOST_CLASSES and all(_WHOLE.fullmatch(text) for text in texts - {""}):
+    if problem == REGRESSION and len(texts) <= MOST_CLASSES and all(_WHOLE.fullmatch(text) for text in texts - {""}):
         # So do pandas and others write whole numbers of a column in which some are missing.
         logger.warning(
             "The labels are whole numbers with a decimal point (%s), and are taken for scores: pass --do_regression"
@@ -79,9 +79,9 @@ def read_label(label: Any, problem_type: str, names: Sequence[str] | None = None
     Raises:
         ValueError: it is something else.
     """
-    if problem_type == SCORE:
+    if problem_type == REGRESSION:
         return _number(label)
-    if problem_type == SEVERAL:
+    if problem_type == MULTI_LABEL:
         if not isinstance(label, list):
             raise ValueError(f"the label must be a list, as in other rows; found {describe_value(label)}.")
         return sorted({_name(part, names) for part in label})
@@ -93,26 +93,26 @@ def with_class_labels(rows: Dataset, problem_type: str, names: Sequence[str] | N
 
     The column is left as it is where labels are scores, or where no row has one.
     """
-    if problem_type == SCORE:
+    if problem_type == REGRESSION:
         return rows
     if names is None:
         labels = rows["label"][:]
-        found = {name for label in labels if label for name in (label if problem_type == SEVERAL else [label])}
+        found = {name for label in labels if label for name in (label if problem_type == MULTI_LABEL else [label])}
         names = sorted(found, key=lambda name: (0, int(name), name) if _is_whole(name) else (1, 0, name))
     if not names:
         return rows
     kind = ClassLabel(names=list(names))
-    return rows.cast_column("label", List(kind) if problem_type == SEVERAL else kind)
+    return rows.cast_column("label", List(kind) if problem_type == MULTI_LABEL else kind)
 
 
 def labels_of(rows: Dataset) -> Labels | None:
     """Return what the type of the column `label` says; None if it is only text, because no row has a label."""
     kind = rows.features["label"]
     if isinstance(kind, List) and isinstance(kind.feature, ClassLabel):
-        return Labels(SEVERAL, tuple(kind.feature.names))
+        return Labels(MULTI_LABEL, tuple(kind.feature.names))
     if isinstance(kind, ClassLabel):
-        return Labels(CLASS, tuple(kind.names))
-    return Labels(SCORE) if kind == Value("float32") else None
+        return Labels(SINGLE_LABEL, tuple(kind.names))
+    return Labels(REGRESSION) if kind == Value("float32") else None
 
 
 def _name(label: Any, names: Sequence[str] | None) -> str:

@@ -10,7 +10,14 @@ from typing import Any
 
 from datasets import Dataset, Features, List, Value
 
-from hf_localattn.data.readers.labels import CLASS, SCORE, SEVERAL, problem_of, read_label, with_class_labels
+from hf_localattn.data.readers.labels import (
+    MULTI_LABEL,
+    REGRESSION,
+    SINGLE_LABEL,
+    infer_problem_type,
+    read_label,
+    with_class_labels,
+)
 from hf_localattn.data.readers.tables import PathLike, Record, as_list, describe_value, read_rows
 from hf_localattn.data.schema import PLACE, SKIP, Column, EmptyText, Schema, check_any
 
@@ -40,7 +47,7 @@ class Layout:
         texts: one column, or two for pairs; found by `TEXT_COLUMNS` if empty.
         label: the column of the labels.
         names: of the classes by number, where they are fixed.
-        problem_type: `CLASS`, `SEVERAL` or `SCORE` of `readers.labels`, where the labels do not tell by themselves.
+        problem_type: `SINGLE_LABEL`, `MULTI_LABEL` or `REGRESSION` of `readers.labels`, where the labels do not tell by themselves.
         unlabelled: a number that stands for "no label".
         may_be_empty: whether a text may be empty, if its other half is not.
         skip_unlabelled: whether rows without a label are left out, where rows must have one.
@@ -56,7 +63,7 @@ class Layout:
 
 
 def _glue(*texts: str, names: tuple[str, ...] = (), may_be_empty: bool = False) -> Layout:
-    problem_type = CLASS if names else SCORE
+    problem_type = SINGLE_LABEL if names else REGRESSION
     return Layout(texts, "label", names or None, problem_type, unlabelled=-1, may_be_empty=may_be_empty)
 
 
@@ -97,7 +104,7 @@ def load_texts(path: PathLike, layout: Layout, *, require_labels: bool = True, s
         if layout.label in record:
             record[layout.label] = as_list(record[layout.label])
     columns = layout.texts or find_texts(records, str(path))
-    problem_type = layout.problem_type or problem_of(record.get(layout.label) for record in records)
+    problem_type = layout.problem_type or infer_problem_type(record.get(layout.label) for record in records)
     schema = _schema(layout, columns, problem_type, layout.names, require_labels, skip_empty)
     return schema.read(found, str(path))
 
@@ -116,9 +123,9 @@ def normalize_texts(
     columns = layout.texts or find_texts(dataset, name)
     kind = dataset.features.get(layout.label)
     several = isinstance(kind, List)
-    problem_type = layout.problem_type or (SEVERAL if several else None)
+    problem_type = layout.problem_type or (MULTI_LABEL if several else None)
     if problem_type is None:
-        problem_type = CLASS if kind is None else problem_of(dataset.unique(layout.label))
+        problem_type = SINGLE_LABEL if kind is None else infer_problem_type(dataset.unique(layout.label))
     names = layout.names or getattr(kind.feature if several else kind, "names", None)
     schema = _schema(layout, columns, problem_type, names, require_labels, skip_empty)
     return schema.normalize(dataset, name)
@@ -153,7 +160,7 @@ def _schema(
     remedy = "name those with texts by --text_column_names"
     texts = [Column(column, may_be_empty=layout.may_be_empty and not skip_empty, remedy=remedy) for column in columns]
     label = Column(layout.label, None, required=require_labels, remedy="name labels by --label_column_name")
-    labels = {CLASS: Value("string"), SEVERAL: List(Value("string")), SCORE: Value("float32")}
+    labels = {SINGLE_LABEL: Value("string"), MULTI_LABEL: List(Value("string")), REGRESSION: Value("float32")}
     kinds = dict.fromkeys(("text", "text_pair")[: len(columns)], Value("string"))
     features = Features({**kinds, "label": labels[problem_type], PLACE: Value("string")})
 

@@ -1,7 +1,7 @@
 import numpy as np
 
-from hf_localattn.data.features.texts import spoken_predictions, tokenize_texts
-from hf_localattn.data.readers.labels import CLASS, SCORE, SEVERAL, Labels
+from hf_localattn.data.features.texts import format_predictions, tokenize_texts
+from hf_localattn.data.readers.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Labels
 from tests.qa_helpers import word_pieces
 
 
@@ -19,6 +19,6 @@ def test_inputs_are_cut_and_keep_their_labels():
 
 def test_predictions_as_text():
     logits = np.array([[0.5, -1.0], [-1.0, 2.0]])
-    assert spoken_predictions(logits, Labels(CLASS, ("b", "a"))) == ["b", "a"]
-    assert spoken_predictions((logits, "states"), Labels(SEVERAL, ("b", "é"))) == ['["b"]', '["é"]']
-    assert spoken_predictions(np.array([[1.23456], [-2.0]]), Labels(SCORE)) == ["1.235", "-2.000"]
+    assert format_predictions(logits, Labels(SINGLE_LABEL, ("b", "a"))) == ["b", "a"]
+    assert format_predictions((logits, "states"), Labels(MULTI_LABEL, ("b", "é"))) == ['["b"]', '["é"]']
+    assert format_predictions(np.array([[1.23456], [-2.0]]), Labels(REGRESSION)) == ["1.235", "-2.000"]

@@ -1,10 +1,10 @@
 import pytest
 
-from hf_localattn.data.readers.labels import CLASS, SCORE, problem_of
+from hf_localattn.data.readers.labels import REGRESSION, SINGLE_LABEL, infer_problem_type
 
 
 def test_no_label_at_all_is_a_class():
-    assert problem_of([None, None]) == CLASS
+    assert infer_problem_type([None, None]) == SINGLE_LABEL
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,6 @@ def test_no_label_at_all_is_a_class():
     ],
 )
 def test_whole_scores_may_be_classes(labels, warns, caplog):
-    problem = problem_of(labels)
-    assert problem == (CLASS if labels == ["1", "0"] else SCORE)
+    problem = infer_problem_type(labels)
+    assert problem == (SINGLE_LABEL if labels == ["1", "0"] else REGRESSION)
     assert ("pass --do_regression false if these are classes" in caplog.text) is warns

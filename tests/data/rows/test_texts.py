@@ -4,7 +4,7 @@ import pytest
 from datasets import ClassLabel, Dataset, Features, List, Value
 
 from hf_localattn.data.features.texts import number_labels
-from hf_localattn.data.readers.labels import CLASS, SCORE, SEVERAL, Labels, labels_of
+from hf_localattn.data.readers.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Labels, labels_of
 from hf_localattn.data.rows.texts import GLUE_TASKS, Layout, load_texts, normalize_texts
 from hf_localattn.metrics.classification_scores import GLUE_METRICS
 from tests.qa_helpers import write_jsonl
@@ -21,15 +21,15 @@ def load(tmp_path, rows, layout=None, **options):
 @pytest.mark.parametrize(
     ("labels", "expected"),
     [
-        (["b", "a", "b"], Labels(CLASS, ("a", "b"))),
-        ([10, 9, 2], Labels(CLASS, ("2", "9", "10"))),
-        (["10", "9", "x"], Labels(CLASS, ("9", "10", "x"))),
-        ([True, False], Labels(CLASS, ("false", "true"))),
-        ([" two\twords ", "x"], Labels(CLASS, ("two words", "x"))),
-        ([1, 2.5], Labels(SCORE)),
-        (["1", "2.5"], Labels(SCORE)),
-        ([["b", "a"], []], Labels(SEVERAL, ("a", "b"))),
-        ([[3], [0, 10]], Labels(SEVERAL, ("0", "3", "10"))),
+        (["b", "a", "b"], Labels(SINGLE_LABEL, ("a", "b"))),
+        ([10, 9, 2], Labels(SINGLE_LABEL, ("2", "9", "10"))),
+        (["10", "9", "x"], Labels(SINGLE_LABEL, ("9", "10", "x"))),
+        ([True, False], Labels(SINGLE_LABEL, ("false", "true"))),
+        ([" two\twords ", "x"], Labels(SINGLE_LABEL, ("two words", "x"))),
+        ([1, 2.5], Labels(REGRESSION)),
+        (["1", "2.5"], Labels(REGRESSION)),
+        ([["b", "a"], []], Labels(MULTI_LABEL, ("a", "b"))),
+        ([[3], [0, 10]], Labels(MULTI_LABEL, ("0", "3", "10"))),
     ],
 )
 def test_labels_tell_what_is_predicted(tmp_path, labels, expected):
@@ -37,8 +37,8 @@ def test_labels_tell_what_is_predicted(tmp_path, labels, expected):
 
 
 def test_scores_or_classes_if_it_is_said(tmp_path):
-    assert labels_of(load(tmp_path, rows_of(1, 2), Layout(problem_type=SCORE))) == Labels(SCORE)
-    assert labels_of(load(tmp_path, rows_of("1.5", "2.0"), Layout(problem_type=CLASS))).names == ("1.5", "2.0")
+    assert labels_of(load(tmp_path, rows_of(1, 2), Layout(problem_type=REGRESSION))) == Labels(REGRESSION)
+    assert labels_of(load(tmp_path, rows_of("1.5", "2.0"), Layout(problem_type=SINGLE_LABEL))).names == ("1.5", "2.0")
 
 
 @pytest.mark.parametrize("name", ["data.csv", "data.tsv", "data.json", "data.jsonl"])
@@ -52,7 +52,7 @@ def test_every_kind_of_file_gives_the_same_rows(tmp_path, name):
     else:
         rows = [{"text": "cat", "label": 1}, {"text": "dog", "label": 0}]
         path.write_text(json.dumps(rows) if name == "data.json" else "".join(json.dumps(row) + "\n" for row in rows))
-    rows = number_labels(load_texts(path, Layout()), Labels(CLASS, ("0", "1")))
+    rows = number_labels(load_texts(path, Layout()), Labels(SINGLE_LABEL, ("0", "1")))
     assert rows.to_list() == [{"text": "cat", "label": 1}, {"text": "dog", "label": 0}]
 
 
@@ -145,44 +145,44 @@ def test_an_empty_file_of_rows(tmp_path):
 def test_a_label_outside_the_label_set_is_named_with_its_row(tmp_path):
     rows = load(tmp_path, rows_of("a", "c"))
     with pytest.raises(ValueError, match=r"data.jsonl, line 2: the label 'c' is outside the label set \(a, b\)"):
-        number_labels(rows, Labels(CLASS, ("a", "b")))
+        number_labels(rows, Labels(SINGLE_LABEL, ("a", "b")))
     several = load(tmp_path, rows_of(["a"], ["b", "c"]))
     with pytest.raises(ValueError, match=r"data.jsonl, line 2: the label 'c' is outside the label set \(a, b\)"):
-        number_labels(several, Labels(SEVERAL, ("a", "b")))
+        number_labels(several, Labels(MULTI_LABEL, ("a", "b")))
 
 
 def test_labels_become_numbers_of_the_given_order(tmp_path):
     rows = load(tmp_path, rows_of("a", "b"))
-    assert number_labels(rows, Labels(CLASS, ("c", "b", "a")))["label"][:] == [2, 1]
-    several = number_labels(load(tmp_path, rows_of(["a", "b", "a"], [])), Labels(SEVERAL, ("c", "b", "a")))
+    assert number_labels(rows, Labels(SINGLE_LABEL, ("c", "b", "a")))["label"][:] == [2, 1]
+    several = number_labels(load(tmp_path, rows_of(["a", "b", "a"], [])), Labels(MULTI_LABEL, ("c", "b", "a")))
     assert several["label"][:] == [[0, 1, 1], [0, 0, 0]]
-    whole = number_labels(load(tmp_path, rows_of(3, 5)), Labels(SCORE))  # beside training scores with a fraction
+    whole = number_labels(load(tmp_path, rows_of(3, 5)), Labels(REGRESSION))  # beside training scores with a fraction
     assert whole["label"][:] == [3, 5]
     with pytest.raises(
         ValueError, match="line 1: the labels are for regression, but those to be predicted for single"
     ):
-        number_labels(load(tmp_path, rows_of(0.5)), Labels(CLASS, ("a", "b")))
+        number_labels(load(tmp_path, rows_of(0.5)), Labels(SINGLE_LABEL, ("a", "b")))
 
 
 def test_rows_without_labels_are_for_prediction(tmp_path):
     rows = load(tmp_path, [{"text": "cat"}], require_labels=False)
     assert labels_of(rows) is None
-    assert number_labels(rows, Labels(CLASS, ("a", "b"))).to_list() == [{"text": "cat"}]
+    assert number_labels(rows, Labels(SINGLE_LABEL, ("a", "b"))).to_list() == [{"text": "cat"}]
     some = load(tmp_path, rows_of("a", None), require_labels=False)
-    assert "label" not in number_labels(some, Labels(CLASS, ("a", "b"))).column_names
+    assert "label" not in number_labels(some, Labels(SINGLE_LABEL, ("a", "b"))).column_names
 
 
 @pytest.mark.parametrize(
     ("feature", "values", "expected"),
     [
-        (ClassLabel(names=["z", "a"]), [0, 1], Labels(CLASS, ("z", "a"))),
-        (ClassLabel(names=["1", "0"]), [0, 1], Labels(CLASS, ("1", "0"))),
-        (List(ClassLabel(names=["z", "a"])), [[0], [0, 1]], Labels(SEVERAL, ("z", "a"))),
-        (Value("int64"), [10, 9], Labels(CLASS, ("9", "10"))),
-        (Value("string"), ["b", "a"], Labels(CLASS, ("a", "b"))),
-        (Value("float64"), [3.0, 1.5], Labels(SCORE)),
-        (Value("bool"), [True, False], Labels(CLASS, ("false", "true"))),
-        (List(Value("string")), [["b"], ["a"]], Labels(SEVERAL, ("a", "b"))),
+        (ClassLabel(names=["z", "a"]), [0, 1], Labels(SINGLE_LABEL, ("z", "a"))),
+        (ClassLabel(names=["1", "0"]), [0, 1], Labels(SINGLE_LABEL, ("1", "0"))),
+        (List(ClassLabel(names=["z", "a"])), [[0], [0, 1]], Labels(MULTI_LABEL, ("z", "a"))),
+        (Value("int64"), [10, 9], Labels(SINGLE_LABEL, ("9", "10"))),
+        (Value("string"), ["b", "a"], Labels(SINGLE_LABEL, ("a", "b"))),
+        (Value("float64"), [3.0, 1.5], Labels(REGRESSION)),
+        (Value("bool"), [True, False], Labels(SINGLE_LABEL, ("false", "true"))),
+        (List(Value("string")), [["b"], ["a"]], Labels(MULTI_LABEL, ("a", "b"))),
     ],
 )
 def test_data_sets_keep_their_classes(feature, values, expected):
@@ -211,7 +211,7 @@ def test_checks_of_a_data_set():
 def test_several_classes_in_a_cell(tmp_path):
     (tmp_path / "a.csv").write_text('text,label\ngood soup,"[""food"", ""room""]"\nnothing,[]\n')
     rows = load_texts(tmp_path / "a.csv", Layout())
-    assert labels_of(rows) == Labels(SEVERAL, ("food", "room"))
+    assert labels_of(rows) == Labels(MULTI_LABEL, ("food", "room"))
     assert rows["label"][:] == [[0, 1], []]
 
 
