@@ -70,13 +70,13 @@ class Selection:
         options: dict[str, Any] = {
             "rows": None if len(self.rows) == len(self.table.rows) else [row.name for row in self.rows],
             "tasks": None if len(self.tasks) == len(self.table.tasks) else [task.name for task in self.tasks],
-            "seeds": choices.runs,
-            "limit": choices.limit,
+            "num-runs": choices.runs,
+            "max-samples": choices.limit,
             "backbone": choices.backbone,
             "parser": choices.parser,
             "data": [f"{name}={where}" if name else where for name, where in choices.data.items()] or None,
-            "also": None if choices.also is None else list(choices.also),
-            "set": [f"{name}={spoken(value)}" for name, value in choices.arguments.items()] or None,
+            "test-corpora": None if choices.also is None else list(choices.also),
+            "args": [f"{name}={spoken(value)}" for name, value in choices.arguments.items()] or None,
         }
         return " ".join(["hf-localattn", "reproduce", self.table.name, *map(quoted, words_of(options))])
 

@@ -79,7 +79,7 @@ def plan(table: Table, rows: Sequence[Row], tasks: Sequence[Task], choices: Choi
     counts = [(task.folds or table.runs) if choices.runs is None else choices.runs for task in tasks]
     for task, count in zip(tasks, counts, strict=True):
         if task.folds is not None and count > task.folds:
-            raise ValueError(f"--seeds {count}: {task.name} is a cross-validation of {task.folds} folds, no more.")
+            raise ValueError(f"--num-runs {count}: {task.name} is a cross-validation of {task.folds} folds, no more.")
     return [
         _trial(table, row, task, number, choices)
         for number in range(1, max(counts, default=0) + 1)
