@@ -47,7 +47,7 @@ class Layout:
         texts: one column, or two for pairs; found by `TEXT_COLUMNS` if empty.
         label: the column of the labels.
         names: of the classes by number, where they are fixed.
-        problem_type: `SINGLE_LABEL`, `MULTI_LABEL` or `REGRESSION` of `readers.labels`, where the labels do not tell by themselves.
+        problem_type: `SINGLE_LABEL`, `MULTI_LABEL` or `REGRESSION`; inferred from the labels if None.
         unlabelled: a number that stands for "no label".
         may_be_empty: whether a text may be empty, if its other half is not.
         skip_unlabelled: whether rows without a label are left out, where rows must have one.
