@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, NoReturn
 from xml.etree import ElementTree
 from xml.parsers import expat
 
-from hf_localattn.data.readers.tables import read_text
 from hf_localattn.parsing import MOST_LEVELS
 
 
@@ -25,18 +23,8 @@ class Element(ElementTree.Element):
         self.line = line
 
 
-def read_xml(path: str | Path) -> Element:
-    """Read a UTF-8 file and return its root. A DOCTYPE is read over: nothing that it names is opened.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it is empty, not UTF-8, malformed, or declares entities; names the line and the remedy.
-    """
-    return parse_xml(read_text(path), str(path))
-
-
 def parse_xml(text: str, name: str) -> Element:
-    """Return the root of a document.
+    """Return the root of a document. A DOCTYPE is read over: nothing that it names is opened.
 
     Raises:
         ValueError: it is malformed, nested too deeply, or declares entities, whose expansion could fill any memory, or

@@ -41,9 +41,7 @@ def load_bioscope(
 
     Args:
         path: a file of the corpus; the DTD that it names is not read.
-        cues: "negation" or "speculation".
-        cue_in_scope: "never": cue words are 0 in `scope`; "corpus": 1, as the annotation has it.
-        stray_scopes: whether other scopes without a cue are an "error", or to "skip" with a warning.
+        cues, cue_in_scope, stray_scopes: as in `load_negation`.
 
     Raises:
         FileNotFoundError: there is no such file.

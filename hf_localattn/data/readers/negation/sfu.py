@@ -37,10 +37,8 @@ def load_sfu(
     Args:
         path: the folder of the corpus, of which all .xml files are read in the order of their paths, or one file. A
             document's id is its path in the folder.
-        cues: "negation" or "speculation".
-        cue_in_scope: "never": cue words are 0 in `scope`; "corpus": as annotated, which is mostly the same.
-        stray_scopes: whether a scope that refers to no cue of its document is an "error", or to "skip" with a warning:
-            the corpus as published has 69.
+        cues, cue_in_scope, stray_scopes: as in `load_negation`. The corpus as published has 69 scopes that refer to no
+            cue of their document; cue words are mostly not in scopes.
 
     Raises:
         FileNotFoundError: there is no such file or folder.

@@ -30,9 +30,7 @@ def load_starsem(
     Args:
         path: a UTF-8 file of the original columns, whatever its name.
         cues: "negation"; the corpus has no other.
-        cue_in_scope: "never": words that are wholly cue are 0 in `scope`; "corpus": as annotated, which is the same
-            for the files as published.
-        stray_scopes: whether three columns without a cue are an "error", or to "skip" with a warning.
+        cue_in_scope, stray_scopes: as in `load_negation`. In the files as published no cue word is in its scope.
 
     Raises:
         FileNotFoundError: there is no such file.

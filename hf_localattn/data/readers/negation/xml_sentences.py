@@ -7,8 +7,8 @@ from pathlib import Path
 from xml.etree.ElementTree import Element as AnyElement
 
 from hf_localattn.data.readers.negation.rows import CUE_KINDS
-from hf_localattn.data.readers.tables import shorten
-from hf_localattn.data.readers.xml_files import Element, read_xml
+from hf_localattn.data.readers.tables import read_text, shorten
+from hf_localattn.data.readers.xml_files import Element, parse_xml
 
 # In texts that were saved as Windows-1252 (some of SFU's) its quotation marks and dots stand where Unicode has control
 # characters, which tokenizers drop: of the apostrophe in "don't", which is a cue, nothing would be left.
@@ -24,7 +24,7 @@ def read_root(path: Path, tag: str, corpus: str) -> Element:
         FileNotFoundError: there is no such file.
         ValueError: it is not XML, or of something else.
     """
-    root = read_xml(path)
+    root = parse_xml(read_text(path), str(path))
     if root.tag != tag:
         raise ValueError(f"{path}, line {root.line}: the root element is {root.tag!r}; {corpus} has {tag!r} there.")
     return root
