@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from pathlib import Path
 
 from datasets import Dataset, Features, List, Value
@@ -86,15 +87,9 @@ def _as_dataset(path: Path, tokens: list[list[str]], labels: list[list[str]]) ->
 
 def split_sentences(lines: Iterable[Line]) -> Iterator[list[Line]]:
     """Yield the lines between blank ones."""
-    sentence: list[Line] = []
-    for number, columns in lines:
-        if columns:
-            sentence.append((number, columns))
-        elif sentence:
-            yield sentence
-            sentence = []
-    if sentence:
-        yield sentence
+    for has_words, sentence in groupby(lines, key=lambda line: bool(line[1])):
+        if has_words:
+            yield list(sentence)
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
