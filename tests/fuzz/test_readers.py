@@ -132,7 +132,7 @@ CONLLU = (
     b"# text\n1-2\tdon't" + b"\t_" * 8 + b"\n1\tdo\tdo\tAUX\tVB" + b"\t_" * 5 + b"\n\n1\tgo\tgo\tVERB\tVB" + b"\t_" * 5
 )
 
-SPLITS = st.fixed_dictionaries({"require_labels": st.booleans()})
+SPLITS = st.fixed_dictionaries({"require_labels": st.booleans(), "skip_empty": st.booleans()})
 NEGATION = st.fixed_dictionaries(
     {
         "cues": st.sampled_from(["negation", "speculation"]),
@@ -161,16 +161,19 @@ FORMATS = {
     "squad": Format(
         load_squad,
         check_answers,
-        st.fixed_dictionaries({"require_answers": st.booleans(), "require_question": st.booleans()}),
+        st.fixed_dictionaries({name: st.booleans() for name in ("require_answers", "require_question", "skip_empty")}),
         {**json_files(FLAT), ".json": nearly(json.dumps(SQUAD).encode(), json_changes(SQUAD))},
     ),
     "answered": Format(
-        load_answered, check_answers, st.fixed_dictionaries({"require_questions": st.booleans()}), json_files(FLAT)
+        load_answered,
+        check_answers,
+        st.fixed_dictionaries({"require_questions": st.booleans(), "skip_empty": st.booleans()}),
+        json_files(FLAT),
     ),
     "texts": Format(
         load_texts,
         check_texts,
-        st.fixed_dictionaries({"layout": LAYOUTS, "require_labels": st.booleans()}),
+        st.fixed_dictionaries({"layout": LAYOUTS, "require_labels": st.booleans(), "skip_empty": st.booleans()}),
         {".json": often(*(json_files(rows)[".json"] for rows in (CLASSES, SCORES, SETS))), **tables(ANY_TABLE)},
     ),
     "glue": Format(
@@ -186,7 +189,8 @@ FORMATS = {
         load_choices,
         check_choices,
         st.fixed_dictionaries(
-            {"require_labels": st.booleans()}, optional={"columns": st.just(ChoiceColumns(choices="label"))}
+            {"require_labels": st.booleans(), "skip_empty": st.booleans()},
+            optional={"columns": st.just(ChoiceColumns(choices="label"))},
         ),
         {**json_files(ENDINGS), **tables(few("endings.csv", 4))},
     ),
@@ -194,7 +198,7 @@ FORMATS = {
         load_sentences,
         check_words,
         st.fixed_dictionaries(
-            {"require_labels": st.booleans()},
+            {"require_labels": st.booleans(), "skip_empty": st.booleans()},
             optional={"columns": st.sampled_from([TokenColumns(names=("O", "I")), TokenColumns(task="pos", conll=1)])},
         ),
         json_files(TOKENS),
@@ -227,7 +231,10 @@ FORMATS = {
     "negation": Format(
         load_negation,
         check_cues,
-        st.fixed_dictionaries({"cue_in_scope": st.just("corpus")}, optional={"require_scopes": st.booleans()}),
+        st.fixed_dictionaries(
+            {"cue_in_scope": st.just("corpus"), "skip_empty": st.booleans()},
+            optional={"require_scopes": st.booleans()},
+        ),
         {**json_files(CUES), ".xml": xml(BIOSCOPE), ".txt": columns(STARSEM, "\t")},
     ),
     "names": Format(
