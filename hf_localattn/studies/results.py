@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hf_localattn.data.tables import shorten
+from hf_localattn.data.readers.tables import shorten
 from hf_localattn.files import write_whole
 from hf_localattn.parsing import read_json
 from hf_localattn.training.output_folder import check_unused
