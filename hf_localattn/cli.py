@@ -9,10 +9,10 @@ from typing import Any
 
 from hf_localattn import __version__
 from hf_localattn.errors import one_line_errors
-from hf_localattn.experiments import command as experiments
 from hf_localattn.families import FAMILIES, parse_config_fields
 from hf_localattn.hub import init_checkpoint, push_checkpoint, verify_checkpoint, write_card
 from hf_localattn.inspection import command as inspection
+from hf_localattn.reproduction import command as reproduction
 
 
 class IntermixedParser(argparse.ArgumentParser):
@@ -113,8 +113,8 @@ def build_parser() -> argparse.ArgumentParser:
         description="Train what a table of the papers compares, and set what is measured beside what was published."
         " Given again it goes on where it was; the same runs serve all tables.",
     )
-    experiments.add_arguments(reproduce)
-    reproduce.set_defaults(run=experiments.run)
+    reproduction.add_arguments(reproduce)
+    reproduce.set_defaults(run=reproduction.run)
     return parser
 
 

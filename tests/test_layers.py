@@ -15,7 +15,7 @@ LAYERS = [
     {"data", "metrics"},
     {"inference", "hub"},
     {"training", "inspection"},
-    {"experiments"},
+    {"reproduction"},
     {"cli"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -7,11 +7,11 @@ import hypothesis.strategies as st
 import pytest
 import yaml
 
-from hf_localattn.experiments import recipes
-from hf_localattn.experiments.recipes import load_corpora, load_table, setting_of
-from hf_localattn.experiments.request import _assignment
 from hf_localattn.hub import TrainingRecord, write_card
 from hf_localattn.hub.model_card import BOUNDARY
+from hf_localattn.reproduction import recipes
+from hf_localattn.reproduction.recipes import load_corpora, load_table, setting_of
+from hf_localattn.reproduction.request import _assignment
 from hf_localattn.training.arguments import ModelArguments
 from hf_localattn.training.results import read_results
 from hf_localattn.training.search_space import read_space

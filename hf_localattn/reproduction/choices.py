@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hf_localattn.experiments.corpus_files import SAMPLES
-from hf_localattn.experiments.recipes import Row, Table, Task
+from hf_localattn.reproduction.corpus_files import SAMPLES
+from hf_localattn.reproduction.recipes import Row, Table, Task
 from hf_localattn.training.search_settings import spoken
 
 TINY = "tiny"

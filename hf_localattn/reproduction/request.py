@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hf_localattn.experiments.choices import Choices, Selection
-from hf_localattn.experiments.corpus_files import SAMPLES
-from hf_localattn.experiments.recipes import Table, Task, load_corpora, load_table, select_rows, table_names
-from hf_localattn.experiments.reproduction import reproduce
-from hf_localattn.experiments.scripts import argument_names
 from hf_localattn.families import read_value
+from hf_localattn.reproduction.choices import Choices, Selection
+from hf_localattn.reproduction.corpus_files import SAMPLES
+from hf_localattn.reproduction.recipes import Table, Task, load_corpora, load_table, select_rows, table_names
+from hf_localattn.reproduction.reproduction import reproduce
+from hf_localattn.reproduction.scripts import argument_names
 
 _BY_RECIPE = "the recipe says what is trained, evaluated and predicted."
 SET_OTHERWISE = {

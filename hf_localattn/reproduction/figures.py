@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hf_localattn.experiments.recipes import Score, Table, Task
-from hf_localattn.experiments.report import Runs, values_of
 from hf_localattn.files import write_whole
 from hf_localattn.inspection.draw import draw_bars, draw_curves, picture
+from hf_localattn.reproduction.recipes import Score, Table, Task
+from hf_localattn.reproduction.report import Runs, values_of
 
 
 def figure_of(table: Table, runs: Runs) -> Any:

@@ -17,11 +17,11 @@ from hf_localattn.data.negation import load_negation
 from hf_localattn.data.text_classification import load_texts
 from hf_localattn.data.text_labels import labels_of
 from hf_localattn.data.token_classification import TokenColumns, load_sentences
-from hf_localattn.experiments import recipes
-from hf_localattn.experiments.recipes import load_corpora, load_table, select_rows, setting_of, table_names
-from hf_localattn.experiments.scripts import SCRIPTS
 from hf_localattn.families import FAMILIES, get_family
 from hf_localattn.metrics.word_scores import scoring_of
+from hf_localattn.reproduction import recipes
+from hf_localattn.reproduction.recipes import load_corpora, load_table, select_rows, setting_of, table_names
+from hf_localattn.reproduction.scripts import SCRIPTS
 from hf_localattn.resources import tiny_backbone
 from hf_localattn.training import negation, question_answering, text_classification
 from hf_localattn.training.search_space import SEARCHABLE, read_space

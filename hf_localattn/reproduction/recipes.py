@@ -10,10 +10,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from hf_localattn.experiments.yaml_files import check_known, check_names, check_numbers, make, names_of, read_yaml
 from hf_localattn.families import get_family
+from hf_localattn.reproduction.yaml_files import check_known, check_names, check_numbers, make, names_of, read_yaml
 
-FOLDER = Path(str(files("hf_localattn.experiments")))
+FOLDER = Path(str(files("hf_localattn.reproduction")))
 PAPERS = ("cool", "sla", "oa", "sam")
 """What the names of tables begin with, in the order of the papers here."""
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hf_localattn.experiments.recipes import Corpus
+from hf_localattn.reproduction.recipes import Corpus
 from hf_localattn.resources import FOLDER as RESOURCES
 from hf_localattn.training.text_classification import GLUE
 

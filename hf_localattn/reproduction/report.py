@@ -12,7 +12,7 @@ from typing import Any
 
 from scipy import stats
 
-from hf_localattn.experiments.recipes import Row, Score, Table, Task
+from hf_localattn.reproduction.recipes import Row, Score, Table, Task
 
 Runs = Mapping[tuple[str, str], Mapping[int, Mapping[str, Any]]]
 """Of each row and task the metrics of its runs, by their number."""

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from hf_localattn.errors import listed
-from hf_localattn.experiments.choices import TINY, Choices, quoted, words_of
-from hf_localattn.experiments.corpus_files import SAMPLES, corpus_arguments
-from hf_localattn.experiments.recipes import Row, Table, Task, load_corpora, setting_of
-from hf_localattn.experiments.scripts import SCRIPTS
 from hf_localattn.families import FAMILIES
 from hf_localattn.models.tokenization_sla_bert import DEFAULT_PARSER
+from hf_localattn.reproduction.choices import TINY, Choices, quoted, words_of
+from hf_localattn.reproduction.corpus_files import SAMPLES, corpus_arguments
+from hf_localattn.reproduction.recipes import Row, Table, Task, load_corpora, setting_of
+from hf_localattn.reproduction.scripts import SCRIPTS
 from hf_localattn.resources import tiny_parser
 from hf_localattn.training.folds import Fold
 from hf_localattn.training.search_settings import spoken

@@ -41,6 +41,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """`hf-localattn reproduce`."""
-    from hf_localattn.experiments.request import run_request  # slow to import: other commands need not wait for it
+    from hf_localattn.reproduction.request import run_request  # slow to import: other commands need not wait for it
 
     run_request(arguments)

@@ -28,13 +28,13 @@ import transformers
 from transformers import TrainerCallback, TrainerState, set_seed
 from transformers.trainer_utils import IntervalStrategy
 
-from hf_localattn.experiments.measures import MEASURES
-from hf_localattn.experiments.scripts import QUIET, SCRIPTS, Arguments
-from hf_localattn.experiments.trials import Trial
 from hf_localattn.families import FAMILIES
 from hf_localattn.files import discard, remove_leftovers
 from hf_localattn.hub.record import LIBRARIES
 from hf_localattn.parsing import read_json
+from hf_localattn.reproduction.measures import MEASURES
+from hf_localattn.reproduction.scripts import QUIET, SCRIPTS, Arguments
+from hf_localattn.reproduction.trials import Trial
 from hf_localattn.training.arguments import ModelArguments
 from hf_localattn.training.output_folder import STATE
 from hf_localattn.training.part import prepare_part

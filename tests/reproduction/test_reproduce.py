@@ -8,11 +8,11 @@ import shutil
 import pytest
 
 from hf_localattn.cli import main
-from hf_localattn.experiments.choices import Choices
-from hf_localattn.experiments.grid import Grids
-from hf_localattn.experiments.recipes import load_table, table_names
-from hf_localattn.experiments.runner import Runner
-from hf_localattn.experiments.trials import plan
+from hf_localattn.reproduction.choices import Choices
+from hf_localattn.reproduction.grid import Grids
+from hf_localattn.reproduction.recipes import load_table, table_names
+from hf_localattn.reproduction.runner import Runner
+from hf_localattn.reproduction.trials import plan
 from hf_localattn.resources import reading_comprehension, tiny_backbone
 
 TINY = ("--backbone", "tiny", "--parser", "tiny", "--data", "samples", "--limit", "8", "--set", "max_steps=1")
@@ -81,12 +81,12 @@ def test_nothing_names_this_machine(whole, folder):
 
 
 def test_again_nothing_is_run(whole, folder, monkeypatch):
-    monkeypatch.setattr("hf_localattn.experiments.runner.prepare_part", None)
+    monkeypatch.setattr("hf_localattn.reproduction.runner.prepare_part", None)
     assert reproduce(folder, "cool-4", "--rows", "bert", "outlook", "--seeds", "2") == whole
 
 
 def test_tables_share_their_runs(whole, folder, monkeypatch):
-    monkeypatch.setattr("hf_localattn.experiments.runner.prepare_part", None)
+    monkeypatch.setattr("hf_localattn.reproduction.runner.prepare_part", None)
     own = reproduce(folder, "cool-3", "--rows", "bert", "--seeds", "2")
     assert own["runs"] == [run for run in whole["runs"] if run["row"] == "bert"]
 
@@ -115,7 +115,7 @@ def test_a_run_is_known_by_what_is_in_folders_not_by_their_names(tmp_path):
 def test_a_killed_table_goes_on(folder, monkeypatch):
     """The second of three runs is killed; then it and the third are left."""
     arguments = ("cool-9", "--rows", "bert", "rgcn", "gat", "--seeds", "1")
-    from hf_localattn.experiments import runner
+    from hf_localattn.reproduction import runner
 
     prepare, calls = runner.prepare_part, []
 
@@ -143,7 +143,7 @@ def test_models_are_tested_on_other_corpora(folder, monkeypatch):
     found = reproduce(folder, "oa-2", "--rows", "baseline", "--tasks", "bioscope_papers", "--seeds", "1")
     assert [cell["score"] for cell in found["scores"]] == ["F1", "F1 on BA", "F1 on SFU", "F1 on Sherlock"]
     assert [run["fold"] for run in found["runs"]] == [1]
-    monkeypatch.setattr("hf_localattn.experiments.runner.prepare_part", None)  # it serves fewer corpora as well
+    monkeypatch.setattr("hf_localattn.reproduction.runner.prepare_part", None)  # it serves fewer corpora as well
     fewer = reproduce(
         folder, "oa-2", "--rows", "baseline", "--tasks", "bioscope_papers", "--seeds", "1", "--also", "BA"
     )
@@ -233,7 +233,7 @@ def test_dry_run_writes_nothing(tmp_path, capsys):
 
 
 def test_a_dry_run_shows_the_plan_and_all_that_is_missing(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("hf_localattn.experiments.checks._memory", lambda: 1 << 20)
+    monkeypatch.setattr("hf_localattn.reproduction.checks._memory", lambda: 1 << 20)
     arguments = ("sla-1", "--backbone", "tiny", "--data", "samples", "--tasks", "cola")
     with pytest.raises(SystemExit):
         main(["reproduce", *arguments, "--dry-run", "-o", str(tmp_path / "out")])
@@ -299,7 +299,7 @@ def test_what_cannot_be_run_is_said_before_anything_is(arguments, message, tmp_p
 
 
 def test_too_little_memory_is_said(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("hf_localattn.experiments.checks._memory", lambda: 1 << 20)
+    monkeypatch.setattr("hf_localattn.reproduction.checks._memory", lambda: 1 << 20)
     with pytest.raises(SystemExit):
         main(["reproduce", "cool-4", *TINY, "-o", str(tmp_path)])
     assert "GiB of memory, and 0.0 are free: choose a smaller --backbone" in capsys.readouterr().err

@@ -12,17 +12,17 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from hf_localattn.claims import claimed
-from hf_localattn.experiments.checks import check_trials
-from hf_localattn.experiments.choices import Selection
-from hf_localattn.experiments.corpus_files import described
-from hf_localattn.experiments.figures import draw_figure
-from hf_localattn.experiments.grid import Grids
-from hf_localattn.experiments.measures import MEASURES
-from hf_localattn.experiments.recipes import Row, Task, load_corpora
-from hf_localattn.experiments.report import Runs, as_markdown, summarise
-from hf_localattn.experiments.runner import Runner
-from hf_localattn.experiments.trials import Trial, plan
 from hf_localattn.files import remove_leftovers, write_whole, writing
+from hf_localattn.reproduction.checks import check_trials
+from hf_localattn.reproduction.choices import Selection
+from hf_localattn.reproduction.corpus_files import described
+from hf_localattn.reproduction.figures import draw_figure
+from hf_localattn.reproduction.grid import Grids
+from hf_localattn.reproduction.measures import MEASURES
+from hf_localattn.reproduction.recipes import Row, Task, load_corpora
+from hf_localattn.reproduction.report import Runs, as_markdown, summarise
+from hf_localattn.reproduction.runner import Runner
+from hf_localattn.reproduction.trials import Trial, plan
 from hf_localattn.training.results import write_results
 
 RUNS = "runs"

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from hf_localattn.experiments.scripts import QUIET, SCRIPTS, Arguments
+from hf_localattn.reproduction.scripts import QUIET, SCRIPTS, Arguments
 from hf_localattn.training.models import load_model_and_tokenizer
 
 BATCH_SIZES = (1, 8, 32)

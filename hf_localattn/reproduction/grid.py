@@ -11,13 +11,13 @@ from typing import Any
 
 import yaml
 
-from hf_localattn.experiments.choices import with_options
-from hf_localattn.experiments.runner import Runner, named, quiet
-from hf_localattn.experiments.scripts import QUIET, SCRIPTS
-from hf_localattn.experiments.trials import Trial
 from hf_localattn.families import FAMILIES
 from hf_localattn.files import write_whole
 from hf_localattn.parsing import read_json
+from hf_localattn.reproduction.choices import with_options
+from hf_localattn.reproduction.runner import Runner, named, quiet
+from hf_localattn.reproduction.scripts import QUIET, SCRIPTS
+from hf_localattn.reproduction.trials import Trial
 from hf_localattn.training.search import RESULTS, Search
 from hf_localattn.training.search_space import SEARCHABLE
 
