@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hf_localattn.reproduction.corpus_files import SAMPLES
-from hf_localattn.reproduction.recipes import Row, Table, Task
+from hf_localattn.reproduction.corpora import SAMPLES
+from hf_localattn.reproduction.tables import Row, Table, Task
 from hf_localattn.training.search_settings import spoken
 
 TINY = "tiny"

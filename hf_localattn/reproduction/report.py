@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import statistics
 from collections import Counter
@@ -12,7 +11,7 @@ from typing import Any
 
 from scipy import stats
 
-from hf_localattn.reproduction.recipes import Row, Score, Table, Task
+from hf_localattn.reproduction.tables import Row, Score, Table, Task
 
 Runs = Mapping[tuple[str, str], Mapping[int, Mapping[str, Any]]]
 """Of each row and task the metrics of its runs, by their number."""
@@ -73,16 +72,16 @@ def summarise(table: Table, rows: Sequence[Row], tasks: Sequence[Task], runs: Ru
 def scores_of_task(task: Task) -> list[Score]:
     """Return a task's scores, and those of the other corpora that its models are tested on."""
     others = [
-        dataclasses.replace(score, name=f"{score.name} on {title}", metric=f"{score.metric}@{title}")
+        score.model_copy(update={"name": f"{score.name} on {title}", "metric": f"{score.metric}@{title}"})
         for title in task.also
-        for score in task.scores
+        for score in task.scores.values()
     ]
-    return [*task.scores, *others]
+    return [*task.scores.values(), *others]
 
 
 def _cell(table: Table, row: Row, task: Task, score: Score, runs: Runs) -> Cell:
     own = values_of(runs, row.name, task.name, score)
-    published = row.published.get(task.name, {}).get(score.name)
+    published = table.published(row, task, score.name)
     baseline = table.rows[row.baseline] if row.baseline is not None else None
     other = values_of(runs, baseline.name, task.name, score) if baseline is not None else {}
     if score.ratio:
@@ -91,7 +90,7 @@ def _cell(table: Table, row: Row, task: Task, score: Score, runs: Runs) -> Cell:
         unit = statistics.fmean(whole) if whole else 0.0
         own = {number: value / unit for number, value in own.items()} if unit else {}
         other = {number: value / unit for number, value in other.items()} if unit else {}
-        known = reference.published.get(task.name, {}).get(score.name)
+        known = table.published(reference, task, score.name)
         published = published / known if published is not None and known else None
     values = list(own.values())
     common = sorted(own.keys() & other.keys())

@@ -15,13 +15,13 @@ from hf_localattn.claims import claimed
 from hf_localattn.files import remove_leftovers, write_whole, writing
 from hf_localattn.reproduction.checks import check_trials
 from hf_localattn.reproduction.choices import Selection
-from hf_localattn.reproduction.corpus_files import described
+from hf_localattn.reproduction.corpora import describe_source, load_corpora
 from hf_localattn.reproduction.figures import draw_figure
 from hf_localattn.reproduction.grid import Grids
 from hf_localattn.reproduction.measures import MEASURES
-from hf_localattn.reproduction.recipes import Row, Task, load_corpora
 from hf_localattn.reproduction.report import Runs, as_markdown, summarise
 from hf_localattn.reproduction.runner import Runner
+from hf_localattn.reproduction.tables import Row, Task
 from hf_localattn.reproduction.trials import Trial, plan
 from hf_localattn.training.results import write_results
 
@@ -122,7 +122,7 @@ def write_table(
         "command": " ".join([selection.command(), *(["--search"] if searches else [])]),
         "choices": choices.as_data(),
         "searches": searches,
-        "corpora": {name: described(choices.where(name), corpora, name) for name in names},
+        "corpora": {name: describe_source(choices.where(name), corpora, name) for name in names},
         "scores": [{**dataclasses.asdict(cell), "difference": cell.difference} for cell in cells],
         "runs": results,
     }

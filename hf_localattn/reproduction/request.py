@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import difflib
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,10 +10,10 @@ from typing import Any
 
 from hf_localattn.families import read_value
 from hf_localattn.reproduction.choices import Choices, Selection
-from hf_localattn.reproduction.corpus_files import SAMPLES
-from hf_localattn.reproduction.recipes import Table, Task, load_corpora, load_table, select_rows, table_names
+from hf_localattn.reproduction.corpora import SAMPLES, load_corpora
 from hf_localattn.reproduction.reproduction import reproduce
 from hf_localattn.reproduction.scripts import argument_names
+from hf_localattn.reproduction.tables import Table, Task, load_table, select_rows, table_names
 
 _BY_RECIPE = "the recipe says what is trained, evaluated and predicted."
 SET_OTHERWISE = {
@@ -62,7 +61,7 @@ def _select_tasks(table: Table, names: Sequence[str] | None, also: Sequence[str]
     if unknown := [title for title in also if title not in titles]:
         raise ValueError(f"--also {unknown[0]}: the further test corpora are {', '.join(sorted(titles)) or 'none'}.")
     return [
-        dataclasses.replace(task, also={title: name for title, name in task.also.items() if title in also})
+        task.model_copy(update={"also": {title: name for title, name in task.also.items() if title in also}})
         for task in tasks
     ]
 

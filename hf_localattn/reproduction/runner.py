@@ -63,7 +63,9 @@ class Runner:
     def folder_of(self, trial: Trial) -> Path:
         """Return where a trial is trained; the same for all that train the same, of whatever row or table."""
         # Times are those of a machine.
-        machine = [_device(), torch.get_num_threads()] if any(score.ratio for score in trial.task.scores) else []
+        machine = (
+            [_device(), torch.get_num_threads()] if any(score.ratio for score in trial.task.scores.values()) else []
+        )
         fold = trial.fold and [trial.fold.number, trial.fold.count]
         content = [trial.task.script, self.settings(trial), trial.seed, fold, machine]
         return self.folder / named(trial.task.script, content)

@@ -10,9 +10,9 @@ from hf_localattn.errors import listed
 from hf_localattn.families import FAMILIES
 from hf_localattn.models.tokenization_sla_bert import DEFAULT_PARSER
 from hf_localattn.reproduction.choices import TINY, Choices, quoted, words_of
-from hf_localattn.reproduction.corpus_files import SAMPLES, corpus_arguments
-from hf_localattn.reproduction.recipes import Row, Table, Task, load_corpora, setting_of
+from hf_localattn.reproduction.corpora import SAMPLES, corpus_arguments, load_corpora
 from hf_localattn.reproduction.scripts import SCRIPTS
+from hf_localattn.reproduction.tables import Row, Table, Task, setting_of
 from hf_localattn.resources import tiny_parser
 from hf_localattn.training.folds import Fold
 from hf_localattn.training.search_settings import spoken
@@ -159,7 +159,7 @@ def needed_splits(task: Task) -> tuple[list[str], list[str]]:
     there = list(load_corpora()[task.corpus].files)
     if task.folds is not None:
         return ["train"], [split for split in there if split != "train"]
-    predicts = any(score.metric.startswith("predict_") for score in task.scores)
+    predicts = any(score.metric.startswith("predict_") for score in task.scores.values())
     needed = there if predicts or task.script == "statistics" else [split for split in there if split != "test"]
     return needed, []
 

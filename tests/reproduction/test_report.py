@@ -5,8 +5,8 @@ import statistics
 
 import pytest
 
-from hf_localattn.reproduction.recipes import load_table
 from hf_localattn.reproduction.report import as_markdown, summarise
+from hf_localattn.reproduction.tables import load_table
 
 TABLE = load_table("sam-5")
 TASK = TABLE.tasks["trec"]

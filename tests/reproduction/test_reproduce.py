@@ -10,8 +10,8 @@ import pytest
 from hf_localattn.cli import main
 from hf_localattn.reproduction.choices import Choices
 from hf_localattn.reproduction.grid import Grids
-from hf_localattn.reproduction.recipes import load_table, table_names
 from hf_localattn.reproduction.runner import Runner
+from hf_localattn.reproduction.tables import load_table, table_names
 from hf_localattn.reproduction.trials import plan
 from hf_localattn.resources import reading_comprehension, tiny_backbone
 
