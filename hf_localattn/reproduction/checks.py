@@ -16,8 +16,8 @@ from hf_localattn.families import get_family, parse_config_fields
 from hf_localattn.models.dependency_parser import load_pipeline
 from hf_localattn.pretrained import resolve_backbone
 from hf_localattn.reproduction.measures import MEASURES
-from hf_localattn.reproduction.runner import Runner
-from hf_localattn.reproduction.trials import Trial
+from hf_localattn.reproduction.plan import Trial
+from hf_localattn.reproduction.runs import Runner
 from hf_localattn.training.arguments import PLAIN
 from hf_localattn.training.lookahead import import_lookahead
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from scipy import stats
 
+from hf_localattn.files import write_whole
+from hf_localattn.reproduction.corpora import describe_source, load_corpora
+from hf_localattn.reproduction.plan import Selection, Trial
 from hf_localattn.reproduction.tables import Row, Score, Table, Task
+from hf_localattn.training.results import write_results
 
 Runs = Mapping[tuple[str, str], Mapping[int, Mapping[str, Any]]]
 """Of each row and task the metrics of its runs, by their number."""
@@ -127,6 +133,63 @@ def _p_value(own: Sequence[float], other: Sequence[float]) -> float | None:
         return None
     value = float(stats.ttest_rel(own, other).pvalue)
     return None if math.isnan(value) else value
+
+
+class Report:
+    """What is measured of a selection, written as it grows: `TABLE.json`, with where it comes from, and `TABLE.md`.
+
+    Args:
+        selection: what is reported.
+        output: the folder.
+        searches: what was searched for each row and task.
+
+    Attributes:
+        runs: the metrics of the runs so far.
+    """
+
+    def __init__(self, selection: Selection, output: Path, searches: Sequence[Mapping[str, Any]] = ()):
+        self.selection, self.output, self.searches = selection, output, searches
+        self.runs: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
+        self._results: list[dict[str, Any]] = []
+
+    def add(self, trial: Trial, result: Mapping[str, Any], model: Path | None) -> None:
+        """Add a finished run, with the folder of its model if it was kept, and write the files."""
+        self.runs.setdefault(trial.key, {})[trial.number] = result["metrics"]
+        where = {"row": trial.row.name, "task": trial.task.name, "run": trial.number, "command": trial.command}
+        kept = None if model is None else str(model.relative_to(self.output))
+        self._results.append({**result, **where, "model": kept})
+        found = self._content()
+        write_results(self._path("json"), found)
+        write_whole(self._path("md"), as_markdown(found))
+
+    def show(self) -> None:
+        """Print the table, and where its files and models are."""
+        print(self._path("md").read_text(encoding="utf-8"))
+        for result in self._results:
+            if result["model"] is not None:
+                print(f"{result['row']}, {result['task']}, run {result['run']}: {self.output / result['model']}")
+        print(f"Wrote {self._path('md')} and .json.")
+
+    def _path(self, suffix: str) -> Path:
+        return self.output / f"{self.selection.table.name}.{suffix}"
+
+    def _content(self) -> dict[str, Any]:
+        table, overrides, corpora = self.selection.table, self.selection.overrides, load_corpora()
+        tasks = [task for task in self.selection.tasks if task.script != "profile"]  # which reads no data
+        names = dict.fromkeys(name for task in tasks for name in (task.corpus, *task.also.values()))
+        cells = summarise(table, self.selection.rows, self.selection.tasks, self.runs)
+        return {
+            "table": table.name,
+            "title": table.title,
+            "source": table.source,
+            "notes": table.notes,
+            "command": " ".join([self.selection.command, *(["--search"] if self.searches else [])]),
+            "choices": overrides.as_data(),
+            "searches": self.searches,
+            "corpora": {name: describe_source(overrides.where(name), corpora, name) for name in names},
+            "scores": [{**dataclasses.asdict(cell), "difference": cell.difference} for cell in cells],
+            "runs": self._results,
+        }
 
 
 _CALLED = {"backbone": "backbone", "parser": "parser", "runs": "seeds", "limit": "rows of each split at most"}

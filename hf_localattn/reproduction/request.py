@@ -1,4 +1,4 @@
-"""What of which table the command asks for, and with what choices."""
+"""Read the arguments of `hf-localattn reproduce`: which rows and tasks of a table, with which overrides."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from hf_localattn.families import read_value
-from hf_localattn.reproduction.choices import Choices, Selection
 from hf_localattn.reproduction.corpora import SAMPLES, load_corpora
-from hf_localattn.reproduction.reproduction import reproduce
+from hf_localattn.reproduction.loop import reproduce
+from hf_localattn.reproduction.plan import Overrides, Selection
 from hf_localattn.reproduction.scripts import argument_names
 from hf_localattn.reproduction.tables import Table, Task, load_table, select_rows, table_names
 
@@ -38,10 +38,10 @@ def run_request(arguments: argparse.Namespace) -> None:
         _list_tables()
         return
     table = load_table(arguments.table)
-    rows, choices = select_rows(table, arguments.rows), _choices(table, arguments)
-    tasks = _select_tasks(table, arguments.tasks, choices.also)
+    rows, overrides = select_rows(table, arguments.rows), _overrides(table, arguments)
+    tasks = _select_tasks(table, arguments.tasks, overrides.also)
     reproduce(
-        Selection(table, rows, tasks, choices),
+        Selection(table, rows, tasks, overrides),
         arguments.output,
         searches=arguments.search,
         keep_models=arguments.keep_models,
@@ -66,11 +66,11 @@ def _select_tasks(table: Table, names: Sequence[str] | None, also: Sequence[str]
     ]
 
 
-def _choices(table: Table, arguments: argparse.Namespace) -> Choices:
+def _overrides(table: Table, arguments: argparse.Namespace) -> Overrides:
     for name in ("seeds", "limit"):
         if (value := getattr(arguments, name)) is not None and value < 1:
             raise ValueError(f"--{name} must be at least 1; got {value}.")
-    return Choices(
+    return Overrides(
         backbone=arguments.backbone,
         parser=arguments.parser,
         runs=arguments.seeds,

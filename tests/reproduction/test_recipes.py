@@ -37,23 +37,13 @@ def named(cases):
     return [f"{table.name}-{task.name}" for table, task in cases]
 
 
-@cache
-def parsed(script, words):
-    return SCRIPTS[script].parse(words)
-
-
-def words_of(arguments):
-    return tuple(word for name, value in arguments.items() for word in (f"--{name}", str(value)))
-
-
 def data_arguments(task, own=None):
     """The data arguments of a task, with the sample for data."""
     corpus = load_corpora()[task.corpus]
-    files = {f"{split}_file": RESOURCES / file for split, file in corpus.sample.items()}
+    files = {f"{split}_file": str(RESOURCES / file) for split, file in corpus.sample.items()}
     arguments = {**files, **corpus.arguments, **corpus.sample_arguments, **task.arguments}
     model = {"family": "none", "backbone": "tiny", "output_dir": "unused", "folds": task.folds}
-    given = {name: value for name, value in (model | arguments | (own or {})).items() if value is not None}
-    return parsed(task.script, words_of(given))[1]
+    return SCRIPTS[task.script].arguments(model | arguments | (own or {}))[1]
 
 
 def reported(task):

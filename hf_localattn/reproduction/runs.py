@@ -13,28 +13,27 @@ import hashlib
 import io
 import json
 import logging
-import math
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import datasets
 import torch
 import transformers
-from transformers import TrainerCallback, TrainerState, set_seed
+from transformers import TrainerCallback, TrainerState
 from transformers.trainer_utils import IntervalStrategy
 
 from hf_localattn.families import FAMILIES
 from hf_localattn.files import discard, remove_leftovers
 from hf_localattn.hub.record import LIBRARIES
 from hf_localattn.parsing import read_json
+from hf_localattn.reproduction.cli_args import to_cli_args
 from hf_localattn.reproduction.measures import MEASURES
+from hf_localattn.reproduction.plan import Trial
 from hf_localattn.reproduction.scripts import QUIET, SCRIPTS, Arguments
-from hf_localattn.reproduction.trials import Trial
 from hf_localattn.training.arguments import ModelArguments
 from hf_localattn.training.output_folder import STATE
 from hf_localattn.training.part import prepare_part
@@ -46,7 +45,6 @@ logger = logging.getLogger(__name__)
 RESULT = "result.json"
 PROGRESS = "progress.json"
 MODEL = "model"
-PROBED_STEPS = 2
 
 
 class Runner:
@@ -84,6 +82,10 @@ class Runner:
         model = self.folder_of(trial) / MODEL
         return model if model.is_dir() else None
 
+    def is_trained(self, trial: Trial) -> bool:
+        """Return True if the trial's model is there, trained to its end."""
+        return (self.folder_of(trial) / MODEL / STATE).is_file()
+
     def run(self, trial: Trial) -> dict[str, Any]:
         """Run a trial, or go on with it, and return what it has measured; a finished one is not run again.
 
@@ -98,12 +100,12 @@ class Runner:
         remove_leftovers(folder)
         known: dict[str, Any] = {}
         if (folder / RESULT).is_file():  # it was tested on other corpora than these
-            if (model / STATE).is_file():
+            if self.is_trained(trial):
                 known = read_json(folder / RESULT)
             else:
                 (folder / RESULT).unlink()  # another model is trained, which may score otherwise
         if trial.task.script in MEASURES:
-            metrics, data = MEASURES[trial.task.script](trial.words), {}
+            metrics, data = MEASURES[trial.task.script](trial.arguments), {}
         else:
             run = self.prepare(trial, model)
             progress = Progress(folder / PROGRESS, run, keep=self.keep_models or bool(known))
@@ -119,7 +121,7 @@ class Runner:
             for title, arguments in trial.tests.items():
                 tested, data[title] = self._test(trial, arguments, model)
                 metrics |= {f"{name}@{title}": value for name, value in tested.items()}
-            _free()
+            free_memory()
         result = {
             "script": trial.task.script,
             "seed": trial.seed,
@@ -144,13 +146,20 @@ class Runner:
             progress.unlink()
         remove_leftovers(folder)
 
-    def prepare(self, trial: Trial, folder: Path) -> Run:
+    def prepare(self, trial: Trial, folder: Path, **training: Any) -> Run:
         """Return a trial's run in a folder, ready to go.
+
+        Args:
+            trial: of the plan.
+            folder: where it is trained.
+            **training: training arguments in place of the trial's.
 
         Raises:
             ValueError, OSError: arguments, data or model cannot be used.
         """
         model_args, data_args, training_args = self.arguments_of(trial)
+        for name, value in training.items():
+            setattr(training_args, name, value)
         prepare = SCRIPTS[trial.task.script].prepare(data_args)
         with quiet():
             return prepare_part(
@@ -163,33 +172,21 @@ class Runner:
                 fold=trial.fold,
             )
 
-    def seconds_of(self, trial: Trial) -> float:
-        """Estimate how long a trial trains, evaluates and predicts, by a few of its steps.
-
-        Raises:
-            ValueError, OSError: arguments, data or model cannot be used.
-        """
-        with TemporaryDirectory() as folder:  # what the trial may have left in its own stays as it is
-            run = self.prepare(trial, Path(folder, MODEL))
-            try:
-                return _probe(run)
-            finally:
-                del run
-                _free()
-
     def arguments_of(self, trial: Trial) -> Arguments:
         """Return a trial's arguments, as its script would read them.
 
         Raises:
             ValueError: there cannot be such ones.
         """
-        words = [*trial.words, *QUIET, "--save_total_limit", "1", "--output_dir", str(self.folder / MODEL)]
-        return SCRIPTS[trial.task.script].parse(words)
+        own = {**QUIET, "save_total_limit": 1, "output_dir": str(self.folder / MODEL)}
+        return SCRIPTS[trial.task.script].arguments({**trial.arguments, **own})
 
     def settings(self, trial: Trial) -> dict[str, Any]:
         """Return what a trial's scores depend on, but for its seed and fold; of files and folders what is in them."""
         if trial.task.script in MEASURES:
-            pairs = zip(trial.words, (*trial.words[1:], None), strict=True)
+            # Folders of results are named after this list: each word of a command line, read after its option.
+            words = to_cli_args(trial.arguments)
+            pairs = zip(words, (*words[1:], None), strict=True)
             return {"words": [digest_of(name.removeprefix("--"), value) for name, value in pairs]}
         return settings_of(*self.arguments_of(trial))
 
@@ -287,52 +284,6 @@ def _is_new(run: Run) -> bool:
     return run.trainer.args.do_train and not run.trainer.args.resume_from_checkpoint
 
 
-def _probe(run: Run) -> float:
-    """Seconds of all its steps, by a few of training and a few of evaluation."""
-    trainer = run.trainer
-    args = trainer.args
-    model = trainer.model.to(args.device)
-
-    def seconds_of_a_step(loader: Iterable[Any], *, trains: bool) -> float:
-        model.train(trains)
-        times = []
-        for _, batch in zip(range(PROBED_STEPS), loader, strict=False):
-            begun = time.perf_counter()
-            inputs = trainer._prepare_inputs(batch)
-            if trains:
-                with trainer.compute_loss_context_manager():
-                    loss = trainer.compute_loss(model, inputs)
-                loss.backward()
-            else:
-                trainer.prediction_step(model, inputs, prediction_loss_only=False)
-            if torch.cuda.is_available():
-                torch.cuda.synchronize()
-            times.append(time.perf_counter() - begun)
-            model.zero_grad()
-        return min(times)
-
-    seconds, evaluations = 0.0, 1.0
-    if args.do_train:
-        loader = trainer.get_train_dataloader()
-        batches = math.ceil(len(loader) * args.num_train_epochs)
-        if args.max_steps > 0:
-            batches = args.max_steps * args.gradient_accumulation_steps
-        seconds += batches * seconds_of_a_step(loader, trains=True)
-        if args.eval_strategy == IntervalStrategy.EPOCH:
-            evaluations += batches / len(loader)
-        elif args.eval_strategy == IntervalStrategy.STEPS:
-            evaluations += batches / args.gradient_accumulation_steps / args.eval_steps
-    if getattr(args, "predict_with_generate", False):  # what `evaluate` would tell `prediction_step`
-        trainer._gen_kwargs = {"max_length": args.generation_max_length, "num_beams": args.generation_num_beams}
-    for split, features in run.features.items():
-        if split != "train":
-            loader = trainer.get_eval_dataloader(features)
-            times = evaluations if split.startswith("validation") else 1.0
-            seconds += times * len(loader) * seconds_of_a_step(loader, trains=False)
-    set_seed(args.seed)
-    return seconds
-
-
 @contextmanager
 def quiet() -> Iterator[None]:
     """Keep what a script says to itself, but for warnings and errors: a table is many runs."""
@@ -355,7 +306,8 @@ def quiet() -> Iterator[None]:
                 bar.enable_progress_bar()
 
 
-def _free() -> None:
+def free_memory() -> None:
+    """Give back the memory of models that are not used any more."""
     gc.collect()  # a trainer and its model hold each other
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
