@@ -1,26 +1,15 @@
 #!/usr/bin/env python
-"""Fine-tunes and evaluates a model for extractive question answering (SQuAD 1.1, SQuAD 2.0, or files like them)."""
+"""Fine-tune and evaluate a model for extractive question answering (SQuAD 1.1, SQuAD 2.0, or files like them)."""
 
 from collections.abc import Sequence
 
-from hf_localattn.errors import one_line_errors
-from hf_localattn.training.arguments import ModelArguments, TrainingArguments, parse_arguments
-from hf_localattn.training.console import set_up_logging
-from hf_localattn.training.prepare import prepare_run
-from hf_localattn.training.question_answering import QuestionAnsweringDataArguments, prepare
+from hf_localattn.tasks import QuestionAnswering
+from hf_localattn.training.command import run_script
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
-    """Runs the script with the given arguments (default: the command line) and returns all metrics."""
-    # What the user can mend ends here, in one line, before anything is trained.
-    with one_line_errors():
-        model_args, data_args, training_args = parse_arguments(
-            (ModelArguments, QuestionAnsweringDataArguments, TrainingArguments), arguments
-        )
-        set_up_logging(training_args)
-        run = prepare_run(prepare, model_args, data_args, training_args)
-
-    return run.complete()
+    """Run the script with these arguments (default: the command line), and return all metrics."""
+    return run_script(QuestionAnswering, arguments)
 
 
 if __name__ == "__main__":

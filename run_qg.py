@@ -1,28 +1,15 @@
 #!/usr/bin/env python
-"""Fine-tunes and evaluates a model that asks the question to a passage and an answer (SQuAD, or files like it)."""
+"""Fine-tune and evaluate a model that asks the question to a passage and an answer (SQuAD, or files like it)."""
 
 from collections.abc import Sequence
-from typing import Any
 
-from hf_localattn.errors import one_line_errors
-from hf_localattn.training.arguments import ModelArguments, parse_arguments
-from hf_localattn.training.console import set_up_logging
-from hf_localattn.training.generation import GenerationTrainingArguments
-from hf_localattn.training.prepare import prepare_run
-from hf_localattn.training.question_generation import QuestionGenerationDataArguments, prepare
+from hf_localattn.tasks import QuestionGeneration
+from hf_localattn.training.command import run_script
 
 
-def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    """Runs the script with the given arguments (default: the command line) and returns all metrics."""
-    # What the user can mend ends here, in one line, before anything is trained.
-    with one_line_errors():
-        model_args, data_args, training_args = parse_arguments(
-            (ModelArguments, QuestionGenerationDataArguments, GenerationTrainingArguments), arguments
-        )
-        set_up_logging(training_args)
-        run = prepare_run(prepare, model_args, data_args, training_args)
-
-    return run.complete()
+def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
+    """Run the script with these arguments (default: the command line), and return all metrics."""
+    return run_script(QuestionGeneration, arguments)
 
 
 if __name__ == "__main__":

@@ -24,8 +24,9 @@ from transformers.trainer_callback import PrinterCallback
 
 from hf_localattn.data import load_squad
 from hf_localattn.resources import reading_comprehension
+from hf_localattn.tasks import QuestionAnswering
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
-from hf_localattn.training.question_answering import QuestionAnsweringDataArguments, prepare
+from hf_localattn.training.run import prepare_run
 
 # A narrow outlooker for a narrow backbone; the rest is as in the paper.
 COOL = ["conv_filters=32"]
@@ -110,9 +111,10 @@ def train(family: str, arguments: argparse.Namespace) -> Trained:
     """Fine-tune the tiny backbone with a family's local layers, or without any ("none")."""
     files = reading_comprehension()
     with tempfile.TemporaryDirectory() as scratch:
-        run = prepare(
+        run = prepare_run(
+            QuestionAnswering,
             ModelArguments(family=family, backbone="tiny", local_config=COOL if family == "cool" else []),
-            QuestionAnsweringDataArguments(
+            QuestionAnswering.DataArguments(
                 train_file=str(files["train"]),
                 validation_file=str(files["validation"]),
                 max_seq_length=64,

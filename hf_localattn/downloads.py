@@ -63,7 +63,7 @@ def _remove_wrong(repository: Path, known: set[Path]) -> list[str]:
 
 
 def _is_right(path: Path) -> bool:
-    """Whether a file has the digest that it is named after; other names, such as those of mirrors, say nothing."""
+    """Return True if a file has the digest that it is named after, or a name that is no digest."""
     if not re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", path.name):
         return True
     if len(path.name) == 64:  # of a large file

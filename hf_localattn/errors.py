@@ -1,4 +1,4 @@
-"""How errors reach the user: one line for what the user can mend, a traceback for everything else."""
+"""One-line messages for user errors, tracebacks for bugs."""
 
 import os
 import sys
@@ -42,12 +42,12 @@ def one_line_errors(*kinds: type[Exception]) -> Iterator[None]:
 
 
 def _is_connection_error(error: BaseException) -> bool:
-    """Whether the HTTP client under huggingface_hub, which has changed before, could not talk to the server."""
+    """Return True if the HTTP client under huggingface_hub, which has changed before, could not reach the server."""
     return any(base.__name__ == "TransportError" for base in type(error).__mro__)
 
 
 UNREADABLE = (ImportError, LookupError, TypeError, AttributeError, RecursionError)
-"""What transformers raises where a file holds values that it does not expect, or a library is missing."""
+"""Errors that transformers raises for unexpected values in files, or a missing library."""
 
 
 @contextmanager
@@ -147,7 +147,7 @@ UPLOAD_ADVICE = {
     403: "as the token may not write there: it needs the right to, and the repository's owner has to be you or yours",
     404: "as there is no such repository or branch, or none that the token may see",
 }
-"""What an answer of the Hub means, and asks for."""
+"""Advice for each status code of the Hub."""
 
 
 def _advice(what: str, name: str, error: Exception) -> str:

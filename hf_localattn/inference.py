@@ -16,7 +16,7 @@ from hf_localattn.data.qa_answers import AnswerSettings, Candidate, QuestionAnsw
 from hf_localattn.data.qa_windows import QuestionAnsweringCollator, evaluation_features, unpad_left
 
 MOST_TOKENS = 1_000_000
-"""Of an input to a model without a limit."""
+"""Length limit for models that define none."""
 
 
 @dataclass(frozen=True)

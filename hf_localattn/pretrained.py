@@ -1,4 +1,4 @@
-"""What is loaded from a folder or the Hub, checked for the mistakes that otherwise show up much later."""
+"""Loading backbones and tokenizers, with checks for mistakes that otherwise show up much later."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOKENIZER_FILES = ("tokenizer*", "vocab*", "*.model", "merges.txt", "*.tokenizer
 
 
 def resolve_backbone(name_or_path: str | os.PathLike[str], *, generates: bool = False) -> str:
-    """Where a backbone is loaded from: "tiny" is the small random one that ships, anything else stays as it is.
+    """Return where a backbone is loaded from: "tiny" is the small random one that ships, other names stay as they are.
 
     Args:
         name_or_path: Hub id, folder, "tiny", or "tiny-bart", which is an encoder-decoder.

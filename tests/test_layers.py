@@ -14,6 +14,7 @@ LAYERS = [
     {"families", "pretrained"},
     {"data", "metrics"},
     {"inference", "hub"},
+    {"tasks"},
     {"training", "inspection"},
     {"reproduction"},
     {"cli"},

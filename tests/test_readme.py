@@ -13,10 +13,8 @@ import pytest
 
 from hf_localattn.cli import build_parser, main
 from hf_localattn.resources import tiny_backbone
+from hf_localattn.tasks import QuestionAnswering, TextClassification, TokenClassification
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments, parse_arguments
-from hf_localattn.training.question_answering import QuestionAnsweringDataArguments
-from hf_localattn.training.text_classification import TextClassificationDataArguments
-from hf_localattn.training.token_classification import TokenClassificationDataArguments
 from tests.parsers import tiny_parser
 
 ROOT = Path(__file__).parent.parent
@@ -94,9 +92,9 @@ def test_every_script_is_shown():
 @pytest.mark.parametrize("command", [c for c in TRAINING if "tiny" not in c], ids=" ".join)
 def test_training_commands_are_understood(command):
     data = {
-        "run_glue.py": TextClassificationDataArguments,
-        "run_ner.py": TokenClassificationDataArguments,
-        "run_qa.py": QuestionAnsweringDataArguments,
+        "run_glue.py": TextClassification.DataArguments,
+        "run_ner.py": TokenClassification.DataArguments,
+        "run_qa.py": QuestionAnswering.DataArguments,
     }
     parse_arguments((ModelArguments, data[command[0]], TrainingArguments), [*command[1:], "--report_to", "none"])
 

@@ -6,8 +6,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification, BertForSequenceClassification, pipeline
 
-from hf_localattn.training.arguments import ModelArguments
-from hf_localattn.training.text_labels import checkpoint_labels
+from hf_localattn.tasks.text_labels import checkpoint_labels
 from tests.qa_helpers import tiny_bert, word_pieces, write_jsonl
 from tests.script_helpers import assert_one_line_error, load_main
 
@@ -326,7 +325,7 @@ def test_a_family_on_a_plain_backbone(main, files, tmp_path):
     main(options(files, tmp_path, "--do_train", "--do_eval", "--local_learning_rate", "1e-3", model=family))
     model = AutoModelForSequenceClassification.from_pretrained(tmp_path, trust_remote_code=True)
     assert model.config.id2label == {0: "ant", 1: "bee", 2: "cat"}
-    assert checkpoint_labels(ModelArguments(str(tmp_path), trust_remote_code=True)).names == ("ant", "bee", "cat")
+    assert checkpoint_labels(model.config).names == ("ant", "bee", "cat")
 
 
 @pytest.mark.parametrize(

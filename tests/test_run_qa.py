@@ -11,7 +11,7 @@ from hf_localattn.data.qa_answers import AnswerSettings, extract_answers
 from hf_localattn.data.qa_windows import evaluation_features
 from hf_localattn.inference import answer_question
 from hf_localattn.metrics.squad_scores import is_blank
-from hf_localattn.training.trainer import score_answers
+from hf_localattn.tasks.question_answering import score_answers
 from tests.qa_helpers import question, tiny_bert, unanswerable, word_pieces, write_jsonl
 from tests.script_helpers import assert_one_line_error, load_main
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import AutoModelForMultipleChoice, AutoTokenizer
 
-from hf_localattn.training.multiple_choice import MultipleChoiceDataArguments
+from hf_localattn.tasks.multiple_choice import MultipleChoiceDataArguments
 from tests.qa_helpers import tiny_bert, word_pieces, write_jsonl
 from tests.script_helpers import assert_one_line_error, load_main
 

@@ -201,12 +201,12 @@ def pinned_commit(card: str, repo_id: str) -> str | None:
 
 
 def is_ours(card: str) -> bool:
-    """Whether a card was written here."""
+    """Return True for a card that this module has written."""
     return BOUNDARY in _body(card)
 
 
 def has_text(card: str) -> bool:
-    """Whether a card has more than metadata, which is all that one has that the Hub's site has made."""
+    """Return True for a card with more than metadata; one that the Hub's site has made has no more."""
     return bool(_body(card).strip())
 
 
@@ -293,7 +293,7 @@ def _added(found: dict[str, Any], config: Mapping[str, Any], record: TrainingRec
 
 
 _OF_RECORDS = {"datasets", "metrics", "model-index"}
-"""What the record of another run may have left in a card."""
+"""Metadata that the record of another run may have left in a card."""
 
 
 def _listed(value: Any) -> list[Any]:

@@ -35,11 +35,11 @@ SHARED = (
     *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "*.jinja"),
     *("vocab.txt", "vocab.json", "merges.txt", "*.model", "preprocessor_config.json", "processor_config.json"),
 )
-"""What a checkpoint is made of. Whatever else is in its folder, from logs to pickles, stays on the machine."""
+"""Patterns of the files of a checkpoint. Everything else in its folder, from logs to pickles, stays on the machine."""
 
 STALE = (*WEIGHTS, "training_args.bin", "trainer_state.json")
-"""What is removed from the Hub if it is not uploaded anew: other weights, which could be loaded in place of these, and
-what Trainer uploads that is of its machine."""
+"""Patterns of the files that are removed from the Hub if they are not uploaded anew: other weights, which could be
+loaded in place of these, and files of the machine that Trainer uploads."""
 
 
 def push_checkpoint(
@@ -135,7 +135,7 @@ def _push(
 
 
 def _remedy(folder: Path, repo_id: str, options: Mapping[str, Any]) -> str:
-    """What completes an upload that has failed."""
+    """Return the advice that completes an upload that has failed."""
     words = [str(folder), repo_id]
     for name, value in options.items():
         if value is not None:
@@ -173,7 +173,7 @@ def check_weights(folder: Path) -> None:
 
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:
-    """Whether a file is one of those; files of subfolders are none, though `*` would reach them."""
+    """Return True for a file that matches a pattern; files of subfolders do not, though `*` would reach them."""
     return "/" not in name and any(fnmatch(name, pattern) for pattern in patterns)
 
 

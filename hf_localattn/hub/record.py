@@ -30,7 +30,7 @@ class Score:
 
 @dataclass(frozen=True)
 class TrainingRecord:
-    """What is worth telling of a run. It goes to the Hub, so it knows no folder and no token of the machine.
+    """Record of a training run. It goes to the Hub, so it has no folder and no token of the machine.
 
     Args:
         task: a key of `hf_localattn.families.AUTO_CLASSES`.

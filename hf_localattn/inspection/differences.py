@@ -1,4 +1,4 @@
-"""Where two models answer differently, and which of them is right (the examples of the COOL paper)."""
+"""Rows that two models answer differently, and which of them is right (the examples of the COOL paper)."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ MOST_TOKENS = 60
 EXTRA = ("plot", "drawing")
 COLOURS = "Blues"
 FONT_SIZE, POINTS = 9, 72
-"""Of all texts; and how many of them are an inch."""
+"""Font size of all texts, in points; and the points of an inch."""
 
 # In inches:
 PAD = 0.12  # around a figure and between its parts
@@ -217,7 +217,7 @@ def _explained(y_label: str, series: Mapping[str, Series]) -> str:
 
 
 def _headings(titles: Sequence[str] | None, own: Sequence[str], what: str) -> list[str]:
-    """What is written above each thing: the title that was given, and what it says of itself."""
+    """Return the heading of each result: the given title, and its own description."""
     _check_not_empty(own, what)
     if titles is None:
         return list(own)
@@ -316,7 +316,7 @@ def _families(letters: set[str]) -> tuple[list[str], set[str]]:
 
 @cache
 def _letters(family: str) -> frozenset[str]:
-    """What a font can write; nothing if it is not installed."""
+    """Return the characters that a font can write; none if it is not installed."""
     manager = import_extra("matplotlib.font_manager", *EXTRA)
     if family not in manager.get_font_names():
         return frozenset()

@@ -1,4 +1,4 @@
-"""What an inspection found, as the content of a file: a picture, a page, json, or a table in Markdown."""
+"""Results of an inspection as the content of a file: a picture, a page, JSON, or a table in Markdown."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SUFFIXES = (*(f".{form}" for form in FORMATS), ".html", ".json")
 
 @dataclass(frozen=True)
 class Findings:
-    """What was found in one model or two; one kind of it.
+    """Results of one kind from one model or two.
 
     Attributes:
         names: of the models.
@@ -101,7 +101,7 @@ class Findings:
         return "\n".join([self.summary(), *(["", *lines] if differences else [])])
 
     def summary(self) -> str:
-        """How many rows are answered differently, and who is right there."""
+        """Count the rows that are answered differently, and who is right there."""
         differences = self.differences or []
         judged = [one.right for one in differences if one.right]
         text = f"{len(differences)} of {self.num_rows} rows are answered differently"
@@ -125,6 +125,6 @@ def _cell(text: str) -> str:
 
 
 def labels(names: Sequence[str]) -> tuple[str, ...]:
-    """What checkpoints are called: the last part of their paths where that tells them apart."""
+    """Return short names of checkpoints: the last parts of their paths if these differ."""
     short = tuple(name.rstrip("/").rpartition("/")[2] or name for name in names)
     return short if len(set(short)) == len(short) else tuple(names)

@@ -1,4 +1,4 @@
-"""Which token looks at which: maps of attention, as arrays."""
+"""Attention maps as arrays."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ATTENDING, ATTENDED = "attending token", "attended token"
 
 @dataclass(frozen=True, eq=False)
 class AttentionMap:
-    """How much tokens look at tokens.
+    """Attention of tokens to tokens.
 
     Attributes:
         tokens: of the rows, those that look.

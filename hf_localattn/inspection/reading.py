@@ -26,7 +26,7 @@ WORD_START = "\u2581"
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """What a model says of a batch of texts: B texts, L tokens with pads.
+    """Outputs of a model for a batch of texts: B texts, L tokens with pads.
 
     Attributes:
         tokens: of each text its L tokens, fit to print.

@@ -1,4 +1,4 @@
-"""What is one number for each token or layer: SLA's gates, and the weights of tokens and features of SAM."""
+"""Values with one number for each token or layer: SLA's gates, and SAM's weights of tokens and features."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hf_localattn.models.configuration_sla_bert import GATED
 
 @dataclass(frozen=True, eq=False)
 class GateValues:
-    """How much of the attention is local, layer by layer.
+    """Share of the attention that is local, layer by layer.
 
     Attributes:
         layers: their numbers, from 0.
@@ -29,7 +29,7 @@ class GateValues:
 
 @dataclass(frozen=True, eq=False)
 class TokenWeights:
-    """How much each token of a text counts in its vector.
+    """Weight of each token of a text in its vector.
 
     Attributes:
         tokens: fit to print.
@@ -43,12 +43,12 @@ class TokenWeights:
 
 
 def has_gates(config: PreTrainedConfig) -> bool:
-    """Whether a model with this configuration mixes local and global attention by gates."""
+    """Return True if a model with this configuration mixes local and global attention by gates."""
     return config.model_type == "sla-bert" and config.local_attention in GATED
 
 
 def weighs_tokens(config: PreTrainedConfig) -> bool:
-    """Whether a model with this configuration has a weight for each token of a text."""
+    """Return True if a model with this configuration has a weight for each token of a text."""
     return config.model_type == "sam-roberta" and (config.has_tam or config.head == "rba")
 
 

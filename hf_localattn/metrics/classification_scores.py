@@ -25,7 +25,7 @@ GLUE_METRICS: dict[str, tuple[str, ...]] = {
     "stsb": ("pearson", "spearmanr"),
     "wnli": ("accuracy",),
 }
-"""What each task of GLUE (Wang et al. 2019) is scored by; names are keys of `SCORES`."""
+"""Scores of each task of GLUE (Wang et al. 2019), as keys of `SCORES`."""
 
 
 def _of_numbers(function: Score) -> Score:
@@ -45,7 +45,7 @@ def _of_numbers(function: Score) -> Score:
 
 
 def _correlation(function: Callable[..., Any]) -> Score:
-    """Where a correlation is not defined it counts as none: less than two numbers, or the same one everywhere."""
+    """Return 0 where a correlation is not defined: less than two numbers, or the same one everywhere."""
 
     @_of_numbers
     def score(predictions: np.ndarray, references: np.ndarray) -> float:

@@ -1,4 +1,4 @@
-"""What the metrics of labelled words share: the form of their inputs, one scheme for spans, scores of yes and no."""
+"""Inputs, spans and binary scores that all metrics of labeled words share."""
 
 from __future__ import annotations
 

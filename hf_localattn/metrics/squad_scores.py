@@ -1,4 +1,4 @@
-"""What the SQuAD metrics share: references, and scores of single answers, whose comparison is torchmetrics'."""
+"""References and scores of single answers for both SQuAD metrics; answers are compared by torchmetrics."""
 
 from functools import lru_cache
 

@@ -47,7 +47,7 @@ class Score(Protocol):
 
 
 class Scoring(NamedTuple):
-    """How labels are scored, and the names of the overall scores, the main one first."""
+    """A way to score labels, with the names of its overall scores, the main one first."""
 
     score: Score
     reported: tuple[str, ...]

@@ -107,7 +107,7 @@ class CoolConfig(LocalAttentionConfig):
 
     @property
     def local_depth(self) -> int:
-        """How many local layers there are, as `num_local_layers` and the local encoder have it."""
+        """Number of local layers, from `num_local_layers` and the local encoder."""
         if self.local_encoder not in LOCAL_LAYERS:
             return 0
         if self.num_local_layers is None:
@@ -116,7 +116,7 @@ class CoolConfig(LocalAttentionConfig):
 
     @property
     def has_convolution_block(self) -> bool:
-        """Whether the local branch begins with the convolutional block."""
+        """True if the local branch begins with the convolutional block."""
         return self.local_encoder == "conv" or (self.local_encoder == "outlook" and self.use_conv)
 
     @property

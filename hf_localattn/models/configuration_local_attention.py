@@ -1,4 +1,4 @@
-"""What the configurations of all families share: a backbone's own configuration, and common fields onto it."""
+"""Base class of all configurations: the backbone's own configuration, and fields that all families have."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class LocalAttentionConfig(PreTrainedConfig):
 
     @property
     def needed_inputs(self) -> tuple[str, ...]:
-        """What the models need of each text besides a transformer's usual inputs."""
+        """Inputs that the models need in addition to the usual ones."""
         return ()
 
     @property
@@ -143,7 +143,7 @@ class LocalAttentionConfig(PreTrainedConfig):
         return {}
 
     def used_fields(self) -> dict[tuple[str, ...], bool]:
-        """Which of the family's fields count, as the others are; fields that always do need not be there."""
+        """Tell for fields if they take effect under the current settings; fields that always do may be left out."""
         return {}
 
     def idle_fields(self) -> list[str]:

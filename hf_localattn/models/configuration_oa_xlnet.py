@@ -9,7 +9,7 @@ from .orthogonal_attention import check_heads, possible_heads
 from .orthogonal_interaction import BIDIRECTIONAL, CONVOLUTIONAL, DOT_ATTENTIONS, KV_SHARING, VARIANTS
 
 PAPERS_HEADS = 12
-"""Of XLNet-base, which the paper has."""
+"""Default of XLNet-base, the paper's encoder."""
 
 if TYPE_CHECKING:
     # Never run: see configuration_cool.py.
@@ -77,12 +77,12 @@ class OaXLNetConfig(LocalAttentionConfig):
 
     @property
     def local_depth(self) -> int:
-        """How many blocks there are."""
+        """Number of blocks."""
         return 0 if self.variant == "none" else self.num_oa_layers
 
     @property
     def block_heads(self) -> int:
-        """How many heads a block has, said or not."""
+        """Number of heads of a block, given or by default."""
         if self.oa_num_heads is not None:
             return self.oa_num_heads
         possible = possible_heads(self.hidden_size, self.variant)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 logger = logging.get_logger(__name__)
 
 COMMON_WEIGHT = 0.5
-"""What an untrained network gives features: the sigmoid of about 0."""
+"""Feature weight of an untrained network: the sigmoid of about 0."""
 HEADS = ("sam", "none", "rb", "rba", "disan")
 
 
@@ -93,17 +93,17 @@ class SamRobertaConfig(LocalAttentionConfig):
 
     @property
     def has_bilstm(self) -> bool:
-        """Whether a BiLSTM reads the encoder's states."""
+        """True if a BiLSTM reads the encoder's states."""
         return self.head in ("rb", "rba") or (self.head == "sam" and self.use_bilstm)
 
     @property
     def has_fam(self) -> bool:
-        """Whether features are weighed."""
+        """True if features are weighed."""
         return self.head == "sam" and self.use_fam
 
     @property
     def has_tam(self) -> bool:
-        """Whether tokens are weighed by sequential attention."""
+        """True if tokens are weighed by sequential attention."""
         return self.head == "sam" and self.use_tam
 
     @property
@@ -120,7 +120,7 @@ class SamRobertaConfig(LocalAttentionConfig):
 
     @property
     def local_depth(self) -> int:
-        """How many layers have local attention weights: none, those of SAM are over a whole text."""
+        """Number of layers with local attention weights: 0, as those of SAM are over a whole text."""
         return 0
 
     @property

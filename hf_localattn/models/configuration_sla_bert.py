@@ -78,7 +78,7 @@ class SlaBertConfig(LocalAttentionConfig):
 
     @property
     def needed_inputs(self) -> tuple[str, ...]:
-        """What the local attention reads of the structure of a text; "lisa" where there are labels."""
+        """Structure of a text that the local attention reads; "lisa" if there are labels."""
         needed = {"syntax": STRUCTURE, "sgnet": STRUCTURE, "window": STRUCTURE[:1], "lisa": STRUCTURE[1:]}
         return needed.get(self.local_attention, ())
 
@@ -89,7 +89,7 @@ class SlaBertConfig(LocalAttentionConfig):
 
     @property
     def local_depth(self) -> int:
-        """How many layers have local attention weights of their own."""
+        """Number of layers with local attention weights of their own."""
         if self.local_attention == "sgnet":
             return 1
         return len(self.chosen_layers) if self.local_attention in GATED else 0

@@ -16,7 +16,7 @@ TYPED_MARKERS = {kind: f"[CUE:{kind}]" for kind in ("affix", "single", "multi")}
 MARKERS = (CUE_MARKER, *TYPED_MARKERS.values())
 
 MARKER_MODES = ("keep", "drop", "typed")
-"""What becomes of the markers in a text: see `read_cues`."""
+"""Treatments of the markers in a text: see `read_cues`."""
 
 _ANY = "|".join(map(re.escape, MARKERS))
 _MARKER = re.compile(_ANY)
@@ -32,7 +32,7 @@ Offsets = tuple[int, int]
 
 
 def is_marker(word: str) -> bool:
-    """Whether a word is a cue marker, plain or typed."""
+    """Return True for a cue marker, plain or typed."""
     return word in MARKERS
 
 
@@ -81,7 +81,7 @@ class CuedText:
         return (start, stop if begin < end else start), word
 
     def is_cue(self, offsets: Offsets, word: int | None) -> bool:
-        """Whether a token is of a cue word, by its offsets in the text as given.
+        """Return True for a token of a cue word, by its offsets in the text as given.
 
         An empty token (a byte-level blank whose offsets were trimmed) is of the word that begins there.
         """
@@ -114,7 +114,7 @@ class CuedWords:
         return whole or offsets, number
 
     def is_cue(self, offsets: Offsets, word: int | None) -> bool:
-        """Whether a token is of a cue word, by its word's number among the words as given."""
+        """Return True for a token of a cue word, by its word's number among the words as given."""
         return word in self.cues
 
 

@@ -22,7 +22,7 @@ WORDS = ("parser", "whitespace")
 """Whose words a text has: the pipeline's own tokens, or what stands between white space."""
 
 MAX_CACHED_WORDS = 1_000_000
-"""How many words the parses kept in this process may have together: about 100 MB with their texts."""
+"""Most words of the parses that this process keeps: about 100 MB with their texts."""
 
 COMES_WITH_CHECKPOINT = __name__.partition(".")[0] == TRANSFORMERS_DYNAMIC_MODULE_NAME
 """True in the copy of this file that a checkpoint brings along, which runs only with `trust_remote_code=True`."""
@@ -51,7 +51,7 @@ class ParseCache:
         return len(self._parses)
 
     def get(self, key: Hashable) -> Words | None:
-        """What was kept under the key, if it is still there."""
+        """Return the value kept under a key; None if it is no longer there."""
         parse = self._parses.pop(key, None)
         if parse is not None:
             self._parses[key] = parse
@@ -264,7 +264,7 @@ def _check_length(text: str | tuple[str, ...], pipeline: Any) -> None:
 
 
 def _document(text: str | tuple[str, ...], words: str, pipeline: Any) -> Any:
-    """What `pipeline.pipe` is to parse: a string that it splits itself, or words that are settled."""
+    """Return the input of `pipeline.pipe`: a text that it splits itself, or words as given."""
     if isinstance(text, str) and words == "parser":
         return text
     settled = text.split() if isinstance(text, str) else [word for word in text if not _is_blank(word)]

@@ -23,7 +23,7 @@ IMPLEMENTATIONS = ("eager", "sdpa", "flex_attention")
 
 @dataclass
 class LocalAttentionRecord:
-    """What the local attention of one call of an encoder leaves behind, layer by layer.
+    """Attention maps and gates of one call of an encoder, layer by layer.
 
     Args:
         gates: (B, L) each.
@@ -56,7 +56,7 @@ def self_attentions(backbone: PreTrainedModel) -> list[Any]:
 
 
 def _is_like_berts(module: Any, width: int) -> bool:
-    """Whether a self-attention reads states of that width, and computes with BERT's parts and no others."""
+    """Return True for a self-attention that reads states of that width and has BERT's parts and no others."""
     parts = dict(module.named_children()) if isinstance(module, nn.Module) else {}
     return (
         parts.keys() == {"query", "key", "value", "dropout"}

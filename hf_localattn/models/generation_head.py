@@ -199,7 +199,7 @@ class ConditionalGenerationHead(LocalAttentionPreTrainedModel, GenerationMixin):
 
 
 _OF_AN_ENCODER = ("last_hidden_state", "hidden_states", "attentions")
-"""What a tuple of encoder outputs holds, in transformers' order."""
+"""Entries of a tuple of encoder outputs, in transformers' order."""
 
 
 class SourceEncoder:

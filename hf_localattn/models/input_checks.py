@@ -62,7 +62,7 @@ def check_numbers(
 
 
 def can_look_at(value: torch.Tensor) -> bool:
-    """Whether values can be looked at without waiting for a device, and there are any."""
+    """Return True if there are values, and they can be read without waiting for a device."""
     return value.device.type == "cpu" and not torch.compiler.is_compiling() and value.numel() > 0
 
 

@@ -110,7 +110,7 @@ class VisualOutlookLayer(GradientCheckpointingLayer):
 
 
 def _written_to_target(score: nn.Module, states: torch.Tensor, image: torch.Tensor) -> torch.Tensor:
-    """What the windows centred at all pixels (B, L, H) write to one of their targets, whose scores `score` gives.
+    """Return what the windows centered at all pixels (B, L, H) write to one of their targets with scores by `score`.
 
     `image` is (B, L+K-1, H+K-1), the values with their margins.
     """
@@ -276,7 +276,7 @@ def _mix(values: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
 
 
 def _edges(states: torch.Tensor, mask: torch.Tensor | None, reach: int) -> torch.Tensor:
-    """Whether token and neighbour are both real: (B, L, 2w+1), the token itself in the middle."""
+    """Return True where token and neighbor are both real: (B, L, 2w+1), the token itself in the middle."""
     real = states.new_ones(states.shape[:2], dtype=torch.bool) if mask is None else mask.to(torch.bool)
     return torch.stack(_shifts(real, reach), dim=-1) & real[..., None]
 

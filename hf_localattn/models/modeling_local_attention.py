@@ -1,4 +1,4 @@
-"""What the models of all families share: a pretrained backbone inside, and how it is built, run, loaded and saved."""
+"""Base class of all models: a pretrained backbone inside, built, run, loaded and saved in the same way."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ CONVERSION = (
     "weights = torch.load('pytorch_model.bin', weights_only=True); "
     "save_file({name: one.clone() for name, one in weights.items()}, 'model.safetensors', {'format': 'pt'})\""
 )
-"""What is said to whoever brings weights that would have to be unpickled."""
+"""Error text for weights that would have to be unpickled."""
 
 
 @dataclass
 class LocalOutputs:
-    """What local layers tell, in the output of every model and head.
+    """Local-attention fields shared by all outputs.
 
     Args:
         local_attentions: one tensor per local layer that has weights, with `output_attentions=True`.
@@ -86,7 +86,7 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
     """The Auto class of the backbone inside."""
 
     token_inputs: ClassVar[tuple[str, ...]] = ()
-    """What the family takes for each token besides a transformer's usual inputs."""
+    """Inputs for each token that the family takes in addition to the usual ones."""
 
     def __init__(self, config: LocalAttentionConfig):
         self.check_config(config)
@@ -251,7 +251,7 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
 
     @classmethod
     def pooling(cls, backbone_config: PreTrainedConfig) -> dict[str, bool]:
-        """How a backbone is told to have no pooler, which nothing would use; nothing if it never has one."""
+        """Return the arguments that build a backbone without a pooler; none if it never has one."""
         backbone_class = MODEL_MAPPING[type(backbone_config)]
         accepts = "add_pooling_layer" in inspect.signature(backbone_class.__init__).parameters
         return {"add_pooling_layer": False} if accepts else {}
@@ -427,7 +427,7 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         return states[torch.arange(states.shape[0], device=states.device), position]
 
     def sequence_features(self, outputs: LocalModelOutput, attention_mask: torch.Tensor | None) -> torch.Tensor:
-        """What the heads of whole sequences read: (B, F)."""
+        """Return the vector of each sequence that heads read: (B, F)."""
         return self.classification_token(outputs.last_hidden_state, attention_mask)
 
     def pretrained_parameters(self) -> Iterator[nn.Parameter]:

@@ -65,7 +65,7 @@ class SamRobertaPreTrainedModel(LocalAttentionPreTrainedModel):
         return outputs.pooler_output
 
     def dropped_linear(self, num_outputs: int) -> nn.Module:
-        """What makes logits of the vector of a text: dropout and one linear layer (section 3.4)."""
+        """Build the classifier of a text's vector: dropout and one linear layer (section 3.4)."""
         output = nn.Linear(self.base_model.output_size, num_outputs)
         return nn.Sequential(OrderedDict(dropout=nn.Dropout(self.config.classifier_dropout), output=output))
 
@@ -177,12 +177,12 @@ class SamRobertaModel(SamRobertaPreTrainedModel):
 
     @property
     def weighs_tokens(self) -> bool:
-        """Whether the states of tokens come multiplied by weights that sum to 1."""
+        """True if token states are pre-multiplied by attention weights."""
         return self.pooling_attention is not None or self.config.has_tam
 
 
 def number_of_tokens(states: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor | int:
-    """How many real tokens each row of states (B, L, D) has, to be multiplied with it."""
+    """Return the number of real tokens of each row of states (B, L, D), in a shape that multiplies them."""
     return states.shape[1] if mask is None else mask.sum(-1)[:, None, None].to(states.dtype)
 
 

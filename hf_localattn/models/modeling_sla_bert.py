@@ -86,7 +86,7 @@ class SlaBertPreTrainedModel(LocalAttentionPreTrainedModel):
 
     @classmethod
     def has_pooler(cls, backbone_config: PreTrainedConfig) -> bool:
-        """Whether the backbone keeps its pooler, as in the stock class of the task."""
+        """True if the backbone keeps its pooler, as in the stock class of the task."""
         if not super().pooling(backbone_config):  # it never has one
             return False
         with torch.device("meta"):

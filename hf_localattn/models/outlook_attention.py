@@ -89,7 +89,7 @@ def outlook_attention_matrix(weights: torch.Tensor, mask: torch.Tensor | None = 
 
 
 def _is_transformed() -> bool:
-    """Whether the definition must be seen as it is: compilers fuse it themselves, and `torch.func` looks inside."""
+    """Return True if the plain definition is needed: compilers fuse it themselves, and `torch.func` looks inside."""
     functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: False)
     return torch.compiler.is_compiling() or functorch()
 
@@ -168,7 +168,7 @@ class _BandedOutlook(torch.autograd.Function):
 
 
 def _window_outputs(sources: torch.Tensor, scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """What all windows write to one of their targets (B, L, F), and the weights (B, L, K, F) they use for it."""
+    """Return the sum that all windows write to one of their targets (B, L, F), and its weights (B, L, K, F)."""
     length = scores.shape[1]
     weights = scores.softmax(dim=2)
     written = weights[:, :, 0] * sources[:, :length]

@@ -107,5 +107,5 @@ def reading_order(mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def take(states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-    """Of the states (B, L, F) those of the tokens (B, L), in that order."""
+    """Gather `states` (B, L, F) at `tokens` (B, L)."""
     return states.gather(1, tokens.unsqueeze(-1).expand(-1, -1, states.shape[-1]))

@@ -1,4 +1,4 @@
-"""What sequential attention is compared with: two other ways from the tokens of a text to one vector.
+"""Baselines of sequential attention: two other ways from the tokens of a text to one vector.
 
 Source: Sequential Attention Module for Natural Language Processing (Zhou et al.), sections 4.2 and 4.3; every class
 names the paper whose equations it follows.
@@ -80,7 +80,7 @@ class DirectionalBlock(GradientCheckpointingLayer):
         return gate * hidden + (1 - gate) * attended
 
     def allowed(self, states: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
-        """Which tokens (last dimension) a token (last but one) attends over: (B or 1, 1, L, L)."""
+        """Return the mask (B or 1, 1, L, L) of the tokens, its last dimension, that each token attends over."""
         place = torch.arange(states.shape[1], device=states.device)
         before = place < place.unsqueeze(-1)
         allowed = (before if self.looks_back else before.T)[None, None]

@@ -19,11 +19,11 @@ from .masking import counted_tokens, masked_mean, masked_softmax
 ORDERS = ("fam_tam", "tam_fam")
 TOKEN_FFNS = ("position", "token")
 INITIAL_THRESHOLD = 0.1
-"""Where a learned threshold begins that is not told where: the paper's other value (table 4)."""
+"""Default initial value of a learned threshold (table 4)."""
 
 
 class PooledAttention(nn.Module):
-    """What both attentions have in common: one feed-forward network for the maximum and the mean, and their sum.
+    """Base of both attentions: one feed-forward network for the maximum and the mean, and their sum.
 
     Args:
         size: values that the network (equation 1) reads and gives.

@@ -30,7 +30,7 @@ def stock_model(mapping: Any, backbone_config: PreTrainedConfig, num_labels: int
 
 
 class StockClassifier(nn.Module):
-    """What a stock class for sequences or choices has between its encoder and its logits.
+    """The classification head of a stock task class for sequences or choices.
 
     Args:
         stock: that class, from `stock_model`.

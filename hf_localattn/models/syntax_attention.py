@@ -14,7 +14,7 @@ from torch.nn import functional
 
 
 class LocalGate(nn.Linear):
-    """How much of each token's attention is local: g = sigmoid(W h + b), shared by the heads (equation 5).
+    """The gate of each token's local attention: g = sigmoid(W h + b), shared by the heads (equation 5).
 
     The module itself is the linear part, so that whatever replaces linear layers (quantisation, LoRA) may replace it.
 

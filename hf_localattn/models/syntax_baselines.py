@@ -1,4 +1,4 @@
-"""What syntax-aware local attention is compared with: a syntax-guided layer on top of the encoder."""
+"""Baseline of syntax-aware local attention: a syntax-guided layer on top of the encoder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tokens are near each other in a dependency forest: masks, made on the device from two integers a token.
+"""Masks of the tokens that are near each other in a dependency forest, made on the device from two integers a token.
 
 Source: Improving BERT with Syntax-aware Local Attention (Li et al.), section 3.1, equations 2 and 3, and section 4.3
 for pairs; SG-Net (Zhang et al., 2020) for the ancestors.
@@ -207,7 +207,7 @@ def _is_open(word_index: torch.Tensor) -> torch.Tensor:
 
 
 def _shifted(word_index: torch.Tensor) -> torch.Tensor:
-    """What stands one position to the left; at the beginning nothing, like a special token."""
+    """Shift values by one position to the right; the first one becomes that of a special token."""
     return functional.pad(word_index, (1, 0), value=-1)[..., :-1]
 
 

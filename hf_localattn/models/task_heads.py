@@ -136,7 +136,7 @@ class SequenceClassificationHead(LocalAttentionPreTrainedModel):
         self.post_init()
 
     def new_classifier(self) -> nn.Module:
-        """What turns the features of a sequence (B, F) into its logits."""
+        """Build the module from the features of a sequence (B, F) to its logits."""
         return PooledClassifier(self.base_model.output_size, self.config.num_labels, self.config.classifier_dropout)
 
     @can_return_tuple
@@ -221,7 +221,7 @@ class MultipleChoiceHead(LocalAttentionPreTrainedModel):
         self.post_init()
 
     def new_classifier(self) -> nn.Module:
-        """What turns the features of a choice (B * C, F) into its score."""
+        """Build the module from the features of a choice (B * C, F) to its score."""
         return PooledClassifier(self.base_model.output_size, 1, self.config.classifier_dropout)
 
     @can_return_tuple
@@ -266,7 +266,7 @@ class MultipleChoiceHead(LocalAttentionPreTrainedModel):
 
 
 def extra_outputs(outputs: LocalModelOutput) -> dict[str, Any]:
-    """What a head hands on of a headless model's outputs."""
+    """Return the outputs of a headless model that a head passes on."""
     return {name: outputs[name] for name in HANDED_ON if name in outputs}
 
 

@@ -1,4 +1,4 @@
-"""What the tokenizers of the families share: a backbone's fast tokenizer that says more of every token."""
+"""Base class of the families' tokenizers: a backbone's fast tokenizer with further inputs for each token."""
 
 import os
 import re
@@ -208,7 +208,7 @@ _HALF = re.compile("[\ud800-\udfff]")
 
 
 def is_batch(text: Any, split: bool) -> bool:
-    """Whether the first argument of a call is a batch; `split`: its texts are lists of words."""
+    """Return True if the first argument of a call is a batch; with `split` its texts are lists of words."""
     if not isinstance(text, list | tuple):
         return False
     return not split or (bool(text) and isinstance(text[0], list | tuple))
@@ -228,7 +228,7 @@ def samples_of(text: Any, text_pair: Any, split: bool) -> list[tuple]:
 
 
 def sample_numbers(encoded: BatchEncoding) -> Iterable[int]:
-    """Of each row of encoded texts the number of the sample that it is of, or is a window of."""
+    """Return for each encoded row the number of the sample that it is a window of."""
     windows = encoded.get("overflow_to_sample_mapping")
     return range(len(encoded.encodings)) if windows is None else map(int, windows)
 

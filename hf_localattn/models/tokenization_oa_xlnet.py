@@ -114,7 +114,7 @@ class OaXLNetTokenizer(BackboneTokenizer):
         return [int(len(texts) == 2 and of == segment) for of in encoding.sequence_ids]
 
     def _to_encode(self, text: Any, split: bool) -> Any:
-        """What is given, in the same shape, with its markers as they are to be encoded."""
+        """Return the given texts, in the same shape, with markers as they are to be encoded."""
         if isinstance(text, str) or (split and isinstance(text, list | tuple) and text and isinstance(text[0], str)):
             return read_cues(text, self.cue_marker).encoded
         if isinstance(text, list | tuple):

@@ -152,7 +152,7 @@ def _patterns(content: Any) -> Iterator[str]:
 
 
 def _growth(content: Any) -> float:
-    """How many times longer a normalizer's replacements make a text, at most."""
+    """Return by how many times a normalizer's replacements make a text longer, at most."""
     growth = 1.0
     for one in content.get("normalizers", [content]):
         pattern = one.get("pattern") or {}

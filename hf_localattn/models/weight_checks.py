@@ -22,10 +22,10 @@ from torch.nn.modules import module as torch_modules
 from transformers.utils import cached_file
 
 LONGEST_HEADER = 100_000_000
-"""Bytes, as in the safetensors library."""
+"""Largest header in bytes, as in the safetensors library."""
 
 MOST_DIMENSIONS = 64
-"""Of a tensor, as in torch."""
+"""Largest number of dimensions of a tensor, as in torch."""
 
 BITS = {
     **dict.fromkeys(("F4",), 4),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from operator import index
 
 STRUCTURE = ("word_index", "dep_heads")
-"""What the tokenizer says of each token, and the models read, beside the usual inputs."""
+"""Inputs for each token that the tokenizer adds and the models read."""
 
 NO_WORD = -1
 """`word_index` and `dep_heads` of special tokens and pads."""
@@ -150,7 +150,7 @@ def _owners(
 
 
 def _heads(owners: Sequence[int], merged: dict[int, int], heads: Sequence[int] | None, begin: int) -> dict[int, int]:
-    """Of each word in the sequence the position at which its head begins; `begin` is that of the first owner."""
+    """Return for each word the position at which its head begins; `begin` is that of the first owner."""
     first: dict[int, int] = {}
     for position, word in enumerate(owners, begin):
         first.setdefault(word, position)

@@ -12,7 +12,7 @@ from pydantic import field_validator, model_validator
 
 from hf_localattn.reproduction.entries import Entry, Settings, check_known, name_entries, read_yaml, validate
 from hf_localattn.resources import FOLDER as RESOURCES
-from hf_localattn.training.text_classification import GLUE
+from hf_localattn.tasks.text_classification import GLUE
 
 FOLDER = Path(str(files("hf_localattn.reproduction")))
 """Holds corpora.yaml and the tables."""

@@ -14,7 +14,7 @@ from typing import Any
 import datasets
 import torch
 from transformers import TrainerCallback
-from transformers.trainer_utils import IntervalStrategy, SaveStrategy
+from transformers.trainer_utils import IntervalStrategy
 
 from hf_localattn.reproduction.grid_search import GridSearch
 from hf_localattn.reproduction.measures import MEASURES
@@ -31,11 +31,11 @@ BATCHES = 2
 SHORT = {
     "max_steps": STEPS,
     "early_stopping_patience": None,
-    "eval_strategy": IntervalStrategy.NO,
+    "eval_strategy": "no",
     "load_best_model_at_end": False,
-    "save_strategy": SaveStrategy.NO,
+    "save_strategy": "no",
 }
-"""Training arguments of the short training."""
+"""Arguments of the short training."""
 
 
 def estimates(

@@ -15,7 +15,7 @@ from hf_localattn.files import write_whole
 from hf_localattn.parsing import read_json
 from hf_localattn.reproduction.plan import Trial
 from hf_localattn.reproduction.runs import Runner, named, quiet
-from hf_localattn.reproduction.scripts import QUIET, SCRIPTS
+from hf_localattn.reproduction.scripts import QUIET, make_arguments, preparer
 from hf_localattn.training.search import RESULTS, Search
 from hf_localattn.training.search_space import SEARCHABLE
 
@@ -70,11 +70,10 @@ class GridSearch:
         write_whole(grid, yaml.safe_dump(space))
         output = folder / "trials"
         own = {**QUIET, "search": str(grid), "output_dir": str(output), "seed": trial.seed}
-        script = SCRIPTS[trial.task.script]
-        model_args, data_args, training_args = script.arguments({**trial.arguments, **own})
+        model_args, data_args, training_args = make_arguments(trial.task.script, {**trial.arguments, **own})
         data_args.fold = trial.fold
         with quiet():
-            Search(script.prepare(data_args), model_args, data_args, training_args).complete()
+            Search(preparer(trial.task.script, data_args), model_args, data_args, training_args).complete()
         found = read_json(Path(output, RESULTS))
         choose = max if found["direction"] == "maximize" else min
         best = choose(found["trials"], key=lambda one: one["score"])

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from hf_localattn.reproduction.scripts import QUIET, SCRIPTS, Arguments
+from hf_localattn.reproduction.scripts import QUIET, Arguments, make_arguments, preparer
 from hf_localattn.training.models import load_model_and_tokenizer
 
 BATCH_SIZES = (1, 8, 32)
@@ -57,7 +57,7 @@ def text_statistics(arguments: Mapping[str, Any]) -> dict[str, float]:
     """
     with TemporaryDirectory() as folder:
         model_args, data_args, training_args = _parse("run_glue", arguments, folder)
-        run = SCRIPTS["run_glue"].prepare(data_args)(model_args, data_args, training_args)
+        run = preparer("run_glue", data_args)(model_args, data_args, training_args)
     special = run.trainer.processing_class.num_special_tokens_to_add()
     metrics: dict[str, float] = {}
     for split, features in run.features.items():
@@ -77,7 +77,7 @@ MEASURES: dict[str, Measure] = {
 
 
 def _parse(script: str, arguments: Mapping[str, Any], folder: str) -> Arguments:
-    return SCRIPTS[script].arguments({**arguments, **QUIET, "output_dir": str(Path(folder, "unused"))})
+    return make_arguments(script, {**arguments, **QUIET, "output_dir": str(Path(folder, "unused"))})
 
 
 @torch.no_grad()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hf_localattn.data.folds import Fold
 from hf_localattn.errors import listed
 from hf_localattn.families import FAMILIES
 from hf_localattn.models.tokenization_sla_bert import DEFAULT_PARSER
@@ -16,7 +17,6 @@ from hf_localattn.reproduction.corpora import SAMPLES, corpus_arguments, load_co
 from hf_localattn.reproduction.scripts import SCRIPTS
 from hf_localattn.reproduction.tables import Row, Table, Task, setting_of
 from hf_localattn.resources import tiny_parser
-from hf_localattn.training.folds import Fold
 
 TINY = "tiny"
 

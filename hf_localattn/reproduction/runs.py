@@ -7,7 +7,6 @@ on from its last checkpoint.
 from __future__ import annotations
 
 import contextlib
-import copy
 import gc
 import hashlib
 import io
@@ -24,7 +23,6 @@ import datasets
 import torch
 import transformers
 from transformers import TrainerCallback, TrainerState
-from transformers.trainer_utils import IntervalStrategy
 
 from hf_localattn.families import FAMILIES
 from hf_localattn.files import discard, remove_leftovers
@@ -33,8 +31,7 @@ from hf_localattn.parsing import read_json
 from hf_localattn.reproduction.cli_args import to_cli_args
 from hf_localattn.reproduction.measures import MEASURES
 from hf_localattn.reproduction.plan import Trial
-from hf_localattn.reproduction.scripts import QUIET, SCRIPTS, Arguments
-from hf_localattn.training.arguments import ModelArguments
+from hf_localattn.reproduction.scripts import QUIET, Arguments, make_arguments, preparer
 from hf_localattn.training.output_folder import STATE
 from hf_localattn.training.part import prepare_part
 from hf_localattn.training.results import digest_of, entry, settings_of, write_results
@@ -45,6 +42,12 @@ logger = logging.getLogger(__name__)
 RESULT = "result.json"
 PROGRESS = "progress.json"
 MODEL = "model"
+
+NOT_TESTED = (
+    *("family", "backbone", "dataset_name", "dataset_config_name", "train_file", "validation_file"),
+    *("do_train", "do_eval", "early_stopping_patience", "eval_strategy", "load_best_model_at_end"),
+)
+"""Arguments of a trial that are not for the tests of its model on other corpora."""
 
 
 class Runner:
@@ -146,40 +149,32 @@ class Runner:
             progress.unlink()
         remove_leftovers(folder)
 
-    def prepare(self, trial: Trial, folder: Path, **training: Any) -> Run:
+    def prepare(self, trial: Trial, folder: Path, **own: Any) -> Run:
         """Return a trial's run in a folder, ready to go.
 
         Args:
             trial: of the plan.
             folder: where it is trained.
-            **training: training arguments in place of the trial's.
+            **own: arguments in place of the trial's.
 
         Raises:
             ValueError, OSError: arguments, data or model cannot be used.
         """
-        model_args, data_args, training_args = self.arguments_of(trial)
-        for name, value in training.items():
-            setattr(training_args, name, value)
-        prepare = SCRIPTS[trial.task.script].prepare(data_args)
+        model_args, data_args, training_args = self.arguments_of(trial, **own)
+        prepare = preparer(trial.task.script, data_args)
         with quiet():
             return prepare_part(
-                prepare,
-                model_args,
-                data_args,
-                training_args,
-                folder=folder,
-                seed=trial.seed,
-                fold=trial.fold,
+                prepare, model_args, data_args, training_args, folder=folder, seed=trial.seed, fold=trial.fold
             )
 
-    def arguments_of(self, trial: Trial) -> Arguments:
-        """Return a trial's arguments, as its script would read them.
+    def arguments_of(self, trial: Trial, **own: Any) -> Arguments:
+        """Return a trial's arguments, as its script would read them; `own` are in place of the trial's.
 
         Raises:
             ValueError: there cannot be such ones.
         """
-        own = {**QUIET, "save_total_limit": 1, "output_dir": str(self.folder / MODEL)}
-        return SCRIPTS[trial.task.script].arguments({**trial.arguments, **own})
+        common = {**QUIET, "save_total_limit": 1, "output_dir": str(self.folder / MODEL)}
+        return make_arguments(trial.task.script, {**trial.arguments, **common, **own})
 
     def settings(self, trial: Trial) -> dict[str, Any]:
         """Return what a trial's scores depend on, but for its seed and fold; of files and folders what is in them."""
@@ -194,23 +189,14 @@ class Runner:
         self, trial: Trial, arguments: Mapping[str, Any], model: Path
     ) -> tuple[dict[str, float], dict[str, Any]]:
         """Test the trained model on another corpus, and tell which rows these were."""
-        model_args, data_args, training_args = self.arguments_of(trial)
-        settings = []
-        if model_args.family in FAMILIES:  # the parser, which the checkpoint of a model cannot choose by itself
-            settings = FAMILIES[model_args.family].tokenizer_assignments(model_args.local_config)
-        tested = ModelArguments(str(model), local_config=settings)
-        other = copy.copy(data_args)
-        other.dataset_name = other.dataset_config_name = other.train_file = other.validation_file = None
-        for name, value in arguments.items():
-            setattr(other, name, value)
-        training_args.output_dir = str(model / "test")
-        training_args.do_train = training_args.do_eval = False
-        training_args.do_predict = True
-        # Nothing is chosen any more.
-        training_args.early_stopping_patience = None
-        training_args.eval_strategy, training_args.load_best_model_at_end = IntervalStrategy.NO, False
+        own: dict[str, Any] = dict.fromkeys(NOT_TESTED)
+        own |= {"model_name_or_path": str(model), "output_dir": str(model / "test"), "do_predict": True, **arguments}
+        family = FAMILIES.get(trial.arguments["family"])
+        if family is not None:  # the parser, which the checkpoint of a model cannot choose by itself
+            own["local_config"] = family.split_fields(trial.arguments.get("local_config", {}))[1]
+        model_args, data_args, training_args = self.arguments_of(trial, **own)
         with quiet():
-            run = SCRIPTS[trial.task.script].prepare(other)(tested, other, training_args)
+            run = preparer(trial.task.script, data_args)(model_args, data_args, training_args)
             return run.complete(), fingerprint(run.data["test"])
 
 

@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 
 FOLDER = Path(str(files(__name__)))
-"""Where the files are."""
+"""Folder of the files."""
 
 
 def tiny_backbone(*, generates: bool = False) -> Path:

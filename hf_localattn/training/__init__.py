@@ -1,1 +1,1 @@
-"""What the training scripts do, callable from Python."""
+"""Training, evaluating and sharing models, as the scripts do."""

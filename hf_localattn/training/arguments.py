@@ -15,20 +15,15 @@ from transformers import TrainingArguments as StockTrainingArguments
 
 from hf_localattn.families import FAMILIES, parse_config_fields
 from hf_localattn.parsing import parse_json, read_utf8
-from hf_localattn.training.folds import Fold
+from hf_localattn.tasks.arguments import option
 from hf_localattn.training.lookahead import DEFAULT_ALPHA, check_lookahead
 
 PLAIN = "none"
 
 
-def option(default: Any, text: str) -> Any:
-    """A field of a dataclass of arguments, with its help text."""
-    return field(default=default, metadata={"help": text})
-
-
 @dataclass
 class ModelArguments:
-    """Which model is fine-tuned: a complete checkpoint, or a family on top of a plain backbone."""
+    """The model to fine-tune: a complete checkpoint, or a family on top of a plain backbone."""
 
     model_name_or_path: str | None = option(
         None, "Hub id or folder of the model to fine-tune. Either this, or --family and --backbone."
@@ -79,47 +74,6 @@ class ModelArguments:
     def source(self) -> str:
         """The Hub id or folder that the weights come from."""
         return self.model_name_or_path or self.backbone or ""
-
-
-@dataclass
-class DataArguments:
-    """What all tasks' data have in common: where they are, and how much of them is used."""
-
-    dataset_name: str | None = option(None, "A data set on the Hub that loads without a script.")
-    dataset_config_name: str | None = option(None, "The configuration of the data set on the Hub.")
-    train_file: str | None = option(None, "Training data, a local file.")
-    validation_file: str | None = option(None, "Evaluation data, likewise.")
-    test_file: str | None = option(None, "Data to predict on, likewise; they need no labels.")
-    overwrite_cache: bool = option(False, "Prepare features anew even if they are in the cache.")
-    preprocessing_num_workers: int | None = option(None, "Number of processes that prepare features.")
-    max_seq_length: int = option(128, "Tokens of the longest input, special tokens included; longer ones are cut.")
-    pad_to_max_length: bool = option(
-        False, "Pad every input to max_seq_length, not to the longest of its batch: for TPUs; slower elsewhere."
-    )
-    max_train_samples: int | None = option(None, "Use only so many rows to train on.")
-    max_eval_samples: int | None = option(None, "Use only so many rows to evaluate on.")
-    max_predict_samples: int | None = option(None, "Use only so many rows to predict on.")
-    folds: int | None = option(
-        None,
-        "Cross-validation: so many runs, in OUTPUT_DIR/fold-1 and so on, each tested on another part of the training"
-        " data; the mean and deviation of their scores. A --test_file or --validation_file is used by all of them.",
-    )
-    fold: Fold | None = field(default=None, init=False)  # no option: which of these runs this one is
-
-    def __post_init__(self) -> None:
-        files = (self.train_file, self.validation_file, self.test_file)
-        if self.dataset_name is None and not any(files):
-            raise ValueError("No data: give --dataset_name, or --train_file, --validation_file or --test_file.")
-        if self.dataset_name is not None and any(files):
-            raise ValueError("Give either --dataset_name or files, not both.")
-        for name in ("max_train_samples", "max_eval_samples", "max_predict_samples", "max_seq_length"):
-            if (value := getattr(self, name)) is not None and value < 1:
-                raise ValueError(f"--{name} must be at least 1; got {value}.")
-        if self.folds is not None:
-            if self.folds < 2:
-                raise ValueError(f"--folds must be at least 2; got {self.folds}.")
-            if self.dataset_name is None and self.train_file is None:
-                raise ValueError("--folds splits the training data: give --train_file or --dataset_name.")
 
 
 @dataclass
@@ -186,7 +140,7 @@ class TrainingArguments(StockTrainingArguments):
             self.greater_is_better: bool | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # Trainer pickles its arguments beside every checkpoint, and uploads the file: no token may be in there.
+        # Trainer pickles its arguments into every checkpoint, and uploads the file: no token may be in there.
         return {**self.__dict__, "hub_token": None}
 
     def __copy__(self) -> "TrainingArguments":
@@ -214,7 +168,7 @@ class TrainingArguments(StockTrainingArguments):
 
 
 def parse_arguments(classes: Sequence[type], arguments: Sequence[str] | None = None) -> tuple[Any, ...]:
-    """Returns one object per dataclass from the command line, or from a single .json file of options.
+    """Return one object per dataclass from the command line, or from a single .json file of options.
 
     Raises:
         ValueError: an option that does not exist, a value that is not possible, or an unreadable file.

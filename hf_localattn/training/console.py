@@ -1,4 +1,4 @@
-"""What a script prints while it runs."""
+"""Logging of the scripts."""
 
 import logging
 import sys

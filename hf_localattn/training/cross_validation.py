@@ -12,9 +12,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from hf_localattn.data.folds import Fold
 from hf_localattn.parsing import read_json
-from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
-from hf_localattn.training.folds import Fold
+from hf_localattn.tasks import DataArguments
+from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.part import prepare_part
 from hf_localattn.training.results import entry, read_results, scores_of, settings_of, write_results
 from hf_localattn.training.run import Prepare, Run

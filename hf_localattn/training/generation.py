@@ -8,14 +8,14 @@ from typing import Any
 import datasets
 import numpy as np
 import torch
-from transformers import DataCollatorForSeq2Seq, PreTrainedModel, PreTrainedTokenizerBase
 from transformers import Seq2SeqTrainer as StockTrainer
 from transformers import Seq2SeqTrainingArguments as StockTrainingArguments
 from transformers.trainer_utils import EvalLoopOutput, PredictionOutput
 
 from hf_localattn.data.question_generation import REFERENCE
 from hf_localattn.metrics import load_metric
-from hf_localattn.training.arguments import TrainingArguments, option
+from hf_localattn.tasks.arguments import option
+from hf_localattn.training.arguments import TrainingArguments
 from hf_localattn.training.trainer import LocalAttentionTrainer
 
 
@@ -34,10 +34,10 @@ class GenerationTrainer(LocalAttentionTrainer, StockTrainer):
     """Generates texts for data sets and, where these have a column `reference`, scores each against its own.
 
     Predictions are texts without line breaks. Metrics are those of `metrics/generation`, `gen_len` (mean number of
-    generated tokens, without padding) and the loss. `bleu_signature` says how the last BLEU was computed.
+    generated tokens, without padding) and the loss. `notes` has the `bleu_signature`, which says how the last BLEU was
+    computed.
     """
 
-    bleu_signature: str | None = None
     _references: list[str] | None = None
 
     def evaluate(
@@ -47,7 +47,7 @@ class GenerationTrainer(LocalAttentionTrainer, StockTrainer):
         metric_key_prefix: str = "eval",
         **generation: Any,
     ) -> dict[str, float]:
-        """Returns the metrics of a data set; `generation` goes to `generate`."""
+        """Return the metrics of a data set; `generation` goes to `generate`."""
         self._references = _references(self.eval_dataset if eval_dataset is None else eval_dataset)
         return super().evaluate(eval_dataset, ignore_keys, metric_key_prefix, **generation)
 
@@ -58,7 +58,7 @@ class GenerationTrainer(LocalAttentionTrainer, StockTrainer):
         metric_key_prefix: str = "test",
         **generation: Any,
     ) -> PredictionOutput:
-        """Returns the generated texts as predictions; metrics if there are references."""
+        """Return the generated texts as predictions; metrics if there are references."""
         self._references = _references(test_dataset)
         return super().predict(test_dataset, ignore_keys, metric_key_prefix, **generation)
 
@@ -70,10 +70,11 @@ class GenerationTrainer(LocalAttentionTrainer, StockTrainer):
         ignore_keys: list[str] | None = None,
         metric_key_prefix: str = "eval",
     ) -> EvalLoopOutput:
-        """Runs the model and adds the texts' metrics, so that callbacks see them."""
+        """Run the model and adds the texts' metrics, so that callbacks see them."""
         generates = self.args.predict_with_generate and not self.args.prediction_loss_only
         loss_only = False if generates else prediction_loss_only
         output = super().evaluation_loop(dataloader, description, loss_only, ignore_keys, metric_key_prefix)
+        self.notes = {}
         if not generates:
             return output
         padding = self.processing_class.pad_token_id
@@ -85,47 +86,14 @@ class GenerationTrainer(LocalAttentionTrainer, StockTrainer):
         }
         if self._references is not None:
             scores |= load_metric("generation").compute(predictions=texts, references=self._references)
-            self.bleu_signature = scores.pop("bleu_signature")
+            self.notes = {"bleu_signature": scores.pop("bleu_signature")}
         metrics = {f"{metric_key_prefix}_{name}": value for name, value in scores.items()}
         return output._replace(predictions=texts, metrics={**output.metrics, **metrics})
 
 
-class GenerationCollator(DataCollatorForSeq2Seq):
-    """transformers' collator, for rows with reference texts and rows without labels too."""
-
-    def __call__(self, features: list[dict[str, Any]], return_tensors: str | None = None) -> Any:
-        """Inputs, labels and, where the model makes them from labels, decoder inputs of shape (batch, length)."""
-        inputs = [{name: value for name, value in row.items() if name != REFERENCE} for row in features]
-        batch = super().__call__(inputs, return_tensors)
-        if batch["labels"] is None:  # Seq2SeqTrainer takes the mere key for labels
-            del batch["labels"]
-        return batch
-
-
 def one_line(text: str) -> str:
-    """Returns a text with a blank for each line break, so that a file of lines has one for each text."""
+    """Return a text with a blank for each line break, so that a file of lines has one for each text."""
     return " ".join(text.splitlines()).strip()
-
-
-def check_can_write(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-    """Raise `ValueError` unless the model's decoder knows where to begin and, from this tokenizer, where to end."""
-    name = type(model).__name__
-    if getattr(model.config, "decoder_start_token_id", None) is None:
-        raise ValueError(
-            f"{name} has no decoder_start_token_id: set it in its config.json to the token that its decoder begins"
-            " with (often that of the end, of the beginning or of padding)."
-        )
-    if tokenizer.pad_token_id is None:
-        raise ValueError(f"The tokenizer of {name} has no padding token: set its pad_token.")
-    ends = model.generation_config.eos_token_id
-    ends = model.config.eos_token_id if ends is None else ends
-    last = tokenizer(text_target="?")["input_ids"][-1]
-    if last not in (ends if isinstance(ends, list) else [ends]):
-        raise ValueError(
-            f"The tokenizer ends texts with the token {last} ({tokenizer.convert_ids_to_tokens(last)}), but {name}"
-            f" stops at eos_token_id {ends}: it would never learn to stop. Check --tokenizer_name and the model's"
-            " config.json."
-        )
 
 
 def _references(dataset: Any) -> list[str] | None:

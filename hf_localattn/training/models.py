@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -10,15 +11,11 @@ from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel, PreTrain
 
 from hf_localattn.errors import loading
 from hf_localattn.families import AUTO_CLASSES, get_family, parse_config_fields, parse_tokenizer_settings
-from hf_localattn.inference import longest_input
 from hf_localattn.pretrained import load_tokenizer, missing_inputs, resolve_backbone
-from hf_localattn.training.arguments import PLAIN, DataArguments, ModelArguments, TrainingArguments
+from hf_localattn.training.arguments import PLAIN, ModelArguments, TrainingArguments
 from hf_localattn.training.optimizer_settings import check_same_optimizer
 from hf_localattn.training.output_folder import check_same_model
 from hf_localattn.training.parameter_groups import pretrained_parameters, split_parameter_groups
-from hf_localattn.training.splits import Data
-
-logger = logging.getLogger(__name__)
 
 
 def load_model_and_tokenizer(
@@ -52,7 +49,7 @@ def load_model_and_tokenizer(
         tokenizer = load_tokenizer(tokenizer_source, **settings, **hub, **trust)
         if "dep_heads" in getattr(config, "needed_inputs", ()) and hasattr(tokenizer, "check_parser"):
             tokenizer.check_parser()  # better now than when the model is loaded and features are made
-        with loading("model", source, model_args.cache_dir):
+        with loading("model", source, model_args.cache_dir), _one_of_its_class(task, model_args.source):
             model = AUTO_CLASSES[task].from_pretrained(
                 source,
                 config=config,
@@ -70,7 +67,7 @@ def load_model_and_tokenizer(
                 f"The family {model_args.family!r} has no model for {task}; it has {', '.join(family.heads)}."
             )
         tokenizer = load_tokenizer(tokenizer_source, **hub, **trust)
-        with loading("backbone", source, model_args.cache_dir):
+        with loading("backbone", source, model_args.cache_dir), _one_of_its_class(task, model_args.source):
             model = family.heads[task].from_backbone(source, **hub, **fields, **config_fields)
         tokenizer = family.adapt_tokenizer(tokenizer, model, **settings)
     missing = missing_inputs(tokenizer, model.config)
@@ -98,6 +95,24 @@ def load_model_and_tokenizer(
     return model, tokenizer
 
 
+@contextmanager
+def _one_of_its_class(task: str, source: str) -> Iterator[None]:
+    """Say in a line that a model cannot do a task, where transformers lists all those that can."""
+    try:
+        yield
+    except ValueError as error:
+        if "Unrecognized configuration class" not in str(error):
+            raise
+        if task == "text2text-generation":
+            raise ValueError(
+                f"{source!r} cannot write: it is no encoder-decoder for text. Give one such as BART"
+                " (facebook/bart-base) or ProphetNet (microsoft/prophetnet-large-uncased)."
+            ) from error
+        raise ValueError(
+            f"{source!r} is of a type that transformers has no model for {task} of: choose another one."
+        ) from error
+
+
 def head_config(model_args: ModelArguments, head: str) -> PreTrainedConfig | None:
     """Return the configuration of a checkpoint that has such a head; None if the model will get a fresh one.
 
@@ -120,48 +135,3 @@ def head_config(model_args: ModelArguments, head: str) -> PreTrainedConfig | Non
             trust_remote_code=model_args.trust_remote_code,
         )
     return config if any(name.endswith(head) for name in config.architectures or ()) else None
-
-
-def check_room(tokenizer: PreTrainedTokenizerBase, max_length: int, *, pair: bool) -> None:
-    """Raise `ValueError` if special tokens alone fill a text, or a pair of texts."""
-    special = tokenizer.num_special_tokens_to_add(pair=pair)
-    if max_length <= special:
-        raise ValueError(f"--max_seq_length {max_length} leaves no room for text: {special} tokens are special ones.")
-
-
-def report_cut(features: Data, max_length: int) -> None:
-    """Warn of inputs that are as long as can be, as they have been cut, all but a few."""
-    for split, rows in features.items():
-        lengths = ([ids] if not ids or isinstance(ids[0], int) else ids for ids in rows["input_ids"])
-        full = sum(any(len(one) >= max_length for one in own) for own in lengths)
-        if full:
-            logger.warning(
-                "%d of %d %s rows fill the %d tokens of --max_seq_length: what goes beyond is cut.",
-                full,
-                len(rows),
-                split,
-                max_length,
-            )
-
-
-def batch_padding(data_args: DataArguments, training_args: TrainingArguments, max_length: int) -> dict[str, Any]:
-    """Return how a collator pads: to the longest row, or `--pad_to_max_length`; to what suits half precision."""
-    return {
-        "padding": "max_length" if data_args.pad_to_max_length else True,
-        "max_length": max_length if data_args.pad_to_max_length else None,
-        "pad_to_multiple_of": 8 if training_args.fp16 or training_args.bf16 else None,
-    }
-
-
-def input_length(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data_args: DataArguments, name: str = "max_seq_length"
-) -> int:
-    """Return the length of this name, cut (with a warning) to what model and tokenizer can take."""
-    wanted, limit = getattr(data_args, name), longest_input(model, tokenizer)
-    if limit is None or wanted <= limit:
-        return wanted
-    own = ""
-    if limit == getattr(model.config, "max_tokens", None):
-        own = " (its tam_max_length; a larger one, or tam_ffn=token, takes longer texts)"
-    logger.warning("%s %d is more than the model takes%s: using %d.", name, wanted, own, limit)
-    return limit

@@ -1,4 +1,4 @@
-"""What an optimizer is made of beside Trainer's own settings, noted in every checkpoint and compared on resuming."""
+"""Settings of the optimizer that Trainer does not know, saved in checkpoints and compared on resuming."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from hf_localattn.training.arguments import TrainingArguments
 from hf_localattn.training.output_folder import STATE
 
 NAMES = ("local_learning_rate", "lookahead_steps", "lookahead_alpha")
-"""Arguments that make the optimizer another one: its state has other groups, or slow weights beside its own."""
+"""Arguments that make the optimizer another one: its state has other groups, or slow weights in addition."""
 
 
 class OptimizerSettings(TrainerCallback, ExportableState):
-    """Writes the arguments of `NAMES` into the state of every checkpoint (`trainer_state.json`).
+    """Write the arguments of `NAMES` into the state of every checkpoint (`trainer_state.json`).
 
     Args:
         **settings: their values; a trainer passes none, and they are those of its arguments.
@@ -28,7 +28,7 @@ class OptimizerSettings(TrainerCallback, ExportableState):
         self.settings = settings
 
     def state(self) -> dict[str, Any]:
-        """What Trainer writes."""
+        """Return what Trainer writes into the state."""
         return {"args": self.settings, "attributes": {}}
 
     def on_train_begin(

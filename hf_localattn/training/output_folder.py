@@ -32,7 +32,7 @@ VOLATILE = (
     *("pad_token_id", "bos_token_id", "eos_token_id", "hf_localattn_version"),
 )
 PICKLES = ("optimizer.pt", "optimizer*.bin", "rank*-optimizer.pt", "scheduler.pt", "scaler.pt", "rng_state*.pth")
-"""Files by `torch.save` that training is resumed from, beside the weights."""
+"""Files by `torch.save` that training is resumed from, in addition to the weights."""
 
 INDEX = {
     "torch": ("Size",),
@@ -45,7 +45,7 @@ INDEX = {
     **dict.fromkeys(("pathlib", "pathlib._local"), ("PosixPath", "PurePosixPath", "WindowsPath", "PureWindowsPath")),
     "collections": ("OrderedDict",),
 }
-"""What the index of a sharded checkpoint consists of, by module."""
+"""Classes that the index of a sharded checkpoint may name, by module."""
 
 OPTIMIZER = ("optimizer.pt", "optimizer.bin", "optimizer", "optimizer_0", "global_step*", "rank*-optimizer.pt")
 
@@ -53,7 +53,7 @@ OPTIMIZER = ("optimizer.pt", "optimizer.bin", "optimizer", "optimizer_0", "globa
 def prepare_output_folder(
     output_dir: str | os.PathLike[str], resume_from_checkpoint: str | bool | None, *, tidy: bool = True
 ) -> str | None:
-    """Returns the checkpoint that training goes on from, None for a fresh start, before anything is written.
+    """Return the checkpoint that training goes on from, None for a fresh start, before anything is written.
 
     A folder with complete checkpoints of an unfinished run is resumed by itself. Incomplete ones, left by a run that
     was killed while writing, are moved aside with a warning. If the run was killed when all was trained, the
@@ -121,7 +121,7 @@ def mark_finished(output_dir: str | os.PathLike[str]) -> None:
 
 
 def check_unused(output_dir: str | os.PathLike[str], missing: str) -> None:
-    """Raises ValueError if something is in a new run's way, naming what would let an old one go on from there."""
+    """Raise `ValueError` if something is in a new run's way, naming what would let an old one go on from there."""
     folder = Path(output_dir)
     _check_is_folder(folder)
     if in_the_way := _contents(folder):
@@ -132,7 +132,7 @@ def check_unused(output_dir: str | os.PathLike[str], missing: str) -> None:
 
 
 def last_complete_checkpoint(output_dir: str | os.PathLike[str], *, tidy: bool = True) -> str | None:
-    """Returns the folder of the highest complete checkpoint, None if there is none; moves incomplete ones aside."""
+    """Return the folder of the highest complete checkpoint, None if there is none; moves incomplete ones aside."""
     last = None
     for _, path in sorted(_checkpoints(Path(output_dir))):
         if not (missing := missing_parts(path)):
@@ -146,7 +146,7 @@ def last_complete_checkpoint(output_dir: str | os.PathLike[str], *, tidy: bool =
 
 
 def remove_older_checkpoints(written: Path, limit: int | None, best: str | None) -> None:
-    """Remove checkpoints beside one that is just written, the oldest first, as Trainer does for `save_total_limit`.
+    """Remove the oldest checkpoints after one is written, as Trainer does for `save_total_limit`.
 
     A process that is killed meanwhile leaves no part of one.
 
@@ -165,13 +165,13 @@ def remove_older_checkpoints(written: Path, limit: int | None, best: str | None)
 
 
 def is_last(checkpoint: Path) -> bool:
-    """Return whether no checkpoint beside this one has more steps."""
+    """Return True if no other checkpoint in the same folder has more steps."""
     steps = {path.name: step for step, path in _checkpoints(checkpoint.parent)}
     return steps.get(checkpoint.name) == max(steps.values(), default=0)
 
 
 def check_harmless(checkpoint: str | os.PathLike[str]) -> None:
-    """Raises ValueError if a file of a checkpoint would run code when training is resumed from it.
+    """Raise `ValueError` if a file of a checkpoint would run code when training is resumed from it.
 
     Trainer and accelerate read states of optimizer, scheduler, scaler and random numbers with `weights_only`, which
     refuses code by a traceback in the middle of a run. The index of a sharded checkpoint (`.metadata`, of FSDP) torch
@@ -205,7 +205,7 @@ def _foreign_names(path: Path) -> list[str]:
 
 
 class _ForeignName(pickle.UnpicklingError):
-    """What an index may not name."""
+    """A name that the index of a checkpoint may not have."""
 
 
 class _Index(pickle.Unpickler):
@@ -218,7 +218,7 @@ class _Index(pickle.Unpickler):
 
 
 def is_trained(checkpoint: str | os.PathLike[str], training_args: TrainingArguments) -> bool:
-    """Returns whether a checkpoint has all of `max_steps`, or the early stopping ended its training."""
+    """Return whether a checkpoint has all of `max_steps`, or the early stopping ended its training."""
     state = TrainerState.load_from_json(str(Path(checkpoint) / STATE))
     if 0 < training_args.max_steps <= state.global_step:
         return True
@@ -228,7 +228,7 @@ def is_trained(checkpoint: str | os.PathLike[str], training_args: TrainingArgume
 
 
 def check_same_model(checkpoint: str | os.PathLike[str], model: PreTrainedModel) -> None:
-    """Raises ValueError if a checkpoint holds another model: other weights, or fields with other values."""
+    """Raise `ValueError` if a checkpoint holds another model: other weights, or fields with other values."""
     path = Path(checkpoint) / "config.json"
     # As it would be saved: json knows neither tuples nor numbers as keys.
     own = parse_json(model.config.to_json_string(use_diff=False), type(model.config).__name__)
@@ -254,7 +254,7 @@ def _checkpoints(folder: Path) -> list[tuple[int, Path]]:
 
 
 def missing_parts(checkpoint: Path) -> str:
-    """What keeps a checkpoint from being resumed; empty if nothing does."""
+    """Say why a checkpoint cannot be resumed; return an empty text if it can."""
     if not checkpoint.is_dir():
         return "no such folder"
     sharded = [path for path in checkpoint.glob("pytorch_model_fsdp*") if path.is_dir()]
@@ -299,7 +299,7 @@ def _check_is_folder(folder: Path) -> None:
 
 
 def _contents(folder: Path) -> list[str]:
-    """What is in the way of a run: everything but logs, hidden or set-aside files, and empty folders."""
+    """Return the names that are in the way of a run: all but logs, hidden or set-aside files, and empty folders."""
     return sorted(path.name for path in folder.iterdir() if _is_in_the_way(path)) if folder.is_dir() else []
 
 

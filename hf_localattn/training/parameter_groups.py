@@ -8,7 +8,7 @@ from torch.optim import Optimizer
 
 
 def pretrained_parameters(model: Any) -> list[nn.Parameter]:
-    """Returns what a backbone's checkpoint brings: of a family's model what it says, else those of the base model.
+    """Return what a backbone's checkpoint brings: of a family's model what it says, else those of the base model.
 
     Raises:
         ValueError: the model has no base model.
@@ -24,7 +24,7 @@ def pretrained_parameters(model: Any) -> list[nn.Parameter]:
 def split_parameter_groups(
     groups: list[dict[str, Any]], pretrained: Iterable[nn.Parameter], local_learning_rate: float
 ) -> list[dict[str, Any]]:
-    """Returns an optimizer's parameter groups split: what is not among the pretrained gets its own learning rate.
+    """Return an optimizer's parameter groups split: what is not among the pretrained gets its own learning rate.
 
     Everything else of a group (weight decay and so on) stays as it was.
 
@@ -51,7 +51,7 @@ def split_parameter_groups(
 
 
 def describe_optimizer(optimizer: Optimizer, lookahead_steps: int | None) -> str:
-    """Returns what is trained at which rate, such as "Training 4,096 parameters at 0.001, Lookahead every 5 steps"."""
+    """Return what is trained at which rate, such as "Training 4,096 parameters at 0.001, Lookahead every 5 steps"."""
     trained: dict[float, int] = {}
     for group in optimizer.param_groups:
         trained[group["lr"]] = trained.get(group["lr"], 0) + sum(one.numel() for one in group["params"])

@@ -6,9 +6,10 @@ import copy
 import logging
 from pathlib import Path
 
+from hf_localattn.data.folds import Fold
 from hf_localattn.files import discard
-from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
-from hf_localattn.training.folds import Fold
+from hf_localattn.tasks import DataArguments
+from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.output_folder import STATE, last_complete_checkpoint
 from hf_localattn.training.run import Prepare, Run
 

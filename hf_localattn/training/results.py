@@ -14,7 +14,8 @@ from typing import Any
 from hf_localattn.data.tables import shorten
 from hf_localattn.files import write_whole
 from hf_localattn.parsing import read_json
-from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
+from hf_localattn.tasks import DataArguments
+from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.output_folder import check_unused
 
 # Options that may change between two calls of a command, as they change no score (or hardly one, as another number of

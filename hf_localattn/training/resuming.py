@@ -1,4 +1,4 @@
-"""The loss so far, kept beside a checkpoint, so that a resumed run reports what an undisturbed one does.
+"""The loss so far, kept in checkpoints, so that a resumed run reports what an undisturbed one does.
 
 Trainer by itself reports as `train_loss` the mean over the steps since it was started, and logs as the first `loss`
 that since the checkpoint.
@@ -63,10 +63,10 @@ def file_name(process: int) -> str:
 
 
 class TakeUp(TrainerCallback):
-    """Has a trainer take up where a checkpoint ends, as soon as it has set itself back to its beginning.
+    """Continue where a checkpoint ends, once the trainer has reset itself to the beginning.
 
-    That is the loss, and the best checkpoint: the state has its path, but it is the folder beside this one. A
-    state that was moved, or comes from a stranger, has the path of another place.
+    It sets the loss, and the path of the best checkpoint. The state has that path, but a state that was moved, or
+    comes from a stranger, names another place: the best checkpoint is looked for in the same folder.
 
     Args:
         trainer: about to train.
@@ -89,7 +89,7 @@ class TakeUp(TrainerCallback):
 
 
 def best_sibling(checkpoint: Path) -> str | None:
-    """Return the folder of the best checkpoint that the state of another one names; it is beside that one."""
+    """Return the best checkpoint that the state of this one names, in the same folder; None if it is not there."""
     best = TrainerState.load_from_json(str(checkpoint / STATE)).best_model_checkpoint
     name = Path(best).name if isinstance(best, str) else ""
     path = checkpoint.with_name(name) if re.fullmatch(r"checkpoint-\d+", name) else None

@@ -1,4 +1,4 @@
-"""A run of a training script, chapter by chapter: train, evaluate, predict, share."""
+"""One run of a task: train, evaluate, predict, share."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any
 
-from transformers import TrainerState
+from transformers import PreTrainedTokenizerBase, TrainerState
 from transformers.trainer_utils import PredictionOutput
 
 from hf_localattn.errors import one_line_errors
 from hf_localattn.hub import Score
 from hf_localattn.parsing import read_json
-from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
+from hf_localattn.tasks import Checkpoint, DataArguments, Task
+from hf_localattn.tasks.splits import Data, warn_of_no_query
+from hf_localattn.training.arguments import ModelArguments, TrainingArguments
+from hf_localattn.training.generation import GenerationTrainer
 from hf_localattn.training.lookahead import import_lookahead
+from hf_localattn.training.models import head_config, load_model_and_tokenizer
 from hf_localattn.training.output_folder import (
     STATE,
     is_trained,
@@ -24,8 +28,7 @@ from hf_localattn.training.output_folder import (
     prepare_output_folder,
 )
 from hf_localattn.training.run_record import record_of, scores_of_split
-from hf_localattn.training.splits import Data
-from hf_localattn.training.trainer import LocalAttentionTrainer
+from hf_localattn.training.trainer import ExampleTrainer, LocalAttentionTrainer
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +39,7 @@ def begin(training_args: TrainingArguments, metrics: Mapping[str, bool], *, all_
     Args:
         training_args: `resume_from_checkpoint` becomes the checkpoint that training goes on from, if any.
         metrics: the names by which the best model can be told, each with whether more is better. The first one
-            stands for the loss where Trainer would take that. The first one beside the loss is the main score.
+            stands for the loss where Trainer would take that. The first one that is not the loss is the main score.
         all_reported: whether all of them will be there. If not, `check_best_metric` is told later which ones.
 
     Raises:
@@ -67,7 +70,7 @@ def begin(training_args: TrainingArguments, metrics: Mapping[str, bool], *, all_
 
 
 def check_best_metric(training_args: TrainingArguments, known: Iterable[str]) -> None:
-    """Have early stopping and searches go by the main score, the first one beside the loss, unless another is named.
+    """Have early stopping and searches go by the main score, the first one that is not the loss, by default.
 
     Raises:
         ValueError: the best model is to be told by a metric that is not among those known.
@@ -83,32 +86,122 @@ def check_best_metric(training_args: TrainingArguments, known: Iterable[str]) ->
         raise ValueError(f"--metric_for_best_model must be one of {', '.join(names)}; got {metric!r}.")
 
 
-class Run:
-    """A model with its trainer and its data, all checked; each task has its own, with its way to write predictions.
+def prepare_run(
+    task_class: type[Task], model_args: ModelArguments, data_args: DataArguments, training_args: TrainingArguments
+) -> Run:
+    """Return a run of a task that is ready to go; everything that can be checked has been.
 
     Args:
+        task_class: one of `hf_localattn.tasks.TASKS`.
+        model_args: the model.
+        data_args: the data, an instance of `task_class.DataArguments`.
+        training_args: what is done with them; an instance of `training_arguments_of(task_class)`.
+
+    Raises:
+        ValueError, OSError: arguments, data or model cannot be used.
+        ImportError: an argument needs an extra that is not installed.
+    """
+    task = task_class(data_args)
+    task.check_training(training_args)
+    begin(training_args, task.metrics, all_reported=not task.metrics_depend_on_labels)
+    data = task.load(needed_parts(training_args), cache_dir=model_args.cache_dir, token=model_args.token)
+    fields = task.config_fields(data, _checkpoint(task, model_args, training_args))
+    if task.metrics_depend_on_labels:
+        check_best_metric(training_args, task.reported_metrics)
+    data = task.number_labels(data)
+    model, tokenizer = load_model_and_tokenizer(task.name, model_args, training_args, **fields)
+    task.adapt(model, tokenizer, data)
+    features = task.finish_features(data, make_features(task, data, tokenizer, training_args))
+    kwargs: dict[str, Any] = {
+        "model": model,
+        "args": training_args,
+        "train_dataset": features.get("train"),
+        "eval_dataset": features.get("validation"),
+        "processing_class": tokenizer,
+        "data_collator": task.collator(tokenizer, model, 8 if training_args.fp16 or training_args.bf16 else None),
+    }
+    trainer: LocalAttentionTrainer
+    if task.generates:
+        training_args.generation_max_length = training_args.generation_max_length or task.longest_output
+        trainer = GenerationTrainer(**kwargs)
+    elif task.logits_scored is not None:
+        trainer = ExampleTrainer(task=task, eval_examples=task.examples.get("validation"), **kwargs)
+    else:
+        trainer = LocalAttentionTrainer(
+            compute_metrics=task.compute_metrics, preprocess_logits_for_metrics=task.preprocess_logits, **kwargs
+        )
+    return Run(task, trainer, data, features, model_args, fields)
+
+
+def needed_parts(training_args: TrainingArguments) -> dict[str, str]:
+    """Return the parts of the data that a run needs, each with the option that asks for it."""
+    evaluated = "--do_eval"
+    if training_args.search is not None:
+        evaluated = "--search"
+    elif training_args.early_stopping_patience is not None:
+        evaluated = "--early_stopping_patience"
+    parts = {
+        "train": (training_args.do_train, "--do_train"),
+        "validation": (training_args.do_eval, evaluated),
+        "test": (training_args.do_predict, "--do_predict"),
+    }
+    return {part: option for part, (needed, option) in parts.items() if needed}
+
+
+def make_features(
+    task: Task, data: Data, tokenizer: PreTrainedTokenizerBase, training_args: TrainingArguments
+) -> Data:
+    """Return the model inputs that a task makes of the rows of every split."""
+    features: Data = {}
+    for split, rows in data.items():
+        function, arguments = task.encoder(split)
+        with training_args.main_process_first(desc=f"{split} features"):
+            features[split] = rows.map(
+                function,
+                fn_kwargs={"tokenizer": tokenizer, **arguments},
+                batched=True,
+                num_proc=task.args.preprocessing_num_workers,
+                remove_columns=rows.column_names,
+                load_from_cache_file=not task.args.overwrite_cache,
+                desc=f"Preparing {split} features",
+            )
+        warn_of_no_query(split, features[split])
+    return features
+
+
+def _checkpoint(task: Task, model_args: ModelArguments, training_args: TrainingArguments) -> Checkpoint:
+    return Checkpoint(
+        name=model_args.source,
+        config=None if task.head is None else head_config(model_args, task.head),
+        trained=training_args.do_train,
+        may_be_fresh=model_args.ignore_mismatched_sizes,
+    )
+
+
+class Run:
+    """A model with its trainer and its data, all checked.
+
+    Args:
+        task: the task of this run.
         trainer: ready to go.
         data: the rows of each split, as they were read.
-        features: the model's inputs, likewise. A split beside "validation" or "test" is named after it
+        features: the model's inputs of each split. A split after "validation" or "test" is named after it
             ("validation_mismatched"), and so are its metrics ("eval_mismatched_accuracy").
-        model_args, data_args: say where model and data are from.
+        model_args: the model that the run starts from.
         config_fields: what the data say of the model, with which it can be built again.
     """
 
-    task: ClassVar[str]
-    """A key of `hf_localattn.families.AUTO_CLASSES`."""
-
     def __init__(
         self,
+        task: Task,
         trainer: LocalAttentionTrainer,
         data: Data,
         features: Data,
         model_args: ModelArguments,
-        data_args: DataArguments,
         config_fields: Mapping[str, Any] = MappingProxyType({}),
     ):
-        self.trainer, self.data, self.features = trainer, data, features
-        self.model_args, self.data_args, self.config_fields = model_args, data_args, config_fields
+        self.task, self.trainer, self.data, self.features = task, trainer, data, features
+        self.model_args, self.config_fields = model_args, config_fields
         self.scores: list[Score] = []
 
     def complete(self) -> dict[str, float]:
@@ -160,7 +253,8 @@ class Run:
             prefix = split.replace("test", "predict")
             output = self.predict_split(split, prefix)
             if self.trainer.args.should_save:
-                self.write_predictions(split, prefix, output)
+                folder = Path(self.trainer.args.output_dir)
+                self.task.write_predictions(folder, split, prefix, self.data[split], output)
             own = {**output.metrics, f"{prefix}_samples": len(self.data[split])}
             self._report(prefix, own)
             self.scores += scores_of_split(own, prefix)
@@ -175,7 +269,7 @@ class Run:
         args = self.trainer.args
         if args.do_train and args.should_save:
             rows = {split: len(rows) for split, rows in self.data.items()}
-            record = record_of(self.task, self.model_args, self.data_args, args, rows, self.scores)
+            record = record_of(self.task.name, self.model_args, self.task.args, args, rows, self.scores)
             record.save(args.output_dir)
         if args.do_train and not args.push_to_hub:  # which writes it too
             self.trainer.create_model_card()
@@ -185,17 +279,32 @@ class Run:
             with one_line_errors():
                 self.trainer.push_to_hub()
 
-    def evaluate_split(self, split: str, prefix: str) -> dict[str, float]:
-        """Metrics of one split."""
-        return self.trainer.evaluate(self.features[split], metric_key_prefix=prefix)
+    def evaluate_split(self, split: str, prefix: str) -> dict[str, Any]:
+        """Return the metrics of one split, with notes on them that are no numbers."""
+        metrics = self.trainer.evaluate(self.features[split], metric_key_prefix=prefix, **self._examples(split))
+        return metrics | self._notes(prefix)
 
     def predict_split(self, split: str, prefix: str) -> PredictionOutput:
-        """Predictions for one split, and metrics if it has labels."""
-        return self.trainer.predict(self.features[split], metric_key_prefix=prefix)
+        """Return predictions for one split, and metrics if it has labels."""
+        trainer = self.trainer
+        is_labelled = self.task.is_labelled(self.data[split])
+        scores = trainer.compute_metrics
+        try:
+            if not is_labelled:
+                trainer.compute_metrics = None
+            output = trainer.predict(self.features[split], metric_key_prefix=prefix, **self._examples(split))
+        finally:
+            trainer.compute_metrics = scores
+        metrics = dict(output.metrics)
+        if not is_labelled:
+            metrics.pop(f"{prefix}_loss", None)
+        return output._replace(metrics=metrics | self._notes(prefix))
 
-    def write_predictions(self, split: str, prefix: str, output: PredictionOutput) -> None:
-        """Write what was predicted for the rows of a split to the output folder."""
-        raise NotImplementedError
+    def _examples(self, split: str) -> dict[str, Any]:
+        return {} if self.task.logits_scored is None else {"examples": self.task.examples[split]}
+
+    def _notes(self, prefix: str) -> dict[str, str]:
+        return {f"{prefix}_{name}": note for name, note in self.trainer.notes.items()}
 
     def _splits(self, part: str) -> list[str]:
         return [split for split in self.features if split.startswith(part)]
@@ -206,4 +315,4 @@ class Run:
 
 
 Prepare = Callable[[Any, Any, Any], Run]
-"""A task's `prepare`: model, data and training arguments to a run that is ready to go."""
+"""A function of model, data and training arguments that returns a run that is ready to go."""

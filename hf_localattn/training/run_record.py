@@ -1,4 +1,4 @@
-"""What is recorded of a training run, for the card of its model."""
+"""The record of a training run, for the card of its model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 
 from hf_localattn.hub import Score, TrainingRecord
 from hf_localattn.pretrained import resolve_backbone
-from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
+from hf_localattn.tasks import DataArguments
+from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.results import scores_of
 
 HYPERPARAMETERS = (

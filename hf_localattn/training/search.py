@@ -21,7 +21,8 @@ from transformers.trainer_utils import SaveStrategy
 
 from hf_localattn.extras import import_extra
 from hf_localattn.files import STAGING, make_durable, remove_leftovers, writing
-from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
+from hf_localattn.tasks import DataArguments
+from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.models import load_model_and_tokenizer
 from hf_localattn.training.output_folder import ASIDE
 from hf_localattn.training.results import as_written, read_results, scores_of, settings_of, write_results
@@ -204,7 +205,9 @@ class Search:
         if self.space.fields and trial is not None:
             _, fields = self.space.suggest(trial)
             model_args = dataclasses.replace(model_args, local_config=self._local_config(fields))
-        model, _ = load_model_and_tokenizer(self.run.task, model_args, self.trainer.args, **self.run.config_fields)
+        model, _ = load_model_and_tokenizer(
+            self.run.task.name, model_args, self.trainer.args, **self.run.config_fields
+        )
         set_seed(self.base.seed)  # as a trainer that is given its model begins, so that a command repeats the trial
         return model
 

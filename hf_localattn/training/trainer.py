@@ -4,11 +4,12 @@ import dataclasses
 import inspect
 import json
 import logging
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from types import MappingProxyType
+from typing import Any
 
 import datasets
-import numpy as np
 import torch
 from huggingface_hub import CommitInfo
 from transformers import EarlyStoppingCallback, PreTrainedModel, Trainer, TrainerState
@@ -22,14 +23,13 @@ from transformers.trainer_utils import (
 )
 from transformers.utils import PushInProgress
 
-from hf_localattn.data.qa_answers import AnswerSettings, QuestionAnswers, extract_answers, write_answers
 from hf_localattn.data.qa_windows import unpad_left
 from hf_localattn.errors import hub_reason, sharing
 from hf_localattn.files import discard, make_durable, replaced_whole, write_whole, writing
 from hf_localattn.hub import push_checkpoint, renew_card
 from hf_localattn.hub.background import upload_in_background
-from hf_localattn.metrics import load_metric
 from hf_localattn.parsing import read_json
+from hf_localattn.tasks import Task
 from hf_localattn.training.lookahead import with_lookahead
 from hf_localattn.training.optimizer_settings import OptimizerSettings
 from hf_localattn.training.output_folder import (
@@ -54,6 +54,8 @@ class LocalAttentionTrainer(Trainer):
 
     optimizer: torch.optim.Optimizer | None
     push_in_progress: PushInProgress | None
+    notes: Mapping[str, str] = MappingProxyType({})
+    """Texts about the metrics of the last evaluation, by name."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -72,7 +74,7 @@ class LocalAttentionTrainer(Trainer):
         trial: Any = None,
         ignore_keys_for_eval: list[str] | None = None,
     ) -> TrainOutput:
-        """Trains as Trainer does; resumed from a checkpoint's folder it ends as if it had not been stopped."""
+        """Train as Trainer does; resumed from a checkpoint's folder it ends as if it had not been stopped."""
         if resume_from_checkpoint is True:
             resume_from_checkpoint = last_complete_checkpoint(self.args.output_dir, tidy=self.args.process_index == 0)
             resume_from_checkpoint = resume_from_checkpoint or True
@@ -117,7 +119,7 @@ class LocalAttentionTrainer(Trainer):
             remove_older_checkpoints(checkpoint, self.args.save_total_limit, best_sibling(checkpoint))
 
     def save_metrics(self, split: str, metrics: dict[str, float], combined: bool = True) -> None:
-        """Writes what Trainer does, each file whole or not at all."""
+        """Write what Trainer does, each file whole or not at all."""
         if not self.is_world_process_zero():
             return
         folder = Path(self.args.output_dir)
@@ -128,13 +130,13 @@ class LocalAttentionTrainer(Trainer):
             write_whole(path, json.dumps(known | metrics, indent=4, sort_keys=True))
 
     def save_state(self) -> None:
-        """Writes what Trainer does, whole or not at all."""
+        """Write what Trainer does, whole or not at all."""
         if self.is_world_process_zero():
             content = json.dumps(dataclasses.asdict(self.state), indent=2, sort_keys=True) + "\n"
             write_whole(Path(self.args.output_dir, STATE), content)
 
     def create_optimizer(self, model: PreTrainedModel | None = None) -> torch.optim.Optimizer:
-        """Returns Trainer's optimizer: with split groups for a local learning rate, inside Lookahead if asked for."""
+        """Return Trainer's optimizer: with split groups for a local learning rate, inside Lookahead if asked for."""
         if self.optimizer is not None:
             return self.optimizer
         optimizer = super().create_optimizer(model)
@@ -151,7 +153,7 @@ class LocalAttentionTrainer(Trainer):
     def create_model_card(
         self, language: str | None = None, license: str | None = None, *args: Any, **kwargs: Any
     ) -> None:
-        """Writes the model's card into the output folder; of what Trainer could be told only these two are taken."""
+        """Write the model's card into the output folder; of what Trainer could be told only these two are taken."""
         if self.is_world_process_zero():
             renew_card(self.args.output_dir, language=language, license=license)
 
@@ -164,7 +166,7 @@ class LocalAttentionTrainer(Trainer):
         private: bool | None = None,
         **kwargs: Any,
     ) -> CommitInfo | None:
-        """Saves and uploads the model with its card, as `push_checkpoint` does; None where another process does it.
+        """Save and upload the model with its card, as `push_checkpoint` does; None where another process does it.
 
         `blocking` is always, as the card has to name the commit.
 
@@ -193,7 +195,7 @@ class LocalAttentionTrainer(Trainer):
         return commit
 
     def init_hf_repo(self, *args: Any, **kwargs: Any) -> None:
-        """Makes the repository.
+        """Create the repository.
 
         Raises:
             OSError: the Hub is out of reach, or refuses.
@@ -276,56 +278,43 @@ class LocalAttentionTrainer(Trainer):
 class ExampleTrainer(LocalAttentionTrainer):
     """Evaluates and predicts on features, and scores what they say of the examples that they were made from.
 
-    A subclass says in `judge` what that is. `eval_examples` are those of `eval_dataset`.
+    Args:
+        *args, **kwargs: of `Trainer`.
+        task: its `score_examples` gets the first `logits_scored` outputs of the model.
+        eval_examples: those of `eval_dataset`.
     """
 
-    number_of_logits: ClassVar[int] = 1
-    """How many of the model's outputs, the first ones, are logits of tokens."""
-
-    def __init__(self, *args: Any, eval_examples: Any = None, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, task: Task, eval_examples: Any = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.eval_examples = eval_examples
+        self.task, self.eval_examples = task, eval_examples
         self._evaluated: tuple[Any, datasets.Dataset] | None = None
-
-    def judge(
-        self, logits: tuple[np.ndarray, ...], examples: Any, features: datasets.Dataset, prefix: str
-    ) -> tuple[Any, dict[str, float]]:
-        """Return predictions for the examples and, if it is known what is right, their scores.
-
-        Args:
-            logits: the first `number_of_logits` outputs, each (features, tokens, ...); position i is token i of the
-                unpadded feature.
-            examples, features: what is evaluated.
-            prefix: "eval" or the like.
-        """
-        raise NotImplementedError
 
     def evaluate(
         self,
         eval_dataset: datasets.Dataset | None = None,
         ignore_keys: list[str] | None = None,
         metric_key_prefix: str = "eval",
-        eval_examples: Any = None,
+        examples: Any = None,
     ) -> dict[str, float]:
-        """Returns the metrics of features and examples."""
+        """Return the metrics of features and examples."""
         features = self.eval_dataset if eval_dataset is None else eval_dataset
-        examples = self.eval_examples if eval_examples is None else eval_examples
+        examples = self.eval_examples if examples is None else examples
         if features is None or examples is None:
-            raise ValueError("evaluation needs both eval_dataset (features) and eval_examples (what they are from).")
+            raise ValueError("evaluation needs both eval_dataset (features) and examples (what they are from).")
         self._evaluated = (examples, features)
         return super().evaluate(features, ignore_keys, metric_key_prefix)
 
     def predict(
         self,
         test_dataset: datasets.Dataset,
-        test_examples: Any = None,
         ignore_keys: list[str] | None = None,
         metric_key_prefix: str = "test",
+        examples: Any = None,
     ) -> PredictionOutput:
-        """Returns the predictions for the examples, and their metrics if it is known what is right."""
-        if test_examples is None:
-            raise ValueError("prediction needs test_examples besides test_dataset (features).")
-        self._evaluated = (test_examples, test_dataset)
+        """Return the predictions for the examples, and their metrics if it is known what is right."""
+        if examples is None:
+            raise ValueError("prediction needs examples in addition to test_dataset (features).")
+        self._evaluated = (examples, test_dataset)
         return super().predict(test_dataset, ignore_keys, metric_key_prefix)
 
     def evaluation_loop(
@@ -336,10 +325,12 @@ class ExampleTrainer(LocalAttentionTrainer):
         ignore_keys: list[str] | None = None,
         metric_key_prefix: str = "eval",
     ) -> EvalLoopOutput:
-        """Runs the model over the features and adds the examples' metrics, so that callbacks see them."""
+        """Run the model over the features and adds the examples' metrics, so that callbacks see them."""
         output = super().evaluation_loop(dataloader, description, False, ignore_keys, metric_key_prefix)
         assert self._evaluated is not None, "evaluation_loop is reached through evaluate or predict"
-        predictions, scores = self.judge(output.predictions, *self._evaluated, metric_key_prefix)
+        predictions, scores = self.task.score_examples(output.predictions, *self._evaluated)
+        if self.args.should_save:
+            self.task.write_scored(Path(self.args.output_dir), metric_key_prefix, predictions)
         metrics = {f"{metric_key_prefix}_{name}": value for name, value in scores.items()}
         return output._replace(predictions=predictions, metrics={**output.metrics, **metrics})
 
@@ -350,67 +341,13 @@ class ExampleTrainer(LocalAttentionTrainer):
         prediction_loss_only: bool,
         ignore_keys: list[str] | None = None,
     ) -> tuple[Any, Any, Any]:
-        """Keeps the logits of tokens alone, position i being token i of the unpadded feature."""
+        """Keep the logits of tokens alone, position i being token i of the unpadded feature."""
         loss, outputs, labels = super().prediction_step(model, inputs, prediction_loss_only, ignore_keys)
         if outputs is None:
             return loss, outputs, labels
         # Trainer hands over an only output as it is
-        logits = tuple(outputs if isinstance(outputs, tuple | list) else (outputs,))[: self.number_of_logits]
+        logits = tuple(outputs if isinstance(outputs, tuple | list) else (outputs,))[: self.task.logits_scored]
         if getattr(self.processing_class, "padding_side", "right") == "left":
             mask = inputs["attention_mask"].to(logits[0].device)
             logits = tuple(unpad_left(tensor, mask) for tensor in logits)
         return loss, logits, labels
-
-
-class QuestionAnsweringTrainer(ExampleTrainer):
-    """Evaluates and predicts on windows, and scores the answers they give to the questions they are from.
-
-    `eval_dataset` holds the windows (`evaluation_features`), `eval_examples` the questions (SQuAD columns). The
-    metrics are those of SQuAD 1.1, or of 2.0 if `answer_settings.handle_no_answer`. Predictions are
-    `QuestionAnswers` by id, which are also written to the output folder.
-    """
-
-    number_of_logits = 2
-
-    def __init__(self, *args: Any, answer_settings: AnswerSettings | None = None, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.answer_settings = answer_settings or AnswerSettings()
-
-    def judge(
-        self, logits: tuple[np.ndarray, ...], examples: datasets.Dataset, features: datasets.Dataset, prefix: str
-    ) -> tuple[dict[str, QuestionAnswers], dict[str, float]]:
-        starts, ends = logits
-        contexts = dict(zip(examples["id"], examples["context"], strict=True))
-        answers = extract_answers(contexts, features, starts, ends, self.answer_settings)
-        if self.args.should_save:
-            write_answers(answers, self.args.output_dir, prefix)
-        return answers, score_answers(answers, examples, self.answer_settings)
-
-
-def score_answers(
-    answers: dict[str, QuestionAnswers], examples: datasets.Dataset, settings: AnswerSettings
-) -> dict[str, float]:
-    """Returns SQuAD's metrics of the chosen answers; none if no question has a gold answer.
-
-    With "no answer" allowed, `best_f1_thresh` and `best_exact_thresh` are values for null_score_diff_threshold.
-    """
-    golds = dict(zip(examples["id"], examples["answers"], strict=True))
-    if not any(gold["text"] for gold in golds.values()):
-        return {}
-    references = [{"id": identifier, "answers": gold} for identifier, gold in golds.items()]
-    if not settings.handle_no_answer:
-        predictions = [{"id": i, "prediction_text": answer.best.text} for i, answer in answers.items()]
-        return load_metric("squad").compute(predictions=predictions, references=references)
-    # The metric gets the best span and decides by the threshold itself, or it could not try other thresholds.
-    return load_metric("squad_v2").compute(
-        predictions=[
-            {
-                "id": identifier,
-                "prediction_text": answer.best_span.text if answer.best_span else "",
-                "no_answer_probability": np.float32(answer.null_odds),
-            }
-            for identifier, answer in answers.items()
-        ],
-        references=references,
-        no_answer_threshold=settings.null_score_diff_threshold,
-    )

@@ -20,8 +20,8 @@ import torch
 import hf_localattn
 import hf_localattn.cli
 import hf_localattn.reproduction.request
-import hf_localattn.training.question_answering
-import hf_localattn.training.text_classification
+import hf_localattn.tasks
+import hf_localattn.training.command
 from hf_localattn.resources import tiny_backbone
 from tests.faults.commands import OUT
 from tests.script_helpers import ROOT

@@ -21,10 +21,10 @@ from hf_localattn.families import FAMILIES, get_family
 from hf_localattn.metrics.word_scores import scoring_of
 from hf_localattn.reproduction import corpora
 from hf_localattn.reproduction.corpora import load_corpora
-from hf_localattn.reproduction.scripts import SCRIPTS
+from hf_localattn.reproduction.scripts import SCRIPTS, make_arguments
 from hf_localattn.reproduction.tables import PLAIN, load_table, select_rows, setting_of, table_names
 from hf_localattn.resources import tiny_backbone
-from hf_localattn.training import negation, question_answering, text_classification
+from hf_localattn.tasks import NegationScope, question_answering, text_classification
 from hf_localattn.training.search_space import SEARCHABLE, read_space
 
 RESOURCES = tiny_backbone().parent
@@ -43,7 +43,7 @@ def data_arguments(task, own=None):
     files = {f"{split}_file": str(RESOURCES / file) for split, file in corpus.sample.items()}
     arguments = {**files, **corpus.arguments, **corpus.sample_arguments, **task.arguments}
     model = {"family": "none", "backbone": "tiny", "output_dir": "unused", "folds": task.folds}
-    return SCRIPTS[task.script].arguments(model | arguments | (own or {}))[1]
+    return make_arguments(task.script, model | arguments | (own or {}))[1]
 
 
 def reported(task):
@@ -64,7 +64,7 @@ def reported(task):
         return text_classification.metric_names(labels, data_args)
     if data_args.task_name == "negation":
         load_negation(path, stray_scopes=data_args.stray_scopes)
-        return negation.GREATER_IS_BETTER
+        return NegationScope.metrics
     rows = load_sentences(path, TokenColumns(task=data_args.task_name, conll=data_args.label_column_index))
     return scoring_of({label for labels in rows["labels"] for label in labels}).reported
 

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
+from hf_localattn.tasks.question_answering import QuestionAnsweringDataArguments
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments, parse_arguments
-from hf_localattn.training.question_answering import QuestionAnsweringDataArguments
 
 CLASSES = (ModelArguments, QuestionAnsweringDataArguments, TrainingArguments)
 DATA = ["--train_file", "x.json", "--output_dir", "out"]

@@ -6,19 +6,27 @@ import logging
 import math
 import re
 import weakref
+from unittest import mock
 
 import pytest
 
 from hf_localattn.files import write_whole
-from hf_localattn.training.arguments import DataArguments, ModelArguments, TrainingArguments
+from hf_localattn.tasks import DataArguments
+from hf_localattn.training.arguments import ModelArguments, TrainingArguments
+from hf_localattn.training.command import prepare_command
 from hf_localattn.training.cross_validation import CrossValidation, summary_of
-from hf_localattn.training.prepare import prepare_run
 from hf_localattn.training.results import scores_of, settings_of
 from tests.qa_helpers import write_jsonl
 
 
 class Model:
     """What has to be freed."""
+
+
+def prepare_run(prepare, *given):
+    """Prepare a command whose runs are made by `prepare`."""
+    with mock.patch("hf_localattn.training.command.prepare_run", lambda task, *own: prepare(*own)):
+        return prepare_command(None, *given)
 
 
 class Runs:

@@ -1,4 +1,4 @@
-"""How near generated texts come to their references: BLEU, ROUGE-L and METEOR, without a download."""
+"""BLEU, ROUGE-L and METEOR of generated texts and their references, without a download."""
 
 from typing import Any
 

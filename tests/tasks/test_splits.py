@@ -3,7 +3,7 @@
 import pytest
 from datasets import Dataset
 
-from hf_localattn.training.splits import warn_of_no_query
+from hf_localattn.tasks.splits import warn_of_no_query
 
 
 @pytest.mark.parametrize("masks", [[[0, 0], [0]], [[[0, 0], [0]]], [[]]])

@@ -4,7 +4,7 @@ from collections import Counter
 import pytest
 from datasets import ClassLabel, Dataset, List
 
-from hf_localattn.training.folds import Fold, split_rows, warn_of_lone_classes
+from hf_localattn.data.folds import Fold, split_rows, warn_of_lone_classes
 
 BOTH = ("test", "validation")
 

@@ -1,32 +1,33 @@
-"""Which classes a run predicts, and in which order: those of the data, as a checkpoint numbers them."""
+"""The classes that a run predicts: those of the data, in the order of the checkpoint."""
 
 from __future__ import annotations
 
 import logging
 from typing import Any
 
+from transformers import PreTrainedConfig
+
 from hf_localattn.data.text_labels import CLASS, SCORE, Labels, labels_of
-from hf_localattn.training.arguments import ModelArguments
-from hf_localattn.training.models import head_config
-from hf_localattn.training.splits import Data
+from hf_localattn.tasks.splits import Data
+from hf_localattn.tasks.task import Checkpoint
 
 logger = logging.getLogger(__name__)
 
 
-def choose_labels(data: Data, model_args: ModelArguments, *, fixed: bool) -> Labels:
+def choose_labels(data: Data, checkpoint: Checkpoint, *, fixed: bool) -> Labels:
     """Return what is predicted: of the training data, or else of what is evaluated and the checkpoint.
 
     A checkpoint that was trained on the same classes in another order keeps its order.
 
     Args:
         data: the rows of the splits, as `load_texts` gives them.
-        model_args: which model.
+        checkpoint: the model that is trained or evaluated.
         fixed: whether the classes are the task's, not merely those that the data happen to have.
 
     Raises:
         ValueError: the data have no labels or one class only, or the checkpoint's head is for other ones.
     """
-    known = checkpoint_labels(model_args)
+    known = checkpoint_labels(checkpoint.config)
     own = next((labels for rows in data.values() if (labels := labels_of(rows)) is not None), None)
     if own is None:
         if known is None:
@@ -37,19 +38,14 @@ def choose_labels(data: Data, model_args: ModelArguments, *, fixed: bool) -> Lab
             return same
         if "train" not in data and not fixed and (from_checkpoint := _seen_partly(known, own)) is not None:
             return from_checkpoint
-        _check_head(known, own, model_args)
+        _check_head(known, own, checkpoint)
     if own.problem_type == CLASS and own.num_labels < 2:
         raise ValueError(f"All rows have the label {own.names[0]!r}: there is nothing to learn from one class.")
     return own
 
 
-def checkpoint_labels(model_args: ModelArguments) -> Labels | None:
-    """Return what a checkpoint has been trained to predict; None if its head will be a fresh one.
-
-    Raises:
-        ValueError, OSError: its configuration cannot be loaded.
-    """
-    config = head_config(model_args, "ForSequenceClassification")
+def checkpoint_labels(config: PreTrainedConfig | None) -> Labels | None:
+    """Return the labels of a checkpoint's head from its configuration; None without one."""
     if config is None:
         return None
     problem_type = config.problem_type or (SCORE if config.num_labels == 1 else CLASS)
@@ -90,17 +86,15 @@ def _seen_partly(known: Labels, own: Labels) -> Labels | None:
     return known if _has_real_names(known) else None
 
 
-def _check_head(known: Labels, own: Labels, model_args: ModelArguments) -> None:
+def _check_head(known: Labels, own: Labels, checkpoint: Checkpoint) -> None:
     """Raise `ValueError` if a checkpoint's head does not fit the data, and warn if it fits by its size alone."""
-    if known.num_labels != own.num_labels and not model_args.ignore_mismatched_sizes:
+    if known.num_labels != own.num_labels and not checkpoint.may_be_fresh:
         raise ValueError(
-            f"{model_args.source} predicts {_spoken(known)}, but the data have {_spoken(own)}. Pass"
+            f"{checkpoint.name} predicts {_spoken(known)}, but the data have {_spoken(own)}. Pass"
             " --ignore_mismatched_sizes to start its head afresh, or choose another model."
         )
     if _has_real_names(known):
-        logger.warning(
-            "%s predicts %s; taking them for the data's %s.", model_args.source, _spoken(known), _spoken(own)
-        )
+        logger.warning("%s predicts %s; taking them for the data's %s.", checkpoint.name, _spoken(known), _spoken(own))
 
 
 def _has_real_names(labels: Labels) -> bool:

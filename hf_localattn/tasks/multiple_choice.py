@@ -1,0 +1,98 @@
+"""Multiple choice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import datasets
+import numpy as np
+from transformers import EvalPrediction, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.trainer_utils import PredictionOutput
+
+from hf_localattn.data.multiple_choice import (
+    ChoiceColumns,
+    MultipleChoiceCollator,
+    check_choices,
+    choice_features,
+    load_choices,
+)
+from hf_localattn.files import write_whole
+from hf_localattn.metrics.classification_scores import SCORES
+from hf_localattn.tasks.arguments import DataArguments, option
+from hf_localattn.tasks.lengths import check_room, input_length, padding, report_cut
+from hf_localattn.tasks.splits import Data
+from hf_localattn.tasks.task import Task
+
+SWAG = ("allenai/swag", "regular")
+"""SWAG's name and configuration on the Hub."""
+
+
+@dataclass
+class MultipleChoiceDataArguments(DataArguments):
+    """Rows with several choices, and their columns.
+
+    Files are `.csv`, `.tsv`, `.json` or `.jsonl`. SWAG's columns are known, and taken from the Hub if neither files
+    nor a data set are named. Other rows have a list of choices.
+    """
+
+    context_column_name: str = option("context", "The column with the text that the choices are about or go on.")
+    question_column_name: str = option("question", "The column with the question, if there is one.")
+    choices_column_name: str = option("choices", "The column with the lists of choices; SWAG's need none.")
+    label_column_name: str = option("label", "The column with the number of the right choice from 0, or its letter.")
+
+    def __post_init__(self) -> None:
+        if self.dataset_name is None and not (self.train_file or self.validation_file or self.test_file):
+            self.dataset_name, self.dataset_config_name = SWAG
+        super().__post_init__()
+
+    @property
+    def columns(self) -> ChoiceColumns:
+        """Names of the columns."""
+        return ChoiceColumns(
+            self.context_column_name, self.question_column_name, self.choices_column_name, self.label_column_name
+        )
+
+
+class MultipleChoice(Task):
+    """Choice of the right text among several, such as SWAG's endings."""
+
+    name = "multiple-choice"
+    DataArguments = MultipleChoiceDataArguments
+    metrics = MappingProxyType({"loss": False, "accuracy": True})
+    args: MultipleChoiceDataArguments
+
+    def read(self, path: str, labelled: bool) -> datasets.Dataset:
+        return load_choices(path, self.args.columns, require_labels=labelled)
+
+    def normalize(self, rows: datasets.Dataset, name: str, labelled: bool) -> datasets.Dataset:
+        return check_choices(rows, name, self.args.columns, require_labels=labelled)
+
+    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Data) -> None:
+        self.max_length = input_length(model, tokenizer, self.args)
+        check_room(tokenizer, self.max_length, pair=True)
+
+    def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
+        return choice_features, {"max_length": self.max_length}
+
+    def finish_features(self, data: Data, features: Data) -> Data:
+        report_cut(features, self.max_length)
+        return features
+
+    def collator(self, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, multiple: int | None) -> Any:
+        return MultipleChoiceCollator(tokenizer, **padding(self.args, self.max_length, multiple))
+
+    def compute_metrics(self, output: EvalPrediction) -> dict[str, float]:
+        """Return the share of rows whose right choice has the greatest logit."""
+        return {"accuracy": SCORES["accuracy"](np.argmax(output.predictions, axis=-1), output.label_ids)}
+
+    def write_predictions(
+        self, folder: Path, split: str, prefix: str, rows: datasets.Dataset, output: PredictionOutput
+    ) -> None:
+        """Write predict_results.txt: for each row its number and that of the choice, both from 0."""
+        choices = output.predictions.argmax(axis=-1)
+        lines = [f"{index}\t{choice}\n" for index, choice in enumerate(choices)]
+        write_whole(folder / f"{prefix}_results.txt", "".join(["index\tprediction\n", *lines]))

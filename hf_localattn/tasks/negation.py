@@ -1,0 +1,188 @@
+"""Resolution of negation scopes: the words that a cue negates."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from itertools import chain
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import datasets
+import numpy as np
+from transformers import DataCollatorForTokenClassification, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.trainer_utils import PredictionOutput
+
+from hf_localattn.data.negation import check_negation, describe_cues, load_negation
+from hf_localattn.data.negation_features import (
+    INSIDE,
+    SCOPE_LABELS,
+    ScopeExamples,
+    check_knows_cues,
+    find_unseen,
+    scope_features,
+)
+from hf_localattn.data.word_tokens import prepare_tokenizer
+from hf_localattn.files import write_whole
+from hf_localattn.metrics import load_metric
+from hf_localattn.models.cue_marker import is_marker
+from hf_localattn.tasks.lengths import input_length, padding
+from hf_localattn.tasks.splits import Data
+from hf_localattn.tasks.task import Checkpoint, Task
+from hf_localattn.tasks.token_classification import TokenClassificationDataArguments
+from hf_localattn.tasks.word_labels import checkpoint_names, choose_names, label_fields
+
+logger = logging.getLogger(__name__)
+
+PREDICTIONS = "predictions.jsonl"
+
+
+class NegationScope(Task):
+    """Prediction of the words in the scope of a given cue; a row is a sentence with one cue.
+
+    The examples that are scored are `ScopeExamples`, which have all rows, also those whose cue the model does not see.
+    """
+
+    name = "token-classification"
+    head = "ForTokenClassification"
+    DataArguments = TokenClassificationDataArguments
+    metrics = MappingProxyType(
+        {
+            "loss": False,
+            "f1": True,
+            "precision": True,
+            "recall": True,
+            "exact_scope": True,
+        }
+    )
+    logits_scored = 1
+    group_column = "sentence_id"  # rows that tell the same sentence are not both trained and tested on
+    args: TokenClassificationDataArguments
+    names: list[str]
+    examples: dict[str, ScopeExamples]
+
+    def read(self, path: str, labelled: bool) -> datasets.Dataset:
+        args = self.args
+        return load_negation(
+            path, args.cues, args.cue_in_scope, stray_scopes=args.stray_scopes, require_scopes=labelled
+        )
+
+    def normalize(self, rows: datasets.Dataset, name: str, labelled: bool) -> datasets.Dataset:
+        return check_negation(rows, name, self.args.cue_in_scope, require_scopes=labelled)
+
+    def load(self, parts: Mapping[str, str], **hub: Any) -> Data:
+        data = super().load(parts, **hub)
+        if "train" in data and not any(chain.from_iterable(data["train"]["scope"][:])):
+            raise ValueError("No train row has a word in scope: there is nothing to learn.")
+        for split, rows in data.items():
+            logger.info("%s: %s.", split, describe_cues(rows))
+            for number, tokens in enumerate(rows["tokens"][:], start=1):
+                if marker := next(filter(is_marker, tokens), None):
+                    raise ValueError(
+                        f"{split} row {number}: the word {marker!r} is a cue marker. Leave out the markers: the column"
+                        " cue says where they go."
+                    )
+        return data
+
+    def config_fields(self, data: Data, checkpoint: Checkpoint) -> dict[str, Any]:
+        self.names = choose_names(
+            SCOPE_LABELS,
+            checkpoint_names(checkpoint.config),
+            trained=checkpoint.trained,
+            may_be_fresh=checkpoint.may_be_fresh,
+        )
+        return label_fields(self.names)
+
+    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Data) -> None:
+        check_knows_cues(tokenizer)
+        if getattr(tokenizer, "cue_marker", "keep") == "drop" and not model.config.needed_inputs:
+            logger.warning(
+                "Nothing tells this model which cue is meant: it has no query (variant=none), and sees no marker"
+                " (cue_marker=drop). It is a baseline that predicts the same for all cues of a sentence."
+            )
+        prepare_tokenizer(tokenizer)
+        self.max_length = input_length(model, tokenizer, self.args)
+
+    def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
+        label_ids = {name: number for number, name in enumerate(self.names)}
+        return scope_features, {"max_length": self.max_length, "label_ids": label_ids}
+
+    def finish_features(self, data: Data, features: Data) -> Data:
+        """Return the features of the rows whose cue the model sees; without its cue a row asks nothing of a model."""
+        kept = {}
+        for split, rows in data.items():
+            kept[split], self.examples[split] = keep_seen(split, rows, features[split], self.max_length)
+        if "train" in data:  # what is left out is not trained on, and so not counted
+            data["train"] = data["train"].select(self.examples["train"].kept)
+        return kept
+
+    def collator(self, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, multiple: int | None) -> Any:
+        return DataCollatorForTokenClassification(tokenizer, **padding(self.args, self.max_length, multiple))
+
+    def score_examples(
+        self, logits: tuple[np.ndarray, ...], examples: ScopeExamples, features: datasets.Dataset
+    ) -> tuple[list[list[int]], dict[str, float]]:
+        scopes, true = examples.scopes(logits[0], self.names.index(INSIDE)), examples.true_scopes
+        if true is None:
+            return scopes, {}
+        return scopes, load_metric("negation_scope").compute(predictions=scopes, references=true)
+
+    def write_predictions(
+        self, folder: Path, split: str, prefix: str, rows: datasets.Dataset, output: PredictionOutput
+    ) -> None:
+        """Write a line of JSON for each row to `predictions.jsonl`, with `scope` if that is known."""
+        names = ["id", "tokens", "cue", *(["scope"] if self.examples[split].true_scopes else [])]
+        lines = [
+            json.dumps({**row, "predicted_scope": scope}, ensure_ascii=False) + "\n"
+            for row, scope in zip(rows.select_columns(names), output.predictions, strict=True)
+        ]
+        write_whole(folder / PREDICTIONS, "".join(lines))
+
+
+def keep_seen(
+    split: str, rows: datasets.Dataset, features: datasets.Dataset, max_length: int
+) -> tuple[datasets.Dataset, ScopeExamples]:
+    """Return the features of the rows whose cue the model sees, with what leads back from them to all rows' words.
+
+    Says how many cues and words it does not see. Without its cue a row asks nothing of a model.
+
+    Raises:
+        ValueError: it sees none.
+    """
+    unseen = find_unseen(rows, features)
+    kept = sorted(set(range(len(rows))) - set(unseen.cues))
+    if not kept:
+        raise ValueError(f"No {split} row has its cue within {max_length} tokens: check --max_seq_length.")
+    reason = "behind the %d tokens of --max_seq_length, or the tokenizer makes nothing of"
+    if unseen.cues:
+        logger.warning(
+            f"The model does not see the cue of %d of %d %s rows: it is {reason} it. %s",
+            len(unseen.cues),
+            len(rows),
+            split,
+            max_length,
+            "They are left out of training." if split == "train" else "Nothing is predicted to be in their scope.",
+        )
+    if unseen.parts:
+        logger.warning(
+            f"The model sees a part of the cue alone of %d of %d %s rows: the rest is {reason} it. They are kept.",
+            len(unseen.parts),
+            len(rows),
+            split,
+            max_length,
+        )
+    if words := [unseen.words[row] for row in kept if unseen.words[row]]:
+        logger.warning(
+            f"The model does not see %d words of %d other %s rows: they are {reason} them. They %s.",
+            sum(words),
+            len(words),
+            split,
+            max_length,
+            "are left out of training" if split == "train" else "count as not in scope, and are scored",
+        )
+    features = features.select(kept)
+    examples = ScopeExamples(rows, kept, features["word_numbers"][:])
+    features = features.remove_columns("word_numbers")
+    return (features if examples.true_scopes else features.remove_columns("labels")), examples

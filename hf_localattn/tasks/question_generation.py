@@ -1,0 +1,155 @@
+"""Question generation: the question that a passage answers with given words."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import datasets
+from transformers import DataCollatorForSeq2Seq, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.trainer_utils import PredictionOutput
+
+from hf_localattn.data.question_generation import REFERENCE, check_answered, generation_features, load_answered
+from hf_localattn.files import write_whole
+from hf_localattn.metrics.generation.generation import meteor_name
+from hf_localattn.tasks.arguments import DataArguments, option
+from hf_localattn.tasks.lengths import input_length
+from hf_localattn.tasks.splits import Data
+from hf_localattn.tasks.task import Task
+
+logger = logging.getLogger(__name__)
+
+PREDICTIONS = "generated_predictions.txt"
+
+SHORTEST_SOURCE = 8
+"""Tokens of answer and passage; with fewer there is nothing to ask about."""
+
+
+@dataclass
+class QuestionGenerationDataArguments(DataArguments):
+    """Passages and answers that the model asks about, and the lengths of inputs and labels.
+
+    Files are `.json` (SQuAD's layout or rows) or `.jsonl`; data sets on the Hub have SQuAD's columns. Rows to predict
+    on need answers, but no questions.
+    """
+
+    max_seq_length: int = field(default=384, init=False)  # no option: source and target have each their own
+    max_source_length: int = option(
+        384, "Tokens of answer, passage and special tokens; of a longer passage the part around the answer is used."
+    )
+    max_target_length: int = option(64, "Tokens of the longest question to train on; longer ones are cut.")
+    val_max_target_length: int | None = option(
+        None, "Tokens of the longest question to evaluate on and to generate; by default max_target_length."
+    )
+    pad_to_max_length: bool = option(
+        False,
+        "Pad inputs and questions to these lengths, not to the longest of the batch: for TPUs; slower elsewhere.",
+    )
+    num_beams: int | None = option(None, "Beams of the search; goes before --generation_num_beams.")
+    ignore_pad_token_for_loss: bool = option(True, "Leave the padding of questions out of the loss.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.val_max_target_length is None:
+            self.val_max_target_length = self.max_target_length
+        for name in ("max_source_length", "max_target_length", "val_max_target_length", "num_beams"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise ValueError(f"--{name} must be at least 1; got {value}.")
+
+
+class QuestionGeneration(Task):
+    """Generation of questions from passages and their answers by an encoder-decoder."""
+
+    name = "text2text-generation"
+    DataArguments = QuestionGenerationDataArguments
+    generates = True
+    group_column = "context"  # a passage to be tested on is not to be known from training
+    args: QuestionGenerationDataArguments
+
+    def check_training(self, training_args: Any) -> None:
+        if training_args.do_predict and not training_args.predict_with_generate:
+            raise ValueError("--do_predict writes generated questions: it needs --predict_with_generate true.")
+        scores = {"bleu": True, "rouge_l": True, meteor_name(): True} if training_args.predict_with_generate else {}
+        self.metrics = {**scores, "loss": False}
+        training_args.generation_num_beams = self.args.num_beams or training_args.generation_num_beams
+
+    def read(self, path: str, labelled: bool) -> datasets.Dataset:
+        return load_answered(path, require_questions=labelled)
+
+    def normalize(self, rows: datasets.Dataset, name: str, labelled: bool) -> datasets.Dataset:
+        return check_answered(rows, name, require_questions=labelled)
+
+    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Data) -> None:
+        check_can_write(model, tokenizer)
+        if tokenizer.padding_side != "right":
+            logger.warning("The tokenizer pads on the left; encoder-decoders take padding on the right: using that.")
+            tokenizer.padding_side = "right"
+        names = ("max_source_length", "max_target_length", "val_max_target_length")
+        self.lengths = {name: input_length(model, tokenizer, self.args, name) for name in names}
+        self.label_padding = -100 if self.args.ignore_pad_token_for_loss else tokenizer.pad_token_id
+        least = tokenizer.num_special_tokens_to_add(pair=True) + SHORTEST_SOURCE
+        if self.lengths["max_source_length"] < least:
+            raise ValueError(
+                f"--max_source_length {self.lengths['max_source_length']} leaves no room for answer and passage;"
+                f" choose at least {least}."
+            )
+
+    @property
+    def longest_output(self) -> int:
+        return self.lengths["val_max_target_length"]
+
+    def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
+        target = "max_target_length" if split == "train" else "val_max_target_length"
+        return generation_features, {
+            "max_source_length": self.lengths["max_source_length"],
+            "max_target_length": self.lengths[target],
+            "pad_to_max_length": self.args.pad_to_max_length,
+            "label_pad_token_id": self.label_padding,
+        }
+
+    def collator(self, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, multiple: int | None) -> Any:
+        return GenerationCollator(
+            tokenizer, model=model, label_pad_token_id=self.label_padding, pad_to_multiple_of=multiple
+        )
+
+    def write_predictions(
+        self, folder: Path, split: str, prefix: str, rows: datasets.Dataset, output: PredictionOutput
+    ) -> None:
+        """Write generated_predictions.txt; its lines are the answered rows in their order."""
+        write_whole(folder / PREDICTIONS, "".join(f"{question}\n" for question in output.predictions))
+
+
+class GenerationCollator(DataCollatorForSeq2Seq):
+    """transformers' collator, for rows with reference texts and rows without labels too."""
+
+    def __call__(self, features: list[dict[str, Any]], return_tensors: str | None = None) -> Any:
+        """Inputs, labels and, where the model makes them from labels, decoder inputs of shape (batch, length)."""
+        inputs = [{name: value for name, value in row.items() if name != REFERENCE} for row in features]
+        batch = super().__call__(inputs, return_tensors)
+        if batch["labels"] is None:  # Seq2SeqTrainer takes the mere key for labels
+            del batch["labels"]
+        return batch
+
+
+def check_can_write(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Raise `ValueError` unless the model's decoder knows where to begin and, from this tokenizer, where to end."""
+    name = type(model).__name__
+    if getattr(model.config, "decoder_start_token_id", None) is None:
+        raise ValueError(
+            f"{name} has no decoder_start_token_id: set it in its config.json to the token that its decoder begins"
+            " with (often that of the end, of the beginning or of padding)."
+        )
+    if tokenizer.pad_token_id is None:
+        raise ValueError(f"The tokenizer of {name} has no padding token: set its pad_token.")
+    ends = model.generation_config.eos_token_id
+    ends = model.config.eos_token_id if ends is None else ends
+    last = tokenizer(text_target="?")["input_ids"][-1]
+    if last not in (ends if isinstance(ends, list) else [ends]):
+        raise ValueError(
+            f"The tokenizer ends texts with the token {last} ({tokenizer.convert_ids_to_tokens(last)}), but {name}"
+            f" stops at eos_token_id {ends}: it would never learn to stop. Check --tokenizer_name and the model's"
+            " config.json."
+        )

@@ -1,0 +1,113 @@
+"""The splits of a run's data: from the Hub, from files or from folds; checked and limited."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import datasets
+
+from hf_localattn.data.folds import split_rows
+from hf_localattn.errors import loading
+from hf_localattn.tasks.arguments import DataArguments
+
+if TYPE_CHECKING:
+    from hf_localattn.tasks.task import Task
+
+logger = logging.getLogger(__name__)
+
+Data = dict[str, datasets.Dataset]
+
+FIRST_ROWS = 1000
+"""Rows that are looked at where the rest will be alike."""
+
+SPLITS = {"train": ("train",), "validation": ("validation",), "test": ("test",)}
+"""The parts of a run, and the names of their splits on the Hub; the first one is there in every set."""
+
+LIMITS = {"train": "max_train_samples", "validation": "max_eval_samples", "test": "max_predict_samples"}
+"""The argument that limits the rows of each part."""
+
+
+def load_splits(task: Task, data_args: DataArguments, parts: Mapping[str, str], **hub_arguments: Any) -> Data:
+    """Load the rows of the splits that are needed: train, validation and test, each no more than asked for.
+
+    A run of a cross-validation (`data_args.fold`) holds test and validation out of the training data, as far as there
+    is no file of them, and its test rows must have labels. Of a data set on the Hub it takes the training split alone.
+
+    Args:
+        task: reads files, and normalizes the rows of data sets. The second and further `hub_splits` of a part keep
+            their own names.
+        data_args: where the data are.
+        parts: each needed part with the option that asks for it, for error messages.
+        **hub_arguments: for `datasets.load_dataset`.
+
+    Raises:
+        ValueError: a part of the run has no data, or they cannot be used.
+        OSError: they cannot be fetched or read.
+    """
+    hub: Mapping[str, datasets.Dataset] = {}
+    if data_args.dataset_name is not None:
+        with loading("data set", data_args.dataset_name):
+            hub = datasets.load_dataset(data_args.dataset_name, data_args.dataset_config_name, **hub_arguments)
+    files = {part: getattr(data_args, f"{part}_file") for part in SPLITS}
+    folded: Data = {}
+    if data_args.fold is not None:
+        rows = _training_rows(task, data_args, hub)
+        held_out = [part for part in ("test", "validation") if files[part] is None]
+        folded = split_rows(
+            rows, data_args.fold, held_out, group_column=task.group_column, class_column=task.class_column
+        )
+    elif data_args.folds is not None:
+        raise ValueError("--folds is several runs; hf_localattn.training.command.prepare_command prepares them.")
+    data: Data = {}
+    for part in SPLITS:  # in this order
+        if part not in parts:
+            continue
+        limit = getattr(data_args, LIMITS[part])
+        labelled = part != "test" or data_args.fold is not None
+        names = [name for name in task.hub_splits[part] if name in hub]
+        if part in folded:
+            data[part] = _first(folded[part], limit)
+        elif files[part] is not None:
+            data[part] = _first(task.read(files[part], labelled), limit)
+        elif names:
+            for name in names:
+                rows = task.normalize(_first(hub[name], limit), f"{data_args.dataset_name} ({name})", labelled)
+                data[part if name == names[0] else name] = rows
+        else:
+            instead = f"the data set has {', '.join(hub)}" if hub else f"give --{part}_file"
+            raise ValueError(f"{parts[part]} needs {part} data: {instead}.")
+    return data
+
+
+def warn_of_no_query(split: str, features: datasets.Dataset) -> None:
+    """Warn if the rows of a split ask nothing of a model that takes a query (`query_mask`), by the first of them."""
+    if "query_mask" not in features.column_names:
+        return
+    rows = features[:FIRST_ROWS]["query_mask"]
+    masks = chain.from_iterable(([mask] if not mask or isinstance(mask[0], int) else mask) for mask in rows)
+    if not any(any(mask) for mask in masks):
+        logger.warning(
+            "No %s row (of the first %d) has a query: orthogonal attention adds nothing to single texts without the"
+            " marker [CUE] before a word. Mark words, give pairs of texts, or compare with --local_config"
+            " variant=none.",
+            split,
+            len(rows),
+        )
+
+
+def _training_rows(task: Task, data_args: DataArguments, hub: Mapping[str, datasets.Dataset]) -> datasets.Dataset:
+    """Return all rows that are shared out among folds."""
+    if data_args.train_file is not None:
+        return task.read(data_args.train_file, True)
+    name = task.hub_splits["train"][0]
+    if name not in hub:
+        raise ValueError(f"--folds splits the training data: the data set has {', '.join(hub)}, but no {name}.")
+    logger.info("The folds are of the split %r of %s alone.", name, data_args.dataset_name)
+    return task.normalize(hub[name], f"{data_args.dataset_name} ({name})", True)
+
+
+def _first(rows: datasets.Dataset, limit: int | None) -> datasets.Dataset:
+    return rows if limit is None else rows.select(range(min(limit, len(rows))))

@@ -1,0 +1,215 @@
+"""Text classification: GLUE, and other texts with classes, sets of classes or scores."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import datasets
+import numpy as np
+from transformers import DataCollatorWithPadding, EvalPrediction, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.trainer_utils import PredictionOutput
+
+from hf_localattn.data.folds import warn_of_lone_classes
+from hf_localattn.data.text_classification import GLUE_TASKS, Layout, check_texts, load_texts, tokenize_texts
+from hf_localattn.data.text_labels import CLASS, SCORE, SEVERAL, Labels, decide, number_labels, spoken_predictions
+from hf_localattn.files import write_whole
+from hf_localattn.metrics.classification_scores import GLUE_METRICS, LOWER_IS_BETTER, SCORES
+from hf_localattn.tasks.arguments import DataArguments, option
+from hf_localattn.tasks.lengths import check_room, input_length, padding, report_cut
+from hf_localattn.tasks.splits import SPLITS, Data
+from hf_localattn.tasks.task import Checkpoint, Task
+from hf_localattn.tasks.text_labels import choose_labels, labels_in_config
+
+logger = logging.getLogger(__name__)
+
+GLUE = "nyu-mll/glue"
+MNLI_SPLITS = {
+    "train": ("train",),
+    "validation": ("validation_matched", "validation_mismatched"),
+    "test": ("test_matched", "test_mismatched"),
+}
+METRICS = {
+    CLASS: ("accuracy", "macro_f1"),
+    SEVERAL: ("micro_f1", "macro_f1", "subset_accuracy"),
+    SCORE: ("pearson", "spearmanr", "mse", "rmse"),
+}
+"""Scores that are always reported. Two classes have `f1` too, and classes may have `matthews_correlation`."""
+COMBINED = "combined_score"
+COMBINED_METRICS = {task: metrics for task, metrics in GLUE_METRICS.items() if len(metrics) > 1}
+"""GLUE takes the mean of a task's metrics, if it has several."""
+
+
+@dataclass
+class TextClassificationDataArguments(DataArguments):
+    """Texts or pairs of texts with labels, and the scores that are reported.
+
+    Files are `.csv`, `.tsv`, `.json` or `.jsonl`.
+    """
+
+    task_name: str | None = option(
+        None, f"A task of GLUE, from the Hub or from files with its columns: {', '.join(GLUE_TASKS)}."
+    )
+    text_column_names: str | None = option(
+        None, "The column of the texts, or two with a comma between them; by default found by its usual names."
+    )
+    label_column_name: str | None = option(None, "The column of the labels; by default 'label'.")
+    metric_name: str | None = option(
+        None, f"The metric that tells the best model, reported with the usual ones: {', '.join(SCORES)}."
+    )
+    do_regression: bool | None = option(
+        None, "true: labels are scores; false: they are classes; by default scores if they have a decimal point."
+    )
+
+    skip_unlabelled: bool = option(
+        False, "Leave out the rows to train and evaluate on that have no label, instead of refusing their file."
+    )
+
+    def __post_init__(self) -> None:
+        if self.task_name is not None:
+            self.task_name = self.task_name.lower()
+            if self.task_name not in GLUE_TASKS:
+                raise ValueError(
+                    f"--task_name must be one of {', '.join(GLUE_TASKS)}; got {self.task_name!r}."
+                    " Other data need none: give --dataset_name or files."
+                )
+            if self.do_regression is not None:
+                raise ValueError("--do_regression does not go with --task_name: GLUE's labels are known.")
+            if self.dataset_name is None and not (self.train_file or self.validation_file or self.test_file):
+                self.dataset_name, self.dataset_config_name = GLUE, self.task_name
+        super().__post_init__()
+        if len(self.layout.texts) > 2:
+            raise ValueError(f"--text_column_names takes one column, or two; got {self.text_column_names!r}.")
+        if self.metric_name is not None and self.metric_name not in SCORES:
+            raise ValueError(f"--metric_name must be one of {', '.join(SCORES)}; got {self.metric_name!r}.")
+
+    @property
+    def layout(self) -> Layout:
+        """Names of the columns, and the kind of labels, as far as the arguments tell."""
+        layout = GLUE_TASKS[self.task_name] if self.task_name is not None else Layout()
+        if self.do_regression is not None:
+            layout = replace(layout, problem_type=SCORE if self.do_regression else CLASS)
+        if self.text_column_names is not None:
+            layout = replace(layout, texts=tuple(name.strip() for name in self.text_column_names.split(",")))
+        return replace(layout, label=self.label_column_name or layout.label, skip_unlabelled=self.skip_unlabelled)
+
+
+class TextClassification(Task):
+    """Prediction of a class, a set of classes or a score, for texts or pairs of texts."""
+
+    name = "text-classification"
+    head = "ForSequenceClassification"
+    DataArguments = TextClassificationDataArguments
+    metrics = MappingProxyType({name: name not in LOWER_IS_BETTER for name in ("loss", *SCORES, COMBINED)})
+    metrics_depend_on_labels = True
+    class_column = "label"
+    args: TextClassificationDataArguments
+    labels: Labels
+
+    def check_training(self, training_args: Any) -> None:
+        if self.args.metric_name is not None and training_args.metric_for_best_model in (None, "loss"):
+            training_args.metric_for_best_model = self.args.metric_name
+
+    @property
+    def hub_splits(self) -> Mapping[str, Sequence[str]]:
+        return MNLI_SPLITS if self.args.task_name == "mnli" else SPLITS
+
+    def read(self, path: str, labelled: bool) -> datasets.Dataset:
+        return load_texts(path, self.args.layout, require_labels=labelled)
+
+    def normalize(self, rows: datasets.Dataset, name: str, labelled: bool) -> datasets.Dataset:
+        return check_texts(rows, self.args.layout, name, require_labels=labelled)
+
+    def config_fields(self, data: Data, checkpoint: Checkpoint) -> dict[str, Any]:
+        self.labels = choose_labels(data, checkpoint, fixed=self.args.layout.names is not None)
+        check_same_texts(data)
+        warn_of_lone_classes(data, "label", self.args.fold)
+        self.score_names = metric_names(self.labels, self.args)
+        self.combined = COMBINED_METRICS.get(self.args.task_name or "", ())
+        what = str(self.labels)
+        if "f1" in self.score_names:
+            what = f"{what.removesuffix(')')}; F1 is of {self.labels.names[1]!r})"
+        logger.info("Predicting %s of %s.", what, "pairs of texts" if is_pairs(data) else "texts")
+        return labels_in_config(self.labels)
+
+    def number_labels(self, data: Data) -> Data:
+        return {split: number_labels(rows, self.labels) for split, rows in data.items()}
+
+    @property
+    def reported_metrics(self) -> Sequence[str]:
+        return ("loss", *([COMBINED] if self.combined else []), *self.score_names)
+
+    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Data) -> None:
+        self.max_length = input_length(model, tokenizer, self.args)
+        check_room(tokenizer, self.max_length, pair=is_pairs(data))
+
+    def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
+        return tokenize_texts, {"max_length": self.max_length}
+
+    def finish_features(self, data: Data, features: Data) -> Data:
+        report_cut(features, self.max_length)
+        return features
+
+    def collator(self, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, multiple: int | None) -> Any:
+        return DataCollatorWithPadding(tokenizer, **padding(self.args, self.max_length, multiple))
+
+    def compute_metrics(self, output: EvalPrediction) -> dict[str, float]:
+        """Return the reported scores, and the mean of those that GLUE combines."""
+        predictions = decide(output.predictions, self.labels.problem_type)
+        scores = {name: SCORES[name](predictions, output.label_ids) for name in self.score_names}
+        if self.combined:
+            scores[COMBINED] = float(np.mean([scores[name] for name in self.combined]))
+        return scores
+
+    def write_predictions(
+        self, folder: Path, split: str, prefix: str, rows: datasets.Dataset, output: PredictionOutput
+    ) -> None:
+        """Write predict_results.txt, under GLUE's names predict_results_cola.txt … predict_results_mnli-mm.txt.
+
+        A class is written by its name, a set of them as a list in JSON, a score with three decimals.
+        """
+        name = "_".join(["predict_results", *filter(None, [self.args.task_name])])
+        name += {"test": "", "test_mismatched": "-mm"}.get(split, split.removeprefix("test"))
+        texts = spoken_predictions(output.predictions, self.labels)
+        lines = [f"{index}\t{text}\n" for index, text in enumerate(texts)]
+        write_whole(folder / f"{name}.txt", "".join(["index\tprediction\n", *lines]))
+
+
+def is_pairs(data: Data) -> bool:
+    """Return True if rows have two texts."""
+    return any("text_pair" in rows.column_names for rows in data.values())
+
+
+def check_same_texts(data: Data) -> None:
+    """Raise `ValueError` if one split has texts and another one pairs."""
+    pairs = {split: "text_pair" in rows.column_names for split, rows in data.items()}
+    if len(set(pairs.values())) > 1:
+        kinds = ", ".join(
+            f"{split} has {'pairs of texts' if pair else 'single texts'}" for split, pair in pairs.items()
+        )
+        raise ValueError(f"The files do not go together: {kinds}; name the columns by --text_column_names.")
+
+
+def metric_names(labels: Labels, data_args: TextClassificationDataArguments) -> tuple[str, ...]:
+    """Return the metrics to report: those of GLUE's task or of the kind of labels, and `--metric_name`.
+
+    Raises:
+        ValueError: that one is not for these labels.
+    """
+    usual = METRICS[labels.problem_type]
+    possible = usual
+    if labels.problem_type == CLASS:
+        usual += ("f1",) if labels.num_labels == 2 else ()
+        possible = (*usual, "matthews_correlation")
+    if data_args.task_name is not None:
+        usual = GLUE_METRICS[data_args.task_name]
+    own = data_args.metric_name
+    if own is not None and own not in possible:
+        what = labels.problem_type.replace("_", " ")
+        classes = f" of {labels.num_labels} classes" if labels.problem_type == CLASS else ""
+        raise ValueError(f"--metric_name {own} is not for {what}{classes}; there are {', '.join(possible)}.")
+    return usual if own is None or own in usual else (*usual, own)

@@ -1,0 +1,263 @@
+"""Classification of words: named entities, parts of speech, chunks, errors."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import datasets
+from transformers import DataCollatorForTokenClassification, EvalPrediction, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.trainer_utils import PredictionOutput
+
+from hf_localattn.data.column_files import CONLLU_COLUMNS, UNSPECIFIED
+from hf_localattn.data.negation.rows import CUE_IN_SCOPE, CUE_KINDS, STRAY_SCOPES
+from hf_localattn.data.negation_features import SCOPE_LABELS
+from hf_localattn.data.token_classification import (
+    TokenColumns,
+    check_labels,
+    check_sentences,
+    class_names,
+    format_labels,
+    load_label_names,
+    load_sentences,
+    sorted_labels,
+)
+from hf_localattn.data.word_tokens import IGNORED, prepare_tokenizer, subword_features, word_features
+from hf_localattn.files import write_whole
+from hf_localattn.metrics.word_scores import GREATER_IS_BETTER, scoring_of
+from hf_localattn.tasks.arguments import DataArguments, option
+from hf_localattn.tasks.lengths import input_length, padding
+from hf_localattn.tasks.splits import Data
+from hf_localattn.tasks.task import Checkpoint, Task
+from hf_localattn.tasks.word_labels import checkpoint_names, choose_names, label_fields
+
+logger = logging.getLogger(__name__)
+
+PREDICTIONS = "predictions.txt"
+NEGATION = "negation"
+"""The `task_name` of `hf_localattn.tasks.negation`."""
+
+
+@dataclass
+class TokenClassificationDataArguments(DataArguments):
+    """Sentences, and the columns or fields that hold their words and labels.
+
+    Files are `.json` or `.jsonl` (rows with lists), `.conllu`, `.xml` (CGED), or columns (`.conll`, `.txt`, `.tsv`,
+    `.bio`, `.iob`).
+    """
+
+    task_name: str = field(
+        default="ner",
+        metadata={
+            "aliases": ["--task"],
+            "help": "Labels are in the column <task_name>_tags: ner, pos, chunk or the like. Or negation: which words "
+            "are in the scope of a cue, which is given.",
+        },
+    )
+    text_column_name: str | None = option(None, "The column with the lists of words, by default tokens.")
+    label_column_name: str | None = option(
+        None, "The column with the lists of labels, by default <task_name>_tags, or labels."
+    )
+    label_column_index: int = option(-1, "The column with the labels in a file of columns, counted from 0; -1: last.")
+    conllu_column: str = option(
+        "upos", f"The column with the labels in a CoNLL-U file: {' or '.join(CONLLU_COLUMNS)}."
+    )
+    label_names_file: str | None = option(
+        None,
+        "A .json list of all labels, or an object with such a list by column; numbers in files count from 0 in it.",
+    )
+    label_all_tokens: bool = option(
+        False, "Train on all tokens of a word, those after the first with I- instead of B-; else on the first alone."
+    )
+    return_entity_level_metrics: bool = option(
+        False,
+        "Report precision, recall and F1 of each type of entity, or of each label, in addition to the overall ones.",
+    )
+    cues: str = option("negation", f"With --task negation: whose scopes are found, {' or '.join(CUE_KINDS)}.")
+    cue_in_scope: str = option(
+        "never", "With --task negation: whether a cue's own words are in its scope, never or as the corpus has it."
+    )
+    stray_scopes: str = option(
+        "error", "With --task negation: whether a scope without a cue is an error, or skipped with a warning (skip)."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.conllu_column not in CONLLU_COLUMNS:
+            raise ValueError(f"--conllu_column must be {' or '.join(CONLLU_COLUMNS)}; got {self.conllu_column!r}.")
+        for name, choices in (("cues", CUE_KINDS), ("cue_in_scope", CUE_IN_SCOPE), ("stray_scopes", STRAY_SCOPES)):
+            if getattr(self, name) not in choices:
+                raise ValueError(f"--{name} must be {' or '.join(choices)}; got {getattr(self, name)!r}.")
+            self._check_task(name, for_negation=True)
+        for name in ("text_column_name", "label_column_name", "label_names_file", "return_entity_level_metrics"):
+            self._check_task(name, for_negation=False)
+
+    def _check_task(self, name: str, *, for_negation: bool) -> None:
+        """Raise `ValueError` if an option is given that says nothing to the task."""
+        given = getattr(self, name) != type(self).__dataclass_fields__[name].default
+        if given and for_negation != (self.task_name == NEGATION):
+            what = "goes with" if for_negation else "says nothing to"
+            raise ValueError(f"--{name} {what} --task {NEGATION}: leave it out, or check --task.")
+
+
+class TokenClassification(Task):
+    """Prediction of one label for each word.
+
+    The labels are those of `--label_names_file`, else those that the data set names, else those in the training data
+    (and those that its format names), sorted. A model that knows them all keeps its own, in its order; without
+    training it has to.
+    """
+
+    name = "token-classification"
+    head = "ForTokenClassification"
+    DataArguments = TokenClassificationDataArguments
+    metrics = MappingProxyType({"loss": False, **GREATER_IS_BETTER})
+    metrics_depend_on_labels = True
+    args: TokenClassificationDataArguments
+    names: list[str]
+    seen_words: dict[str, list[list[int]]]
+    """For each split the numbers of the words that the model sees, by sentence."""
+
+    def __init__(self, args: TokenClassificationDataArguments):
+        super().__init__(args)
+        self.columns = columns_of(args)
+        self._declared = list(self.columns.names or ())
+        self._found: set[str] = set()
+
+    def read(self, path: str, labelled: bool) -> datasets.Dataset:
+        sentences = load_sentences(path, self.columns, require_labels=labelled)
+        if path == self.args.train_file:  # all of it, even if no more than max_train_samples are used
+            self._found.update(chain.from_iterable(sentences["labels"]), format_labels(path))
+        return sentences
+
+    def normalize(self, rows: datasets.Dataset, name: str, labelled: bool) -> datasets.Dataset:
+        if not self._declared:
+            self._declared.extend(class_names(rows, self.columns) or ())
+        return check_sentences(rows, name, self.columns, require_labels=labelled)
+
+    def config_fields(self, data: Data, checkpoint: Checkpoint) -> dict[str, Any]:
+        known = checkpoint_names(checkpoint.config)
+        if set(known) == set(SCOPE_LABELS):
+            raise ValueError(f"{checkpoint.name} finds the scopes of cues: give --task {NEGATION}.")
+        args = self.args
+        if not self._declared and "train" in data:
+            # Folds are all of the training rows.
+            for split in data if args.fold is not None and args.dataset_name is not None else ("train",):
+                self._found.update(chain.from_iterable(data[split]["labels"]))
+        self.names = choose_names(
+            self._declared or sorted_labels(self._found),
+            known,
+            trained=checkpoint.trained,
+            may_be_fresh=checkpoint.may_be_fresh,
+        )
+        files = {"train": args.train_file, "validation": args.validation_file, "test": args.test_file}
+        for split, sentences in data.items():
+            check_labels(sentences, files.get(split) or f"{args.dataset_name} ({split})", self.names)
+        logger.info("Predicting one of %d labels of each word: %s.", len(self.names), ", ".join(self.names))
+        if all(name.isdecimal() for name in self.names):
+            logger.warning(
+                "The labels are numbers, which are scored word by word. If they mark entities, name them by"
+                " --label_names_file."
+            )
+        return label_fields(self.names)
+
+    @property
+    def reported_metrics(self) -> Sequence[str]:
+        return ("loss", *scoring_of(self.names).reported)
+
+    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Data) -> None:
+        prepare_tokenizer(tokenizer)
+        self.max_length = input_length(model, tokenizer, self.args)
+
+    def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
+        label_ids = {name: number for number, name in enumerate(self.names)}
+        function = subword_features if self.args.label_all_tokens and split == "train" else word_features
+        return function, {"max_length": self.max_length, "label_ids": label_ids}
+
+    def finish_features(self, data: Data, features: Data) -> Data:
+        """Return the features of the sentences of which the model sees a word; others would have no loss."""
+        self.seen_words = {split: list(rows["seen_words"]) for split, rows in features.items()}
+        return {split: keep_seen(split, data[split], rows, self.max_length) for split, rows in features.items()}
+
+    def collator(self, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, multiple: int | None) -> Any:
+        return DataCollatorForTokenClassification(tokenizer, **padding(self.args, self.max_length, multiple))
+
+    def preprocess_logits(self, logits: Any, labels: Any) -> Any:
+        """Keep the best label of each token, (batch, tokens), of logits (batch, tokens, labels)."""
+        return (logits[0] if isinstance(logits, tuple) else logits).argmax(dim=-1)
+
+    def compute_metrics(self, output: EvalPrediction) -> dict[str, float]:
+        """Return the scores of the words whose first token has a label."""
+        kept = [labels != IGNORED for labels in output.label_ids]
+        predictions, references = (
+            [[self.names[number] for number in row[own]] for row, own in zip(rows, kept, strict=True)]
+            for rows in (output.predictions, output.label_ids)
+        )
+        return scoring_of(self.names).score(predictions, references, each=self.args.return_entity_level_metrics)
+
+    def is_labelled(self, rows: datasets.Dataset) -> bool:
+        return any(rows["labels"])  # otherwise the labels in the features only tell the places of words
+
+    def write_predictions(
+        self, folder: Path, split: str, prefix: str, rows: datasets.Dataset, output: PredictionOutput
+    ) -> None:
+        """Write a line for each sentence to `predictions.txt`: a label for each word, separated by blanks.
+
+        Words that the model does not see get "O", where labels mark entities, or else "_".
+        """
+        unseen = "O" if "O" in self.names else UNSPECIFIED
+        predicted = zip(output.predictions, output.label_ids, strict=True)
+        lines = []
+        for tokens, seen in zip(rows["tokens"], self.seen_words[split], strict=True):
+            labels = [unseen] * len(tokens)
+            if seen:
+                numbers, places = next(predicted)
+                for word, number in zip(seen, numbers[places != IGNORED], strict=True):
+                    labels[word] = self.names[int(number)]
+            lines.append(" ".join(labels) + "\n")
+        write_whole(folder / PREDICTIONS, "".join(lines))
+
+
+def columns_of(data_args: TokenClassificationDataArguments) -> TokenColumns:
+    """Return where words and labels are, and what the labels are called if there is a file that says it."""
+    columns = TokenColumns(
+        text=data_args.text_column_name,
+        label=data_args.label_column_name,
+        task=data_args.task_name,
+        conll=data_args.label_column_index,
+        conllu=data_args.conllu_column,
+    )
+    if data_args.label_names_file is None:
+        return columns
+    return replace(columns, names=load_label_names(data_args.label_names_file, columns))
+
+
+def keep_seen(
+    split: str, sentences: datasets.Dataset, features: datasets.Dataset, max_length: int
+) -> datasets.Dataset:
+    """Return the features of the sentences of which the model sees a word, and say how many words it does not see.
+
+    Raises:
+        ValueError: there are none.
+    """
+    seen = list(features["seen_words"])
+    hidden = [len(tokens) - len(own) for tokens, own in zip(sentences["tokens"], seen, strict=True)]
+    if not any(seen):
+        raise ValueError(f"No {split} sentence has a word within {max_length} tokens: check --max_seq_length.")
+    if any(hidden):
+        logger.warning(
+            "The model does not see %d words of %d %s sentences: they are behind the %d tokens of --max_seq_length, or"
+            " the tokenizer makes nothing of them. They are left out of training and scores.",
+            sum(hidden),
+            sum(map(bool, hidden)),
+            split,
+            max_length,
+        )
+    if not all(seen):
+        logger.warning("%d %s sentences have no word that the model sees.", sum(not own for own in seen), split)
+    return features.select([number for number, own in enumerate(seen) if own]).remove_columns("seen_words")

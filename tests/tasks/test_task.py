@@ -1,0 +1,106 @@
+"""A run knows no more of a task than the base class: a task from outside the package runs like those inside."""
+
+import json
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import datasets
+import numpy as np
+import pytest
+from transformers import DataCollatorWithPadding
+
+from hf_localattn.families import AUTO_CLASSES
+from hf_localattn.tasks import TASKS, DataArguments, NegationScope, Task, TokenClassification, choose_task, get_task
+from hf_localattn.tasks.arguments import option
+from hf_localattn.tasks.lengths import input_length, padding
+from hf_localattn.training.arguments import ModelArguments, TrainingArguments
+from hf_localattn.training.run import prepare_run
+
+
+@dataclass
+class ParityArguments(DataArguments):
+    divisor: int = option(2, "What the numbers of words are divided by.")
+
+
+def remainders(batch, tokenizer, max_length, divisor):
+    features = tokenizer(batch["text"], truncation=True, max_length=max_length)
+    return {**features, "labels": [len(text.split()) % divisor for text in batch["text"]]}
+
+
+class Parity(Task):
+    """Tells whether a line has an odd number of words."""
+
+    name = "text-classification"
+    DataArguments = ParityArguments
+    metrics = MappingProxyType({"loss": False, "agreement": True})
+
+    def read(self, path, labelled):
+        with open(path, encoding="utf-8") as file:
+            return datasets.Dataset.from_dict({"text": file.read().splitlines()})
+
+    def config_fields(self, data, checkpoint):
+        return {"num_labels": self.args.divisor}
+
+    def adapt(self, model, tokenizer, data):
+        self.max_length = input_length(model, tokenizer, self.args)
+
+    def encoder(self, split):
+        return remainders, {"max_length": self.max_length, "divisor": self.args.divisor}
+
+    def collator(self, tokenizer, model, multiple):
+        return DataCollatorWithPadding(tokenizer, **padding(self.args, self.max_length, multiple))
+
+    def compute_metrics(self, output):
+        return {"agreement": float(np.mean(output.predictions.argmax(-1) == output.label_ids))}
+
+    def write_predictions(self, folder, split, prefix, rows, output):
+        found = dict(zip(rows["text"], output.predictions.argmax(-1).tolist(), strict=True))
+        (folder / "parity.json").write_text(json.dumps(found))
+
+
+def test_a_task_from_outside_trains_evaluates_and_predicts(tmp_path):
+    lines = tmp_path / "lines.txt"
+    lines.write_text("a cat\nthe dog sat\nwho\non the mat here\n")
+    run = prepare_run(
+        Parity,
+        ModelArguments(family="cool", backbone="tiny", local_config=["use_conv=false"]),
+        ParityArguments(train_file=str(lines), validation_file=str(lines), test_file=str(lines)),
+        TrainingArguments(
+            output_dir=str(tmp_path / "out"),
+            do_train=True,
+            do_eval=True,
+            do_predict=True,
+            max_steps=1,
+            use_cpu=True,
+            report_to="none",
+            early_stopping_patience=1,
+        ),
+    )
+    assert run.trainer.args.metric_for_best_model == "agreement"  # the main score is the first one after the loss
+    metrics = run.complete()
+    assert {"train_loss", "eval_agreement", "predict_agreement", "predict_samples"} <= set(metrics)
+    assert set(json.loads((tmp_path / "out" / "parity.json").read_text())) == set(lines.read_text().splitlines())
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_tasks_are_complete(name):
+    task = get_task(name)
+    assert task.name in AUTO_CLASSES
+    assert issubclass(task.DataArguments, DataArguments)
+    assert (task.compute_metrics is None) == (task.logits_scored is not None or task.generates)
+    needed = ["read", "normalize", "adapt", "encoder", "collator", "write_predictions"]
+    needed += [] if task.logits_scored is None else ["score_examples"]
+    assert not [method for method in needed if getattr(task, method) is getattr(Task, method)]
+
+
+def test_an_unknown_task_is_told_with_those_that_there_are():
+    with pytest.raises(ValueError, match=r"no task 'question_answering'; there are question-answering, text-"):
+        get_task("question_answering")
+
+
+def test_scopes_are_a_task_of_their_own():
+    ner, negation = (
+        TokenClassification.DataArguments(train_file="x.json", task_name=name) for name in ("ner", "negation")
+    )
+    assert choose_task(TokenClassification, ner) is TokenClassification
+    assert choose_task(TokenClassification, negation) is NegationScope
