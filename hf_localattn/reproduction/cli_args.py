@@ -21,12 +21,12 @@ def to_cli_args(arguments: Mapping[str, Any]) -> list[str]:
     """Return the words of a command line.
 
     Args:
-        arguments: by name. Lists are several words, mappings `name=value` each; those that are None are left out.
+        arguments: by name. Lists are several words, mappings `name=value` each. None and empty mappings are left out.
     """
     words = []
     for name, value in arguments.items():
         if isinstance(value, Mapping):
-            words += [f"--{name}", *assignments(value)]
+            words += [f"--{name}", *assignments(value)] if value else []
         elif value is not None:
             words += [f"--{name}", *map(spoken, value if isinstance(value, list | tuple) else [value])]
     return words

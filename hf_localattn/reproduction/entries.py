@@ -8,12 +8,12 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter, ValidationError, model_validator
 
 from hf_localattn.data.tables import shorten
 from hf_localattn.parsing import parse_yaml, read_utf8
 
-M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
 
 NUMBER_AS_TEXT = re.compile(r"[+-]?[0-9.]+[eE][+-]?[0-9]+")
 """Numbers that YAML 1.1 reads as text: 2e-5 has to be written 2.0e-5."""
@@ -30,7 +30,8 @@ class Entry(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _check_names(cls, content: Any) -> Any:
-        check_known(_mapping(content), [field for field in cls.model_fields if field != "name"])
+        if isinstance(content, dict):
+            check_known(content, [field for field in cls.model_fields if field != "name"])
         return content
 
 
@@ -46,24 +47,22 @@ def read_yaml(path: Path) -> dict[str, Any]:
     Raises:
         ValueError: the file is not YAML, or does not hold names with values; names the file and the place.
     """
-    content = parse_yaml(read_utf8(path), path.name)
-    check_names(content, path.name)
-    return content
+    return validate(dict[str, Any], parse_yaml(read_utf8(path), path.name), path.name)
 
 
-def validate(model: type[M], content: Any, where: str) -> M:
-    """Return the model of what a file says.
+def validate(kind: type[T], content: Any, where: str) -> T:
+    """Return what a file says as an entry, or as another type.
 
     Args:
-        model: class of the entry.
+        kind: class of the entry.
         content: as read from the file.
         where: the place in the file, for errors.
 
     Raises:
-        ValueError: a value is missing, has another type, or has a name that the model does not have.
+        ValueError: a value is missing, has another type, or has a name that the entry does not have.
     """
     try:
-        return model.model_validate(content)
+        return TypeAdapter(kind).validate_python(content)
     except ValidationError as error:
         raise ValueError(first_problem(error, where)) from None
 
@@ -71,21 +70,15 @@ def validate(model: type[M], content: Any, where: str) -> M:
 def first_problem(error: ValidationError, where: str) -> str:
     """Return the first problem that pydantic found as one line, with the path of its entry."""
     found = error.errors(include_url=False)[0]
-    path, text = [where, *(str(key) for key in found["loc"] if key != "")], found["msg"]
-    if found["type"] == "missing":
+    kind, path = found["type"], [where, *(str(key) for key in found["loc"] if key != "")]
+    if kind == "missing":
         return f"{', '.join(path[:-1])}: {path[-1]} is missing."
-    if found["type"] == "value_error":  # of a validator of ours
+    if kind == "value_error":  # of a validator of ours
         return f"{', '.join(path)}: {found['ctx']['error']}"
-    text = text.replace("Input should be", "must be", 1)
+    text = found["msg"].replace("Input should be", "must be", 1)
+    if kind in ("dict_type", "model_type"):
+        text = "must be names with values"
     return f"{', '.join(path)}: {text}; found {shorten(found['input'])}."
-
-
-def check_names(content: Any, where: str) -> None:
-    """Raise `ValueError` unless the content is a mapping whose keys are texts."""
-    try:
-        _mapping(content)
-    except ValueError as error:
-        raise ValueError(f"{where}: {error}") from None
 
 
 def check_known(names: Iterable[Any], known: Collection[str], where: str = "") -> None:
@@ -95,12 +88,6 @@ def check_known(names: Iterable[Any], known: Collection[str], where: str = "") -
             nearest = difflib.get_close_matches(str(name), list(known), n=1)
             hint = f" Did you mean {nearest[0]!r}?" if nearest else f" There can be {', '.join(known)}."
             raise ValueError(f"{where}{': ' if where else ''}there is no {shorten(name)}.{hint}")
-
-
-def _mapping(content: Any) -> dict[str, Any]:
-    if not isinstance(content, dict) or not all(isinstance(name, str) for name in content):
-        raise ValueError(f"expected names with values; found {shorten(content)}.")
-    return content
 
 
 def _check_numbers(content: Any) -> Any:

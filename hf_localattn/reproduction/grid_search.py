@@ -93,6 +93,6 @@ def with_setting(arguments: Mapping[str, Any], setting: Mapping[str, Any]) -> di
     searched = {name: value for name, value in setting.items() if name in SEARCHABLE and value is not None}
     fields = {name: value for name, value in setting.items() if name not in SEARCHABLE}
     if fields:
-        own = arguments.get("local_config", {}).items()
+        own = arguments["local_config"].items()
         searched["local_config"] = {**{name: value for name, value in own if name not in fields}, **fields}
     return {**arguments, **searched}

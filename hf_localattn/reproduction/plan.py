@@ -15,7 +15,7 @@ from hf_localattn.models.tokenization_sla_bert import DEFAULT_PARSER
 from hf_localattn.reproduction.cli_args import to_command_line
 from hf_localattn.reproduction.corpora import SAMPLES, corpus_arguments, load_corpora
 from hf_localattn.reproduction.scripts import SCRIPTS
-from hf_localattn.reproduction.tables import Row, Table, Task, setting_of
+from hf_localattn.reproduction.tables import Row, Table, Task, recipe_arguments
 from hf_localattn.resources import tiny_parser
 
 TINY = "tiny"
@@ -84,7 +84,7 @@ class Selection:
             "parser": own.parser,
             "data": [f"{name}={where}" if name else where for name, where in own.data.items()] or None,
             "also": own.also,
-            "set": own.arguments or None,
+            "set": own.arguments,
         }
         return f"hf-localattn reproduce {self.table.name} {to_command_line(options)}".rstrip()
 
@@ -197,17 +197,15 @@ def _check_data(tasks: Sequence[Task], overrides: Overrides) -> None:
 
 def _arguments(table: Table, row: Row, task: Task, overrides: Overrides) -> dict[str, Any]:
     """Merge what table, task, row and overrides say."""
-    setting = setting_of(table, row, task)
-    fields = dict(setting.local_config)
+    own = recipe_arguments(table, row, task)
+    fields = own["local_config"]
     if row.family in FAMILIES and _parses(FAMILIES[row.family], fields):
-        own = str(tiny_parser()) if overrides.parser == TINY else overrides.parser
-        fields["parser"] = own or fields.get("parser", DEFAULT_PARSER)
+        parser = str(tiny_parser()) if overrides.parser == TINY else overrides.parser
+        own["local_config"] = {**fields, "parser": parser or fields.get("parser", DEFAULT_PARSER)}
     needed, optional = needed_splits(task)
     return {
-        "family": row.family,
-        "backbone": overrides.backbone or setting.backbone,
-        **({"local_config": fields} if fields else {}),
-        **setting.arguments,
+        **own,
+        "backbone": overrides.backbone or own["backbone"],
         **_data_arguments(task, overrides),
         **({} if overrides.limit is None else dict.fromkeys(LIMITS.values(), overrides.limit)),
         **overrides.arguments,

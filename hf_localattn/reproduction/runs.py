@@ -193,7 +193,7 @@ class Runner:
         own |= {"model_name_or_path": str(model), "output_dir": str(model / "test"), "do_predict": True, **arguments}
         family = FAMILIES.get(trial.arguments["family"])
         if family is not None:  # the parser, which the checkpoint of a model cannot choose by itself
-            own["local_config"] = family.split_fields(trial.arguments.get("local_config", {}))[1]
+            own["local_config"] = family.split_fields(trial.arguments["local_config"])[1]
         model_args, data_args, training_args = self.arguments_of(trial, **own)
         with quiet():
             run = preparer(trial.task.script, data_args)(model_args, data_args, training_args)

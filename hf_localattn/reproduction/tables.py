@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PositiveInt, model_validator
@@ -15,7 +14,6 @@ from hf_localattn.reproduction.entries import (
     Entry,
     Settings,
     check_known,
-    check_names,
     name_entries,
     read_yaml,
     validate,
@@ -216,18 +214,10 @@ class Table(Entry):
         return numbers.get(score)
 
 
-@dataclass(frozen=True)
-class Setting:
-    """What a script is told of a row's model for one of its tasks; the data and the seed come on top."""
+def recipe_arguments(table: Table, row: Row, task: Task) -> dict[str, Any]:
+    """Return the arguments of a script that table, task and row set; the row has the last word.
 
-    family: str
-    backbone: str
-    local_config: dict[str, Any]
-    arguments: dict[str, Any]
-
-
-def setting_of(table: Table, row: Row, task: Task) -> Setting:
-    """Put together what table, task and row say; the row has the last word.
+    `local_config` is a mapping. The data and the seed come on top.
 
     Raises:
         ValueError: the row cannot be run.
@@ -235,12 +225,13 @@ def setting_of(table: Table, row: Row, task: Task) -> Setting:
     if row.family is None:
         raise ValueError(f"Row {row.name!r} of {table.name} cannot be run: {row.reason}")
     backbone = row.backbone or table.backbone
-    return Setting(
-        row.family,
-        task.backbones.get(backbone, backbone),
-        {**task.local_config, **row.local_config},
-        {**task.arguments, **row.arguments},
-    )
+    return {
+        "family": row.family,
+        "backbone": task.backbones.get(backbone, backbone),
+        "local_config": {**task.local_config, **row.local_config},
+        **task.arguments,
+        **row.arguments,
+    }
 
 
 def select_rows(table: Table, names: Sequence[str] | None) -> list[Row]:
@@ -309,15 +300,14 @@ def _content(name: str, before: Sequence[str] = ()) -> dict[str, Any]:
 
 def _chosen(content: dict[str, Any], base: dict[str, Any], part: str, name: str, other: str) -> dict[str, Any]:
     """Tasks or rows of a table: all of another, those that a list names, or those that a mapping leaves empty."""
-    own, known, where = content.get(part), base.get(part), f"{name}, {part}"
-    check_names(known, f"{other}, {part}")
-    assert known is not None
+    own, where = content.get(part), f"{name}, {part}"
+    known = validate(dict[str, Any], base.get(part), f"{other}, {part}")
     if own is None:
-        return dict(known)
+        return known
     if isinstance(own, list):
         check_known(own, known, where)
-        return {one: known[one] for one in own}
-    check_names(own, where)
+        own = dict.fromkeys(own)
+    own = validate(dict[str, Any], own, where)
     check_known([one for one, written in own.items() if written is None], known, where)
     return {one: known[one] if written is None else written for one, written in own.items()}
 

@@ -12,7 +12,7 @@ from hf_localattn.hub.model_card import BOUNDARY
 from hf_localattn.reproduction import corpora
 from hf_localattn.reproduction.corpora import load_corpora
 from hf_localattn.reproduction.request import _assignment
-from hf_localattn.reproduction.tables import load_table, setting_of
+from hf_localattn.reproduction.tables import load_table, recipe_arguments
 from hf_localattn.training.arguments import ModelArguments
 from hf_localattn.training.results import read_results
 from hf_localattn.training.search_space import read_space
@@ -167,7 +167,7 @@ def test_tables(examples, folder):
         table = outcome(lambda: load_table("cool-2"), "cool-2", "cool-1")
         if table is not None:
             for row in table.rows.values():
-                assert row.family is None or all(setting_of(table, row, task) for task in table.tasks.values())
+                assert row.family is None or all(recipe_arguments(table, row, task) for task in table.tasks.values())
 
     check(holds, often(*[yaml_files(TABLE)] * 3, yaml_files(LIKE)), examples)
 

@@ -22,7 +22,7 @@ from hf_localattn.metrics.word_scores import scoring_of
 from hf_localattn.reproduction import corpora
 from hf_localattn.reproduction.corpora import load_corpora
 from hf_localattn.reproduction.scripts import SCRIPTS, make_arguments
-from hf_localattn.reproduction.tables import PLAIN, load_table, select_rows, setting_of, table_names
+from hf_localattn.reproduction.tables import PLAIN, load_table, recipe_arguments, select_rows, table_names
 from hf_localattn.resources import tiny_backbone
 from hf_localattn.tasks import NegationScope, question_answering, text_classification
 from hf_localattn.training.search_space import SEARCHABLE, read_space
@@ -83,7 +83,7 @@ def test_all_tables_of_the_papers_are_there_in_their_order():
 def test_a_script_takes_the_arguments_of_its_rows_and_reports_their_scores(table, task):
     for row in table.rows.values():
         if row.family is not None:
-            data_arguments(task, setting_of(table, row, task).arguments)
+            data_arguments(task, recipe_arguments(table, row, task))
     known, files = reported(task), load_corpora()[task.corpus].files
     for score in task.scores.values():
         if score.metric == "train_seconds_per_epoch":
@@ -101,7 +101,7 @@ def test_families_take_the_fields_of_a_table(name):
     for task in table.tasks.values():
         for row in table.rows.values():
             if row.family not in (None, PLAIN):
-                check_fields(row.family, json.dumps(setting_of(table, row, task).local_config))
+                check_fields(row.family, json.dumps(recipe_arguments(table, row, task)["local_config"]))
 
 
 @cache
@@ -120,9 +120,9 @@ def test_grids_are_of_what_can_be_searched_and_hold_what_is_taken_without(name, 
         file = tmp_path / "search.yaml"
         file.write_text(yaml.safe_dump(task.search))
         for row in (own for own in table.rows.values() if own.family is not None):
-            setting = setting_of(table, row, task)
+            setting = recipe_arguments(table, row, task)
             space = read_space(str(file), SimpleNamespace(family=row.family))
-            chosen = {**setting.arguments, **setting.local_config}
+            chosen = {**setting, **setting["local_config"]}
             for dimension, values in space.dimensions.items():
                 assert dimension in SEARCHABLE or dimension not in chosen or chosen[dimension] in values.values
                 assert dimension not in SEARCHABLE or chosen[dimension] in values.values
@@ -149,12 +149,12 @@ def test_what_two_tables_print_of_one_model_is_the_same_but_where_a_note_says_so
     known, differences = {}, set()
     for table, task in TRAINED:
         for row in (own for own in table.rows.values() if own.family is not None):
-            setting = setting_of(table, row, task)
+            setting = recipe_arguments(table, row, task)
             printed = {score: table.published(row, task, score) for score in task.scores}
             for score, number in printed.items():
                 if number is None:
                     continue
-                key = json.dumps([task.corpus, score, vars(setting)], sort_keys=True)
+                key = json.dumps([task.corpus, score, setting], sort_keys=True)
                 if known.setdefault(key, number) != number:
                     differences.add((table.name, row.name, task.name))
                     assert any(str(known[key]) in note for note in table.notes)
@@ -163,17 +163,17 @@ def test_what_two_tables_print_of_one_model_is_the_same_but_where_a_note_says_so
 
 def test_a_setting_is_of_table_task_and_row():
     table = load_table("sla-1")
-    setting = setting_of(table, table.rows["sla-large"], table.tasks["fce"])
-    assert (setting.family, setting.backbone) == ("sla-bert", "bert-large-cased")
-    assert setting.local_config["local_attention"] == "syntax"
-    assert setting.arguments["metric_for_best_model"] == "f0_5"
-    assert setting.arguments["max_seq_length"] == 128
+    setting = recipe_arguments(table, table.rows["sla-large"], table.tasks["fce"])
+    assert (setting["family"], setting["backbone"]) == ("sla-bert", "bert-large-cased")
+    assert setting["local_config"]["local_attention"] == "syntax"
+    assert setting["metric_for_best_model"] == "f0_5"
+    assert setting["max_seq_length"] == 128
     table = load_table("sam-4")
-    setting = setting_of(table, table.rows["sam-delta-0.1"], table.tasks["trec"])
-    assert setting.local_config == {"head": "sam", "fam_threshold": 0.1, "freeze_backbone": True, "dropout": 0.2}
+    setting = recipe_arguments(table, table.rows["sam-delta-0.1"], table.tasks["trec"])
+    assert setting["local_config"] == {"head": "sam", "fam_threshold": 0.1, "freeze_backbone": True, "dropout": 0.2}
     quoted = load_table("cool-5").rows["ernie-gen-beam-1"]
     with pytest.raises(ValueError, match=re.escape("'ernie-gen-beam-1' of cool-5 cannot be run: quoted from Xiao")):
-        setting_of(load_table("cool-5"), quoted, load_table("cool-5").tasks["squad"])
+        recipe_arguments(load_table("cool-5"), quoted, load_table("cool-5").tasks["squad"])
 
 
 def test_numbers_of_another_table_are_those_of_the_tasks_that_are_taken():
@@ -254,7 +254,7 @@ def test_a_small_table_is_a_table(folder):
             "cool-1, tasks, qa, arguments: YAML takes 2e-5 for text",
         ),
         (("tasks", "qa", "search"), {"learning_rate": ["2e-5"]}, "YAML takes 2e-5 for text"),
-        (("rows", "cool"), "COOL", "cool-1, rows, cool: expected names with values; found 'COOL'"),
+        (("rows", "cool"), "COOL", "cool-1, rows, cool: must be names with values; found 'COOL'"),
         (("rows", "cool", "baseline"), "plane", "cool-1, rows, cool: its baseline 'plane' is no row that can be run"),
         (("rows", "cool", "family"), None, "give the family of the row's model, or the reason"),
         (("rows", "plain", "reason"), "quoted", "give the family of the row's model, or the reason"),

@@ -285,6 +285,8 @@ def test_without_a_table_all_are_listed(capsys):
             "lisa (cola, sst2, conll2003, fce), sgnet (cola, .*: Cannot load the spaCy pipeline 'en_core_web",
         ),
         (["sla-1", *TINY, "--parser", "nowhere"], "Cannot load the spaCy pipeline 'nowhere'"),
+        (["cool-4", *TINY, "--set", "max_steps=1.5"], "--max_steps: must be a valid integer; found 1.5"),
+        (["cool-4", *TINY, "--set", "learning_rate=true"], "--learning_rate: must be a valid number; found True"),
         (["cool-4", *TINY, "--seeds", "0"], "--seeds must be at least 1; got 0"),
         (["oa-2", *TINY, "--seeds", "11"], "--seeds 11: bioscope_papers is a cross-validation of 10 folds, no more"),
         (["cool-5", "--rows", "ernie-gen-beam-1", *TINY], "its numbers are quoted"),
