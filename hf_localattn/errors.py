@@ -7,9 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from huggingface_hub import constants, get_session
-
-from hf_localattn.downloads import verified_downloads
+# Functions import the Hub's client where they need it: `hf-localattn --help` comes here too.
 
 PATIENCE = 120.0
 """Seconds that the Hub may be silent during an upload."""
@@ -61,6 +59,10 @@ def loading(what: str, name: str, cache_dir: str | os.PathLike[str] | None = Non
         name: Hub id or folder.
         cache_dir: where the call keeps its downloads, by default the user's.
     """
+    from huggingface_hub import constants
+
+    from hf_localattn.downloads import verified_downloads
+
     be_patient()
     patience = _seconds.set(constants.HF_HUB_DOWNLOAD_TIMEOUT)
     try:
@@ -115,6 +117,8 @@ def hub_reason(error: BaseException) -> str | None:
 
 def be_patient() -> None:
     """Has requests to the Hub end when it is silent for `PATIENCE`; some of its client's would wait without end."""
+    from huggingface_hub import get_session
+
     session = get_session()
     session.timeout = None  # `_limit` sets it
     hooks = session.event_hooks

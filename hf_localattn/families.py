@@ -230,3 +230,6 @@ def parse_config_fields(family: str, assignments: Iterable[str]) -> dict[str, An
         config_fields[name.strip()] = read_value(value, assignment)
     get_family(family).split_fields(config_fields)
     return config_fields
+
+
+register()

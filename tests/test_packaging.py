@@ -58,7 +58,7 @@ def build_wheel(folder: Path, modified: float) -> Path:
     """
     source, target = folder / "source", folder / "dist"
     source.mkdir(parents=True)
-    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
+    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", "hf_localattn_command.py"):
         if (ROOT / name).exists():
             shutil.copy(ROOT / name, source)
     shutil.copytree(PACKAGE, source / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -103,22 +103,22 @@ def test_wheel_brings_licence_command_and_types(wheel: zipfile.ZipFile) -> None:
     names = wheel.namelist()
     assert "hf_localattn/py.typed" in names
     assert f"{info}/licenses/LICENSE" in names
-    assert "hf-localattn = hf_localattn.cli:main" in wheel.read(f"{info}/entry_points.txt").decode()
+    assert "hf-localattn = hf_localattn_command:main" in wheel.read(f"{info}/entry_points.txt").decode()
 
 
 def test_wheel_has_nothing_else_on_top(wheel: zipfile.ZipFile) -> None:
     top = {name.split("/")[0] for name in wheel.namelist()}
-    assert top == {"hf_localattn", f"hf_localattn-{hf_localattn.__version__}.dist-info"}
+    assert top == {"hf_localattn", "hf_localattn_command.py", f"hf_localattn-{hf_localattn.__version__}.dist-info"}
 
 
 COMMANDS = """
 import sys
 sys.path.insert(0, "installed")
+from hf_localattn_command import main
 import hf_localattn
-from hf_localattn.cli import main
 
 assert "installed" in hf_localattn.__file__
-main(["init", "cool", "tiny", "model", "--set", "use_conv=false"])
+main(["init", "cool", "tiny", "model", "--config", "use_conv=false"])
 main(["card", "model", "--license", "mit"])
 main(["push", "model", "somebody/model"])
 """

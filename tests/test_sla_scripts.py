@@ -127,7 +127,7 @@ def test_a_backbone_without_the_interface_is_refused(tmp_path, capsys):
 
 
 def test_init_writes_the_tokenizer_too(tmp_path):
-    fields = ["--set", f"parser={tiny_parser()}", "--set", "words=whitespace", "--set", "window_size=5"]
+    fields = ["--config", f"parser={tiny_parser()}", "words=whitespace", "window_size=5"]
     assert command(["init", "sla-bert", "tiny", str(tmp_path / "sla"), *fields]) == 0
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "sla", parser=tiny_parser())
     assert (tokenizer.parser, tokenizer.words) == (tiny_parser(), "whitespace")
@@ -144,7 +144,7 @@ def test_init_writes_the_tokenizer_too(tmp_path):
 )
 def test_init_says_that_a_parser_is_missing(parser, message, tmp_path, caplog):
     """The folder is written all the same: it may be for another machine."""
-    assert command(["init", "sla-bert", "tiny", str(tmp_path / "sla"), "--set", f"parser={parser}"]) == 0
+    assert command(["init", "sla-bert", "tiny", str(tmp_path / "sla"), "--config", f"parser={parser}"]) == 0
     assert re.search(message, caplog.text)
 
 

@@ -138,6 +138,6 @@ def warn_of_parser_folder(parser: str | None) -> None:
             "The tokenizer parses with the folder %s. Others do not have it: for a checkpoint to share name a pipeline"
             " that they can install. Here name the folder again wherever the checkpoint is loaded without"
             " trust_remote_code: AutoTokenizer.from_pretrained(CHECKPOINT, parser=%r), in scripts --local_config"
-            " parser=%s, in hf-localattn inspect --set parser=%s.",
+            " parser=%s, in hf-localattn inspect --config parser=%s.",
             *(parser, parser, parser, parser),
         )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,58 +33,47 @@ from hf_localattn.inspection.weights import gate_values, has_gates, token_weight
 from hf_localattn.pretrained import load_tokenizer, resolve_backbone
 
 GATES, TOKENS, ANSWERS = "gates", "tokens", "answers"
-KINDS = {
-    AUTO: "what the family is about",
-    SELF: "map of the encoder's self-attention",
-    LOCAL: "map of the local attention",
-    GATES: "SLA's mean gate of each layer",
-    TOKENS: "SAM's weights of tokens",
-    ANSWERS: "rows of --file that --compare answers differently",
-}
-
 Loaded = tuple[PreTrainedModel, PreTrainedTokenizerBase]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Give a parser the arguments of the command."""
-    parser.add_argument("checkpoint", help="Hub id or folder of a model: of a family, or any encoder of transformers")
-    parser.add_argument("texts", nargs="*", metavar="TEXT", help="what it reads; for OA with [CUE] before cue words")
-    parser.add_argument("--pair", metavar="TEXT", help="second text of a pair, such as the passage of a question")
-    parser.add_argument("--compare", metavar="OTHER", help="another checkpoint, shown beside the first")
-    parser.add_argument(
-        "--file",
-        help="texts instead of TEXT: one a line (.txt), or a column of a table (.csv, .tsv, .json, .jsonl); with"
-        " --compare, the rows of a task that both models answer, in a format that its script reads",
-    )
-    parser.add_argument("--limit", type=int, metavar="N", help="use only the first N rows of --file")
-    parser.add_argument("--text_column_names", help="columns of --file that hold texts: one, or two with a comma")
-    parser.add_argument("--label_column_name", help="the column of --file with the labels")
-    parser.add_argument(
-        "--kind",
-        choices=KINDS,
-        default=AUTO,
-        help="; ".join(f"{name}: {text}" for name, text in KINDS.items()),
-    )
-    parser.add_argument("--layers", metavar="N,N,...", help="layers whose mean a map is, from 0; by default all")
-    parser.add_argument("--special_tokens", action="store_true", help="show [CLS], [SEP] and their kin as well")
-    parser.add_argument("--trust_remote_code", action="store_true", help="run code that comes with a checkpoint")
-    parser.add_argument(
-        "--set",
-        dest="settings",
-        action="append",
-        default=[],
-        metavar="SETTING=VALUE",
-        help="a setting of the tokenizer, such as parser=FOLDER, where it has one; may be given several times",
-    )
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        help=f"written in place of what is there: {', '.join(SUFFIXES)}; --kind answers is printed without it",
-    )
+@dataclass(frozen=True)
+class Inspection:
+    """The arguments of `hf-localattn inspect`.
+
+    Attributes:
+        checkpoint: Hub id or folder of a model.
+        texts: what it reads, if there is no file.
+        pair: second text of the one text.
+        compare: another checkpoint.
+        file: texts, or rows of a task.
+        max_samples: rows of the file, at most.
+        text_column_names: columns of the file that hold texts: one, or two with a comma.
+        label_column_name: column of the file that holds the labels.
+        kind: AUTO, SELF, LOCAL, GATES, TOKENS or ANSWERS.
+        layers: numbers with commas between them; by default all.
+        special_tokens: whether tokens such as [CLS] are shown.
+        trust_remote_code: whether code of a checkpoint may run.
+        settings: `setting=value` strings for the tokenizer.
+        output: file to write.
+    """
+
+    checkpoint: str
+    texts: tuple[str, ...] = ()
+    pair: str | None = None
+    compare: str | None = None
+    file: str | None = None
+    max_samples: int | None = None
+    text_column_names: str | None = None
+    label_column_name: str | None = None
+    kind: str = AUTO
+    layers: str | None = None
+    special_tokens: bool = False
+    trust_remote_code: bool = False
+    settings: tuple[str, ...] = ()
+    output: Path | None = None
 
 
-def run(arguments: argparse.Namespace) -> None:
+def run(arguments: Inspection) -> None:
     """`hf-localattn inspect`.
 
     Raises:
@@ -106,7 +95,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.output is None:
         print(findings.table())
         return
-    path = Path(arguments.output)
+    path = arguments.output
     content, replaced = findings.render(path.suffix), path.exists()
     write_whole(path, content)
     print(f"Wrote {path}{', in place of the one that was there' if replaced else ''}.")
@@ -114,7 +103,7 @@ def run(arguments: argparse.Namespace) -> None:
         print(findings.summary())
 
 
-def check(arguments: argparse.Namespace) -> None:
+def check(arguments: Inspection) -> None:
     """Raise `ValueError` or `ImportError` for arguments that cannot be, before anything is loaded."""
     answers = _asks_for_answers(arguments)
     if answers and not (arguments.compare and arguments.file):
@@ -129,19 +118,19 @@ def check(arguments: argparse.Namespace) -> None:
     for setting in arguments.settings:
         if setting.partition("=")[0].strip() not in known:
             raise ValueError(
-                f"--set {setting}: no tokenizer has such a setting; there are {', '.join(sorted(known))}."
+                f"--config {setting}: no tokenizer has such a setting; there are {', '.join(sorted(known))}."
             )
-    if arguments.limit is not None and arguments.limit < 1:
-        raise ValueError(f"--limit must be at least 1; got {arguments.limit}.")
+    if arguments.max_samples is not None and arguments.max_samples < 1:
+        raise ValueError(f"--max-samples must be at least 1; got {arguments.max_samples}.")
     if arguments.layers is not None and arguments.kind not in (AUTO, SELF, LOCAL):
         raise ValueError(f"--layers chooses those of a map: it does not go with --kind {arguments.kind}.")
     if arguments.output is None and not answers:
         raise ValueError(f"Say by -o where to write: a file that ends in one of {', '.join(SUFFIXES)}.")
     if arguments.output is not None:
-        suffix = Path(arguments.output).suffix
+        suffix = arguments.output.suffix
         if suffix not in SUFFIXES:
             raise ValueError(f"-o {arguments.output}: choose a file that ends in one of {', '.join(SUFFIXES)}.")
-        if Path(arguments.output).is_dir():
+        if arguments.output.is_dir():
             raise ValueError(f"-o {arguments.output} is a folder; give a file.")
         if suffix.removeprefix(".") in FORMATS:
             if answers:
@@ -175,7 +164,7 @@ def load(name: str, *, settings: Sequence[str] = (), trust_remote_code: bool = F
     return model.eval(), tokenizer
 
 
-def _asks_for_answers(arguments: argparse.Namespace) -> bool:
+def _asks_for_answers(arguments: Inspection) -> bool:
     compares_rows = arguments.compare and arguments.file and Path(arguments.file).suffix != ".txt"
     return arguments.kind == ANSWERS or (arguments.kind == AUTO and bool(compares_rows))
 
@@ -189,7 +178,7 @@ def _layers(text: str | None) -> list[int] | None:
         raise ValueError(f"--layers {text}: give numbers with commas between them, such as 0,1,5.") from None
 
 
-def _texts(arguments: argparse.Namespace) -> Sequence[Text]:
+def _texts(arguments: Inspection) -> Sequence[Text]:
     """The texts, or pairs of texts, of the command line or of the file."""
     if not arguments.file:
         return [(arguments.texts[0], arguments.pair)] if arguments.pair is not None else list(arguments.texts)
@@ -197,12 +186,12 @@ def _texts(arguments: argparse.Namespace) -> Sequence[Text]:
     if path.suffix in TABLES:
         rows = load_texts(path, _layout(arguments), require_labels=False)
         columns = [rows[name][:] for name in ("text", "text_pair") if name in rows.column_names]
-        return list(zip(*columns, strict=True) if len(columns) > 1 else columns[0])[: arguments.limit]
-    return [line.strip() for line in read_text(path).split("\n") if line.strip()][: arguments.limit]
+        return list(zip(*columns, strict=True) if len(columns) > 1 else columns[0])[: arguments.max_samples]
+    return [line.strip() for line in read_text(path).split("\n") if line.strip()][: arguments.max_samples]
 
 
 def _looks(
-    arguments: argparse.Namespace,
+    arguments: Inspection,
     models: list[Loaded],
     names: tuple[str, ...],
     texts: Sequence[Text],
@@ -211,7 +200,7 @@ def _looks(
     """Maps, gates or weights of tokens; side by side where there are two models."""
     kind = arguments.kind if arguments.kind != AUTO else _common_kind(models, of_file=bool(arguments.file))
     pairs = list(zip(names, models, strict=True))
-    shows = {"special_tokens": arguments.special_tokens}
+    shows: dict[str, Any] = {"special_tokens": arguments.special_tokens}
     if kind == GATES:
         return Findings(names, gates={name: gate_values(*loaded, texts) for name, loaded in pairs})
     if kind == TOKENS:
@@ -241,16 +230,17 @@ def _common_kind(models: list[Loaded], *, of_file: bool) -> str:
     return kinds.pop() if len(kinds) == 1 else SELF
 
 
-def _differences(arguments: argparse.Namespace, models: list[Loaded], names: tuple[str, ...]) -> Findings:
+def _differences(arguments: Inspection, models: list[Loaded], names: tuple[str, ...]) -> Findings:
     rows = _rows(arguments, models[0][0])
-    if arguments.limit is not None:
-        rows = rows.select(range(min(arguments.limit, len(rows))))
+    if arguments.max_samples is not None:
+        rows = rows.select(range(min(arguments.max_samples, len(rows))))
     differences = differing_answers(*models[0], *models[1], rows)
     return Findings(names, differences=differences, num_rows=len(rows))
 
 
-def _rows(arguments: argparse.Namespace, model: PreTrainedModel) -> Dataset:
+def _rows(arguments: Inspection, model: PreTrainedModel) -> Dataset:
     """The rows of the file, as the task of a model reads them."""
+    assert arguments.file is not None  # `check` has asked for it
     task, known = task_of(model), list(model.config.id2label.values())
     if task == "question-answering":
         return load_squad(arguments.file)
@@ -264,7 +254,7 @@ def _rows(arguments: argparse.Namespace, model: PreTrainedModel) -> Dataset:
     return load_sentences(arguments.file, columns, require_labels=False)
 
 
-def _layout(arguments: argparse.Namespace, **known: Any) -> Layout:
+def _layout(arguments: Inspection, **known: Any) -> Layout:
     columns = (arguments.text_column_names or "").split(",")
     return Layout(
         tuple(name.strip() for name in columns if name.strip()), arguments.label_column_name or "label", **known

@@ -28,7 +28,7 @@ class Difference:
 
     Attributes:
         name: the row's id, or its number from 1.
-        question: what was asked, or the text that was to be labelled.
+        question: what was asked, or the text that was to be labeled.
         context: an excerpt of the passage, around the right answers; empty where there is no passage.
         gold: the right answers, each once; empty if they are not known.
         answers: of the first and of the second model.

@@ -27,14 +27,14 @@ MOST_TOKENS = 60
 """Rows or columns of a map that can still be read in a picture."""
 
 EXTRA = ("plot", "drawing")
-COLOURS = "Blues"
+COLORS = "Blues"
 FONT_SIZE, POINTS = 9, 72
 """Font size of all texts, in points; and the points of an inch."""
 
 # In inches:
 PAD = 0.12  # around a figure and between its parts
 CELL, LARGE_CELL, FEW = 0.22, 0.36, 12  # of a map; the large ones up to so many tokens
-BAR, SMALLEST = 0.16, 1.2  # width of a scale of colours, and its least height
+BAR, SMALLEST = 0.16, 1.2  # width of a scale of colors, and its least height
 LINE, GAP, BOX = 0.27, 0.06, 0.2  # lines of tokens and the gaps in them; the border of a token in heights of a letter
 
 # What has the scripts that matplotlib's own font lacks; those that are installed are used.
@@ -50,7 +50,7 @@ Series = Mapping[Any, float | Sequence[float]]
 
 
 def draw_maps(maps: Sequence[AttentionMap], titles: Sequence[str] | None = None) -> Any:
-    """Draw maps side by side, in one scale of colours; rows are the tokens that look.
+    """Draw maps side by side, in one scale of colors; rows are the tokens that look.
 
     Args:
         maps: of at most `MOST_TOKENS` rows and columns.
@@ -74,7 +74,7 @@ def draw_maps(maps: Sequence[AttentionMap], titles: Sequence[str] | None = None)
     for one, heading in zip(maps, headings, strict=True):
         rows, columns = one.weights.shape
         axes = _add_axes(figure, columns * cell, rows * cell)
-        image = axes.imshow(one.weights, cmap=COLOURS, vmin=0.0, vmax=most, aspect="auto", interpolation="nearest")
+        image = axes.imshow(one.weights, cmap=COLORS, vmin=0.0, vmax=most, aspect="auto", interpolation="nearest")
         axes.set_xticks(range(columns), labels=one.sources, rotation=90)
         axes.set_yticks(range(rows), labels=one.tokens)
         axes.set_xlabel(one.column_label)
@@ -89,7 +89,7 @@ def draw_maps(maps: Sequence[AttentionMap], titles: Sequence[str] | None = None)
 def draw_token_weights(
     weights: Sequence[TokenWeights], titles: Sequence[str] | None = None, width: float = 7.5
 ) -> Any:
-    """Draw the tokens of texts, line by line, the darker the more they count; all in one scale of colours.
+    """Draw the tokens of texts, line by line, the darker the more they count; all in one scale of colors.
 
     Args:
         weights: one for each text.
@@ -103,7 +103,7 @@ def draw_token_weights(
     headings = _headings(titles, [""] * len(weights), "text")
     figure = _figure()
     most = max((float(one.weights.max()) for one in weights if len(one.weights)), default=0.0) or 1.0
-    shade = import_extra("matplotlib.cm", *EXTRA).ScalarMappable(cmap=COLOURS)
+    shade = import_extra("matplotlib.cm", *EXTRA).ScalarMappable(cmap=COLORS)
     shade.set_clim(0.0, most)
     families, _ = _families({letter for one in weights for token in one.tokens for letter in token})
     axes = _add_axes(figure, width, 1.0)

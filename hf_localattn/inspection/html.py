@@ -24,11 +24,11 @@ def render_page(
     differences: Sequence[Difference] | None = None,
     names: Sequence[str] = ("first", "second"),
 ) -> str:
-    """Return a page with whatever is given; hovering over a colour tells its number.
+    """Return a page with whatever is given; hovering over a color tells its number.
 
     Args:
         title: of the page.
-        maps: each with its heading; all in one scale of colours, as are texts and gates.
+        maps: each with its heading; all in one scale of colors, as are texts and gates.
         texts: likewise.
         gates: by name of the model.
         differences: rows to which two models answer differently.
@@ -53,13 +53,13 @@ def render_page(
         names=names,
         most=most if weights or gates else None,
         scale_label="weight of a token" if texts else "gate" if gates else "attention",
-        colour=lambda weight: colour(share(weight)),
+        color=lambda weight: color(share(weight)),
         ink=lambda weight: "#fff" if share(weight) > 0.6 else "#111",
-        gradient=", ".join(map(colour, (0.0, 0.25, 0.5, 0.75, 1.0))),
+        gradient=", ".join(map(color, (0.0, 0.25, 0.5, 0.75, 1.0))),
     )
 
 
-def colour(share: float) -> str:
-    """The colour of a share of the largest weight, from 0 to 1, as a style sheet writes it."""
+def color(share: float) -> str:
+    """The color of a share of the largest weight, from 0 to 1, as a style sheet writes it."""
     (begin, end), place = ((LIGHT, MIDDLE), 2 * share) if share < 0.5 else ((MIDDLE, DARK), 2 * share - 1)
     return "#" + "".join(f"{round(low + (high - low) * place):02x}" for low, high in zip(begin, end, strict=True))

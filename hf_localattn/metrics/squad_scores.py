@@ -13,9 +13,9 @@ REFERENCE_FEATURES = {
 
 @lru_cache(maxsize=4096)  # answers recur: the same gold answers are scored after every epoch
 def answer_scores(prediction: str, gold: str) -> tuple[float, float]:
-    """Returns exact match (0 or 1) and F1 (0 to 1) of a predicted against a gold answer, after SQuAD's normalisation.
+    """Returns exact match (0 or 1) and F1 (0 to 1) of a predicted against a gold answer, after SQuAD's normalization.
 
-    Two answers of which nothing is left after the normalisation (articles, punctuation) agree.
+    Two answers of which nothing is left after the normalization (articles, punctuation) agree.
     """
     scores = squad(
         {"id": "", "prediction_text": prediction}, {"id": "", "answers": {"text": [gold], "answer_start": [0]}}
@@ -24,5 +24,5 @@ def answer_scores(prediction: str, gold: str) -> tuple[float, float]:
 
 
 def is_blank(answer: str) -> bool:
-    """Returns whether nothing is left of an answer after SQuAD's normalisation."""
+    """Returns whether nothing is left of an answer after SQuAD's normalization."""
     return answer_scores(answer, "")[0] == 1

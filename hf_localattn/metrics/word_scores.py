@@ -110,7 +110,7 @@ def word_scores(predictions: Labels, references: Labels, *, each: bool = False) 
 
 
 def detection_scores(predictions: Labels, references: Labels, *, each: bool = False) -> dict[str, float]:
-    """Return precision, recall and F0.5 of the words that are labelled as errors ("i"), besides `word_scores`.
+    """Return precision, recall and F0.5 of the words that are labeled as errors ("i"), besides `word_scores`.
 
     Args:
         predictions, references: labels of each sentence's words, "c" or "i".

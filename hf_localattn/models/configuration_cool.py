@@ -42,20 +42,20 @@ class CoolConfig(LocalAttentionConfig):
         conv_kernel_sizes: widths of its convolutions in tokens.
         conv_filters: filters of each.
         conv_pooling: "max" or "avg", the adaptive pooling of equation 4.
-        conv_alignment: "adaptive" (the paper's padding of 2 and pooling) or "same" (centred as in torch, no pooling).
+        conv_alignment: "adaptive" (the paper's padding of 2 and pooling) or "same" (centered as in torch, no pooling).
         num_local_layers: local layers; where absent 2 above the convolutional block and 3 without. "none", "deeper"
             and "conv" have none, whatever it says.
         outlook_kernel_size: K, the window in tokens, odd; also of "dynamic_conv" and "visual_outlook".
         outlook_num_heads: groups of features that share their weights; one per feature (F) where absent. With fewer,
             scores are scaled by (F / heads) ** -0.5.
-        outlook_softmax: "feature" normalises over the window's tokens per feature, "window" over tokens and features.
+        outlook_softmax: "feature" normalizes over the window's tokens per feature, "window" over tokens and features.
         mask_outside_window: take no softmax mass to places outside the sequence. The paper's zeros keep it.
         outlook_dropout: dropout of the outlook weights.
         num_ffn_layers: linear layers after each outlook attention (equation 12), GELU between several.
-        use_layer_norm: normalise the input of each attention and of its linear layers (pre-norm, as in VOLO).
+        use_layer_norm: normalize the input of each attention and of its linear layers (pre-norm, as in VOLO).
         qkv_bias: bias of the value and score projections.
         num_extra_layers: layers that "deeper" adds to the backbone (the paper: 3 and 5).
-        graph_window: tokens on either side that are a token's neighbours in the local graphs.
+        graph_window: tokens on either side that are a token's neighbors in the local graphs.
         classifier_dropout: dropout before the last linear layer of the classifying heads.
         qa_loss: "mean" of the start and end cross-entropy, their "sum", or "eq16", the paper's printed
             -log(p(start) + p(end)).

@@ -17,7 +17,7 @@ GATED = ("syntax", "window")
 """Local attentions that are mixed with the global one by a gate."""
 
 MOST_STEPS = 100
-"""Edges and neighbours that are counted: each costs a pass over all pairs of tokens."""
+"""Edges and neighbors that are counted: each costs a pass over all pairs of tokens."""
 
 
 class SlaBertConfig(LocalAttentionConfig):

@@ -1,7 +1,7 @@
 """Dependency parses of texts and of given words, by spaCy.
 
 Loaded pipelines and recent parses are kept in this module, for the whole process, and not on the tokenizer, which has
-to stay small and equal to itself: `datasets` recognises what it has computed before by the tokenizer's hash.
+to stay small and equal to itself: `datasets` recognizes what it has computed before by the tokenizer's hash.
 """
 
 import json
@@ -217,7 +217,7 @@ def _download(parser: str) -> str:
 _BY_CALLER = (
     "To use another one, or a folder that you trust, name it yourself:"
     " `AutoTokenizer.from_pretrained(CHECKPOINT, parser=NAME_OR_FOLDER)`, in scripts `--local_config"
-    " parser=NAME_OR_FOLDER`, in `hf-localattn inspect` `--set parser=NAME_OR_FOLDER`."
+    " parser=NAME_OR_FOLDER`, in `hf-localattn inspect` `--config parser=NAME_OR_FOLDER`."
 )
 
 

@@ -1,10 +1,10 @@
 """The local mechanisms that COOL is compared with: dynamic convolution, visual outlook attention, and local graphs.
 
 Source: COOL, a Context Outlooker (Zhu, Ng and Bressan), tables 4 and 9, which name these mechanisms; every class names
-the paper whose equations it follows. All of them see a token's neighbours as shifted views of the sequence: time and
+the paper whose equations it follows. All of them see a token's neighbors as shifted views of the sequence: time and
 memory grow with the length, never with its square.
 
-Shapes: B batch, L tokens, H features, K window (odd), N heads of d = H/N features, w neighbours on either side.
+Shapes: B batch, L tokens, H features, K window (odd), N heads of d = H/N features, w neighbors on either side.
 """
 
 import math
@@ -21,7 +21,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 class DynamicConvolutionLayer(GradientCheckpointingLayer):
     """Dynamic convolution: every token predicts the kernel with which it mixes the tokens around it.
 
-    A gated linear unit, a depthwise convolution centred on the token, a linear layer, and a residual. Places outside
+    A gated linear unit, a depthwise convolution centered on the token, a linear layer, and a residual. Places outside
     the sequence and pads are 0 but keep their share of the softmax, as in the authors' code.
 
     Source: Pay Less Attention with Lightweight and Dynamic Convolutions (Wu et al., 2019), section 4 and figure 2c.
@@ -59,7 +59,7 @@ class VisualOutlookLayer(GradientCheckpointingLayer):
     """VOLO's outlook attention on the states as an image of L x H pixels with one channel, and a linear layer.
 
     The window of K x K pixels around each pixel reads K*K sources and writes K*K targets, and overlapping windows are
-    summed. Sources outside the image and in rows of pads are 0 but keep their share of the softmax; windows centred
+    summed. Sources outside the image and in rows of pads are 0 but keep their share of the softmax; windows centered
     there write nothing. Both steps have a residual, and no layer norm: over one channel it would erase the image.
 
     Source: VOLO: Vision Outlooker for Visual Recognition (Yuan et al., 2021), equations 1-5; one linear layer stands
@@ -123,17 +123,17 @@ def _written_to_target(score: nn.Module, states: torch.Tensor, image: torch.Tens
 
 
 class RelationalGraphLayer(GradientCheckpointingLayer):
-    """Relational graph convolution with one relation: a token's neighbours are the tokens next to it.
+    """Relational graph convolution with one relation: a token's neighbors are the tokens next to it.
 
     `h_i' = h_i + ReLU(W_0 h_i + sum_j W_1 h_j / |N_i|)`, where N_i are the real tokens at most w away from token i,
-    itself not among them. The sum of a token without neighbours is 0.
+    itself not among them. The sum of a token without neighbors is 0.
 
     Source: Modeling Relational Data with Graph Convolutional Networks (Schlichtkrull et al., 2018), equation 2. A bias
     and the residual are added.
 
     Args:
         size: H.
-        window: w, neighbours on either side.
+        window: w, neighbors on either side.
 
     Raises:
         ValueError: the window is below 1.
@@ -151,7 +151,7 @@ class RelationalGraphLayer(GradientCheckpointingLayer):
     ) -> tuple[torch.Tensor, None]:
         """Map states (B, L, H) to states of that shape; there are no weights to return."""
         edges = _edges(states, mask, self.window).to(states.dtype)
-        edges[..., self.window] = 0.0  # no token is its own neighbour
+        edges[..., self.window] = 0.0  # no token is its own neighbor
         shares = edges / edges.sum(-1, keepdim=True).clamp(min=1.0)
         average = _mix(states[:, :, None], shares[..., None])
         return states + functional.relu(self.own(states) + self.neighbour(average)), None
@@ -168,7 +168,7 @@ class GraphAttentionLayer(GradientCheckpointingLayer):
 
     Args:
         size: H.
-        window: w, neighbours on either side.
+        window: w, neighbors on either side.
         num_heads: N.
 
     Raises:
@@ -184,9 +184,9 @@ class GraphAttentionLayer(GradientCheckpointingLayer):
         self.target_vector = nn.Parameter(torch.empty(num_heads, size // num_heads))
         self.source_vector = nn.Parameter(torch.empty(num_heads, size // num_heads))
         self.bias = nn.Parameter(torch.empty(size))
-        self.initialise()
+        self.initialize()
 
-    def initialise(self) -> None:
+    def initialize(self) -> None:
         """Give the parameters that belong to no inner module their first values; `_init_weights` calls it too."""
         bound = math.sqrt(6 / (2 * self.target_vector.shape[1] + 1))  # Glorot's, for a = [a_l, a_r] from 2d to 1
         init.uniform_(self.target_vector, -bound, bound)
@@ -216,7 +216,7 @@ class HeterogeneousGraphLayer(GradientCheckpointingLayer):
 
     Args:
         size: H.
-        window: w, neighbours on either side.
+        window: w, neighbors on either side.
         num_heads: N.
 
     Raises:
@@ -236,9 +236,9 @@ class HeterogeneousGraphLayer(GradientCheckpointingLayer):
         self.message = nn.Parameter(torch.empty(num_heads, width, width))
         self.prior = nn.Parameter(torch.empty(num_heads))
         self.output = nn.Linear(size, size)
-        self.initialise()
+        self.initialize()
 
-    def initialise(self) -> None:
+    def initialize(self) -> None:
         """Give the parameters that belong to no inner module their first values; `_init_weights` calls it too."""
         # Glorot's bound of one head's d x d matrix; torch would take the heads for a convolution's filters.
         bound = math.sqrt(3 / self.attention.shape[1])
@@ -262,14 +262,14 @@ class HeterogeneousGraphLayer(GradientCheckpointingLayer):
 
 
 def _shifts(states: torch.Tensor, reach: int) -> list[torch.Tensor]:
-    """The neighbours at distance -reach .. reach of all tokens: views of (B, L, ...), 0 outside the sequence."""
+    """The neighbors at distance -reach .. reach of all tokens: views of (B, L, ...), 0 outside the sequence."""
     length = states.shape[1]
     padded = functional.pad(states, (0, 0) * (states.dim() - 2) + (reach, reach))
     return [padded[:, offset : offset + length] for offset in range(2 * reach + 1)]
 
 
 def _mix(values: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """Sum the neighbours' values (B, L, N, d) with weights (B, L, 2w+1, N): (B, L, N*d)."""
+    """Sum the neighbors' values (B, L, N, d) with weights (B, L, 2w+1, N): (B, L, N*d)."""
     shifts = _shifts(values, weights.shape[2] // 2)
     weighted = (share[..., None] * shifted for share, shifted in zip(weights.unbind(2), shifts, strict=True))
     return reduce(torch.add, weighted).flatten(2)
@@ -282,7 +282,7 @@ def _edges(states: torch.Tensor, mask: torch.Tensor | None, reach: int) -> torch
 
 
 def _edge_weights(scores: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
-    """Scores (B, L, 2w+1, N) normalised over the edges of each token; a pad has none, and weighs nothing."""
+    """Scores (B, L, 2w+1, N) normalized over the edges of each token; a pad has none, and weighs nothing."""
     missing = ~edges[..., None]
     return scores.masked_fill(missing, torch.finfo(scores.dtype).min).softmax(dim=2).masked_fill(missing, 0.0)
 
@@ -306,7 +306,7 @@ def _check_window(window: int) -> None:
 
 def _check_reach(window: int) -> None:
     if window < 1:
-        raise ValueError(f"`window` is {window}; a token needs neighbours: take at least 1, one token on either side.")
+        raise ValueError(f"`window` is {window}; a token needs neighbors: take at least 1, one token on either side.")
 
 
 def _check_heads(num_heads: int, size: int) -> None:

@@ -55,7 +55,7 @@ class LocalEncoder(nn.Module):
             states: of the encoder, or its word embeddings.
             mask: (B, L), true at real tokens; `None` when all are real.
             output_attentions: also give the weights of every layer that has any: (B, L, K, K, heads) of an outlook
-                layer, (B, L, places, heads) of the others, whose places are the neighbours from left to right.
+                layer, (B, L, places, heads) of the others, whose places are the neighbors from left to right.
         """
         if self.convolution_block is not None:
             states = self.convolution_block(states, mask)
@@ -71,7 +71,7 @@ class LocalEncoder(nn.Module):
 
 def local_layer(config: CoolConfig) -> nn.Module:
     """One layer of the configuration's local encoder, with input and output of `config.local_size`."""
-    size, window, neighbours = config.local_size, config.outlook_kernel_size, config.graph_window
+    size, window, neighbors = config.local_size, config.outlook_kernel_size, config.graph_window
     # The backbone's heads; fewer where they do not divide a word embedding that is narrower than its layers.
     heads = math.gcd(size, config.num_attention_heads)
     match config.local_encoder:
@@ -92,10 +92,10 @@ def local_layer(config: CoolConfig) -> nn.Module:
         case "visual_outlook":
             return VisualOutlookLayer(window)
         case "rgcn":
-            return RelationalGraphLayer(size, neighbours)
+            return RelationalGraphLayer(size, neighbors)
         case "gat":
-            return GraphAttentionLayer(size, neighbours, heads)
+            return GraphAttentionLayer(size, neighbors, heads)
         case "hgt":
-            return HeterogeneousGraphLayer(size, neighbours, heads)
+            return HeterogeneousGraphLayer(size, neighbors, heads)
         case other:
             raise ValueError(f"`local_encoder` {other!r} has no layers.")

@@ -29,7 +29,7 @@ from .task_heads import MultipleChoiceHead, QuestionAnsweringHead, SequenceClass
 
 
 class CoolPreTrainedModel(LocalAttentionPreTrainedModel):
-    """Base class of COOL's models: configuration, names and initialisation."""
+    """Base class of COOL's models: configuration, names and initialization."""
 
     config_class = CoolConfig
     base_model_prefix = "cool"
@@ -60,7 +60,7 @@ class CoolPreTrainedModel(LocalAttentionPreTrainedModel):
     def _init_weights(self, module: nn.Module) -> None:
         super()._init_weights(module)
         if isinstance(module, GraphAttentionLayer | HeterogeneousGraphLayer):
-            module.initialise()
+            module.initialize()
 
 
 class CoolModel(CoolPreTrainedModel):

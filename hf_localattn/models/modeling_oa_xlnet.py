@@ -25,7 +25,7 @@ QUERY = ("query_mask",)
 
 
 class OaXLNetPreTrainedModel(LocalAttentionPreTrainedModel):
-    """Base class of OA's models: configuration, names and initialisation."""
+    """Base class of OA's models: configuration, names and initialization."""
 
     config_class = OaXLNetConfig
     base_model_prefix = "oa"
@@ -36,7 +36,7 @@ class OaXLNetPreTrainedModel(LocalAttentionPreTrainedModel):
     def _init_weights(self, module: nn.Module) -> None:
         super()._init_weights(module)
         if isinstance(module, OrthogonalAttentionBlock):
-            module.initialise()
+            module.initialize()
 
 
 class OaXLNetModel(OaXLNetPreTrainedModel):

@@ -27,7 +27,7 @@ from .task_heads import MultipleChoiceHead, QuestionAnsweringHead, SequenceClass
 
 
 class SamRobertaPreTrainedModel(LocalAttentionPreTrainedModel):
-    """Base class of SAM's models: configuration, names, initialisation, and the frozen backbone."""
+    """Base class of SAM's models: configuration, names, initialization, and the frozen backbone."""
 
     config_class = SamRobertaConfig
     base_model_prefix = "sam"

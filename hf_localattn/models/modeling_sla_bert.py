@@ -51,7 +51,7 @@ from .word_alignment import STRUCTURE
 
 
 class SlaBertPreTrainedModel(LocalAttentionPreTrainedModel):
-    """Base class of SLA's models: configuration, names, initialisation, and which of them has a pooler."""
+    """Base class of SLA's models: configuration, names, initialization, and which of them has a pooler."""
 
     config_class = SlaBertConfig
     base_model_prefix = "sla_bert"
@@ -66,7 +66,7 @@ class SlaBertPreTrainedModel(LocalAttentionPreTrainedModel):
     def _init_weights(self, module: nn.Module) -> None:
         super()._init_weights(module)
         if isinstance(module, SlaBertModel):
-            for part in module.modules():  # inside the backbone, which would initialise it in its own way
+            for part in module.modules():  # inside the backbone, which would initialize it in its own way
                 if isinstance(part, LocalGate):
                     init.constant_(part.bias, self.config.gate_bias_init)
         elif isinstance(module, SyntaxGuidedLayer):

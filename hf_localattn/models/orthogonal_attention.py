@@ -29,7 +29,7 @@ from .orthogonal_interaction import (
     PairInteraction,
     PairMaps,
     QueryVectors,
-    initialise,
+    initialize,
 )
 
 
@@ -199,11 +199,11 @@ class OrthogonalAttentionBlock(GradientCheckpointingLayer):
         self.output = nn.Linear(intermediate_size, size, bias=False)
         self.output_norm = nn.LayerNorm(size)
 
-    def initialise(self) -> None:
+    def initialize(self) -> None:
         """Give all layers their first values; `_init_weights` calls it."""
         for layer in self.modules():
             if isinstance(layer, nn.Linear | HeadwiseLinear):
-                initialise(layer)
+                initialize(layer)
 
     def forward(
         self,

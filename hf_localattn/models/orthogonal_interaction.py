@@ -55,7 +55,7 @@ class HeadwiseLinear(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(num_heads, out_features, in_features))
         self.bias = nn.Parameter(torch.empty(num_heads, out_features)) if bias else None
-        initialise(self)
+        initialize(self)
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         """Map (B, N, k, in) to (B, N, k, out)."""
@@ -63,7 +63,7 @@ class HeadwiseLinear(nn.Module):
         return mapped if self.bias is None else mapped + self.bias
 
 
-def initialise(layer: nn.Linear | HeadwiseLinear) -> None:
+def initialize(layer: nn.Linear | HeadwiseLinear) -> None:
     """Start a layer as torch starts its linear ones: whatever the width, the scale of the input is kept."""
     bound = layer.weight.shape[-1] ** -0.5
     init.uniform_(layer.weight, -bound, bound)

@@ -26,18 +26,18 @@ def outlook_attention(
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Mix each window's values with the weights that its central token predicts, and sum overlapping windows.
 
-    The window centred at token j reads the sources j - K//2 .. j + K//2 and writes to the targets at the same places:
+    The window centered at token j reads the sources j - K//2 .. j + K//2 and writes to the targets at the same places:
     `out[j + p - K//2] += sum_r softmax_r(scores[j, p, r]) * values[j + r - K//2]` (equations 7, 9 and 10). Values are
-    0 outside the sequence and at pads, and windows centred on pads write nothing.
+    0 outside the sequence and at pads, and windows centered on pads write nothing.
 
     Args:
         values: (B, L, F).
         scores: (B, L, K, K, N) as [central token, target, source, head]; N divides F.
         mask: (B, L), true at real tokens; `None` when all are real.
-        joint_softmax: normalise over sources and heads of a target together, instead of over sources for each head.
+        joint_softmax: normalize over sources and heads of a target together, instead of over sources for each head.
         mask_outside_window: leave sources outside the sequence and at pads out of the softmax.
         dropout: probability of dropping a weight, 0 when not training.
-        return_weights: also return the normalised weights.
+        return_weights: also return the normalized weights.
 
     Returns:
         The mixed values (B, L, F), and the weights (B, L, K, K, N) or `None`.
@@ -80,10 +80,10 @@ def outlook_attention_matrix(weights: torch.Tensor, mask: torch.Tensor | None = 
     half = window // 2
     weights = weights.mean(-1)
     padded = weights.new_zeros(batch, length + 2 * half, length + 2 * half)
-    centre = torch.arange(length, device=weights.device)
+    center = torch.arange(length, device=weights.device)
     for target in range(window):
         for source in range(window):
-            padded[:, centre + target, centre + source] += weights[:, :, target, source]
+            padded[:, center + target, center + source] += weights[:, :, target, source]
     matrix = padded[:, half : half + length, half : half + length]
     return matrix if mask is None else matrix.masked_fill(~mask.to(torch.bool)[:, None, :], 0.0)
 
@@ -103,7 +103,7 @@ def _mask_sources(scores: torch.Tensor, mask: torch.Tensor | None) -> torch.Tens
 
 
 def _window_weights(scores: torch.Tensor, mask: torch.Tensor | None, joint_softmax: bool = False) -> torch.Tensor:
-    """Scores (B, L, K, K, N) normalised; windows centred on pads weigh nothing."""
+    """Scores (B, L, K, K, N) normalized; windows centered on pads weigh nothing."""
     weights = scores.flatten(3).softmax(-1).view_as(scores) if joint_softmax else scores.softmax(dim=3)
     return weights if mask is None else weights.masked_fill(~mask[:, :, None, None, None], 0.0)
 
@@ -199,7 +199,7 @@ class OutlookLayer(GradientCheckpointingLayer):
         num_ffn_layers: linear layers after the attention, with GELU between them.
         joint_softmax, mask_outside_window, dropout: as in `outlook_attention`.
         bias: whether the value and score projections have one.
-        layer_norm: normalise the input of the attention and of the linear layers.
+        layer_norm: normalize the input of the attention and of the linear layers.
     """
 
     def __init__(

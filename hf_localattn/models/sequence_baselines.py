@@ -71,7 +71,7 @@ class DirectionalBlock(GradientCheckpointingLayer):
     def forward(self, states: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
         """Map states (B, L, D) to (B, L, F)."""
         hidden = functional.elu(self.hidden(states))
-        # Features first, so that what every pair has, (B, F, L, L), is normalised and summed along its last dimension.
+        # Features first, so that what every pair has, (B, F, L, L), is normalized and summed along its last dimension.
         source, target = (layer(hidden).transpose(1, 2) for layer in (self.source, self.target))
         scores = SCORE_SCALE * ((source.unsqueeze(-2) + target.unsqueeze(-1)) / SCORE_SCALE).tanh()
         weights = masked_softmax(scores, self.allowed(states, mask))

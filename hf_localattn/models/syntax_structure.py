@@ -31,19 +31,19 @@ def syntax_mask(
     neighbor_window: int = 1,
     connect_roots: bool = False,
 ) -> torch.Tensor:
-    """Allow a token those within reach of its word or of that word's neighbours (equations 2 and 3).
+    """Allow a token those within reach of its word or of that word's neighbors (equations 2 and 3).
 
     Two words are within m edges of each other iff going up a edges from one and b from the other leads to the same
     word, with a + b <= m: no shortest paths and no powers of matrices are needed.
 
     Args:
         word_index, dep_heads: (B, L), see above.
-        threshold: m, the edges that reach; counted from the nearest of the word and its neighbours.
-        neighbor_window: words on either side that are neighbours: word numbers that far apart in the same segment.
+        threshold: m, the edges that reach; counted from the nearest of the word and its neighbors.
+        neighbor_window: words on either side that are neighbors: word numbers that far apart in the same segment.
         connect_roots: take the roots of a segment's trees (its sentences) as joined pairwise by edges.
 
     Returns:
-        (B, L, L), [query, key], True where the query may attend to the key. Not symmetric: the neighbours are the
+        (B, L, L), [query, key], True where the query may attend to the key. Not symmetric: the neighbors are the
         query's. All tokens of another segment are allowed.
     """
     first = first_tokens(word_index)
@@ -172,7 +172,7 @@ def _within(ancestors: list[torch.Tensor], edges: int) -> torch.Tensor:
 
 
 def _neighbors(word_index: torch.Tensor, window: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Positions (B, L) of a token of each neighbour of each token's word, and whether there is that neighbour."""
+    """Positions (B, L) of a token of each neighbor of each token's word, and whether there is that neighbor."""
     last = word_index.shape[-1] - 1
     for place, exists in _words_before(word_index, window):
         yield place, exists

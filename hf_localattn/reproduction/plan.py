@@ -78,13 +78,13 @@ class Selection:
         options: dict[str, Any] = {
             "rows": None if len(self.rows) == len(self.table.rows) else [row.name for row in self.rows],
             "tasks": None if len(self.tasks) == len(self.table.tasks) else [task.name for task in self.tasks],
-            "seeds": own.runs,
-            "limit": own.limit,
+            "num-runs": own.runs,
+            "max-samples": own.limit,
             "backbone": own.backbone,
             "parser": own.parser,
             "data": [f"{name}={where}" if name else where for name, where in own.data.items()] or None,
-            "also": own.also,
-            "set": own.arguments,
+            "test-corpora": own.also,
+            "args": own.arguments,
         }
         return f"hf-localattn reproduce {self.table.name} {to_command_line(options)}".rstrip()
 
@@ -156,7 +156,7 @@ def plan(selection: Selection) -> list[Trial]:
     counts = [(task.folds or table.runs) if overrides.runs is None else overrides.runs for task in tasks]
     for task, count in zip(tasks, counts, strict=True):
         if task.folds is not None and count > task.folds:
-            raise ValueError(f"--seeds {count}: {task.name} is a cross-validation of {task.folds} folds, no more.")
+            raise ValueError(f"--num-runs {count}: {task.name} is a cross-validation of {task.folds} folds, no more.")
     return [
         Trial(row, task, number, _arguments(table, row, task, overrides), _tests(task, overrides))
         for number in range(1, max(counts, default=0) + 1)

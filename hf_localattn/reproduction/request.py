@@ -1,10 +1,10 @@
-"""Read the arguments of `hf-localattn reproduce`: which rows and tasks of a table, with which overrides."""
+"""Read what `hf-localattn reproduce` asks for: rows and tasks of a table, with overrides."""
 
 from __future__ import annotations
 
-import argparse
 import difflib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,35 +17,70 @@ from hf_localattn.reproduction.tables import Table, Task, load_table, select_row
 
 _BY_RECIPE = "the recipe says what is trained, evaluated and predicted."
 SET_OTHERWISE = {
-    "seed": "runs have the seeds 0, 1, ...: --seeds says how many.",
-    "folds": "the recipe's: --seeds says how many of them.",
+    "seed": "runs have the seeds 0, 1, ...: --num-runs says how many.",
+    "folds": "the recipe's: --num-runs says how many of them.",
     "output_dir": "give -o.",
     "resume_from_checkpoint": "runs go on by themselves.",
     "search": "give --search, for the paper's grid.",
     "dataset_name": "data are given by --data.",
     **dict.fromkeys(("do_train", "do_eval", "do_predict"), _BY_RECIPE),
 }
-"""Arguments that are not for `--set`, each with what is."""
+"""Arguments that are not for `--args`, each with what is."""
 
 
-def run_request(arguments: argparse.Namespace) -> None:
-    """Run what the arguments of `hf-localattn reproduce` ask for, or list what there is.
+@dataclass(frozen=True)
+class Request:
+    """The arguments of `hf-localattn reproduce`.
+
+    Attributes:
+        table: its name; None lists all.
+        rows, tasks: names of those to run; by default all.
+        num_runs: how many seeds, or folds of the recipe's number; by default the paper's.
+        max_samples: rows of each split, at most.
+        backbone, parser: in place of the recipe's.
+        data: `corpus=folder` strings, or `SAMPLES`.
+        test_corpora: titles of further test corpora; by default all of the task's.
+        arguments: `argument=value` strings for the training scripts.
+        search: whether the paper's grid is searched first.
+        keep_models: whether trained models are kept.
+        dry_run: whether the plan is only shown.
+        output: folder to write.
+    """
+
+    table: str | None = None
+    rows: Sequence[str] | None = None
+    tasks: Sequence[str] | None = None
+    num_runs: int | None = None
+    max_samples: int | None = None
+    backbone: str | None = None
+    parser: str | None = None
+    data: Sequence[str] = ()
+    test_corpora: tuple[str, ...] | None = None
+    arguments: Sequence[str] = ()
+    search: bool = False
+    keep_models: bool = False
+    dry_run: bool = False
+    output: Path = Path("reproduced")
+
+
+def run_request(request: Request) -> None:
+    """Run what is asked of `hf-localattn reproduce`, or list what there is.
 
     Raises:
         ValueError, OSError, ImportError: an argument is wrong, or something cannot be run here.
     """
-    if arguments.table is None:
+    if request.table is None:
         _list_tables()
         return
-    table = load_table(arguments.table)
-    rows, overrides = select_rows(table, arguments.rows), _overrides(table, arguments)
-    tasks = _select_tasks(table, arguments.tasks, overrides.also)
+    table = load_table(request.table)
+    rows, overrides = select_rows(table, request.rows), _overrides(table, request)
+    tasks = _select_tasks(table, request.tasks, overrides.also)
     reproduce(
         Selection(table, rows, tasks, overrides),
-        arguments.output,
-        searches=arguments.search,
-        keep_models=arguments.keep_models,
-        dry_run=arguments.dry_run,
+        request.output,
+        searches=request.search,
+        keep_models=request.keep_models,
+        dry_run=request.dry_run,
     )
 
 
@@ -59,25 +94,27 @@ def _select_tasks(table: Table, names: Sequence[str] | None, also: Sequence[str]
         return tasks
     titles = {title for task in tasks for title in task.also}
     if unknown := [title for title in also if title not in titles]:
-        raise ValueError(f"--also {unknown[0]}: the further test corpora are {', '.join(sorted(titles)) or 'none'}.")
+        raise ValueError(
+            f"--test-corpora {unknown[0]}: the further test corpora are {', '.join(sorted(titles)) or 'none'}."
+        )
     return [
         task.model_copy(update={"also": {title: name for title, name in task.also.items() if title in also}})
         for task in tasks
     ]
 
 
-def _overrides(table: Table, arguments: argparse.Namespace) -> Overrides:
-    for name in ("seeds", "limit"):
-        if (value := getattr(arguments, name)) is not None and value < 1:
-            raise ValueError(f"--{name} must be at least 1; got {value}.")
+def _overrides(table: Table, request: Request) -> Overrides:
+    for option, value in (("--num-runs", request.num_runs), ("--max-samples", request.max_samples)):
+        if value is not None and value < 1:
+            raise ValueError(f"{option} must be at least 1; got {value}.")
     return Overrides(
-        backbone=arguments.backbone,
-        parser=arguments.parser,
-        runs=arguments.seeds,
-        limit=arguments.limit,
-        also=None if arguments.also is None else tuple(arguments.also),
-        data=dict(_data(table, word) for word in arguments.data),
-        arguments=dict(_assignment(word) for word in arguments.arguments),
+        backbone=request.backbone,
+        parser=request.parser,
+        runs=request.num_runs,
+        limit=request.max_samples,
+        also=request.test_corpora,
+        data=dict(_data(table, word) for word in request.data),
+        arguments=dict(_assignment(word) for word in request.arguments),
     )
 
 
@@ -96,14 +133,14 @@ def _data(table: Table, word: str) -> tuple[str, str]:
 def _assignment(word: str) -> tuple[str, Any]:
     name, equals, value = word.partition("=")
     if not equals:
-        raise ValueError(f"--set {word}: write ARGUMENT=VALUE, such as num_train_epochs=1.")
+        raise ValueError(f"--args {word}: write ARGUMENT=VALUE, such as num_train_epochs=1.")
     if name in SET_OTHERWISE or name.endswith("_file"):
-        raise ValueError(f"--set {name}: {SET_OTHERWISE.get(name, 'data are given by --data.')}")
+        raise ValueError(f"--args {name}: {SET_OTHERWISE.get(name, 'data are given by --data.')}")
     known = argument_names()
     if name not in known:
         nearest = difflib.get_close_matches(name, known, n=1)
         hint = f" Did you mean {nearest[0]}?" if nearest else ""
-        raise ValueError(f"--set {name}: the scripts have no such argument.{hint}")
+        raise ValueError(f"--args {name}: the scripts have no such argument.{hint}")
     return name, read_value(value, word)
 
 

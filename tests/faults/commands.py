@@ -39,8 +39,8 @@ COMMANDS = {
         *("--search", "space.json", "--search_trials", "2"),
     ],
     "reproduce": [
-        *("hf-localattn", "reproduce", "cool-4", "--rows", "outlook", "--seeds", "1", "--backbone", "tiny"),
-        *("--data", "samples", "--limit", "4", "--set", "max_steps=4", "save_strategy=steps", "save_steps=2"),
+        *("hf-localattn", "reproduce", "cool-4", "--rows", "outlook", "--num-runs", "1", "--backbone", "tiny"),
+        *("--data", "samples", "--max-samples", "4", "--args", "max_steps=4", "save_strategy=steps", "save_steps=2"),
         *("max_seq_length=48", "doc_stride=16", "-o", OUT),
     ],
     "init": ["hf-localattn", "init", "cool", "tiny", OUT],

@@ -1,4 +1,4 @@
-"""What says how to train or what was trained: search spaces, recipes, records, results, cards and `--set`."""
+"""What says how to train or what was trained: search spaces, recipes, records, results, cards and `--args`."""
 
 import json
 import shutil
@@ -259,7 +259,7 @@ def test_results(examples, tmp_path):
 @sizes
 def test_assignments(examples):
     def holds(word):
-        assigned = outcome(lambda: _assignment(word), "--set", repr(word))
+        assigned = outcome(lambda: _assignment(word), "--args", repr(word))
         if assigned is not None:
             assert word.startswith(assigned[0] + "=")
             json.dumps(assigned[1])

@@ -14,7 +14,7 @@ from transformers import (
 )
 
 from hf_localattn import CoolConfig, CoolModel, OaXLNetTokenizer, SlaBertTokenizer
-from hf_localattn.cli import build_parser
+from hf_localattn.cli import run
 from hf_localattn.hub import TrainingRecord, write_card
 from hf_localattn.hub.push import _parser_of, check_weights, shared_files
 from hf_localattn.pretrained import load_tokenizer
@@ -99,8 +99,7 @@ def push(folder):
 
 def inspect(folder):
     page = folder / "page.html"
-    arguments = build_parser().parse_args(["inspect", str(folder), TEXT, "-o", str(page)])
-    arguments.run(arguments)
+    run(["inspect", str(folder), TEXT, "-o", str(page)])
     return page.read_text(encoding="utf-8")
 
 

@@ -69,7 +69,7 @@ def test_texts_of_a_file_and_two_models_beside_each_other(folders, tmp_path, cap
     inspect(folders / "sla", "--file", texts, "-o", target)  # gates
     first = target.read_bytes()
     assert first.startswith(b"\x89PNG")
-    inspect(folders / "sam", "--file", texts, "--limit", 1, "-o", target)  # weights of tokens
+    inspect(folders / "sam", "--file", texts, "--max-samples", 1, "-o", target)  # weights of tokens
     assert target.read_bytes() != first
     assert capsys.readouterr().out.endswith("in place of the one that was there.\n")
     inspect(folders / "cool", "--compare", folders / "sam", TEXT, "-o", tmp_path / "out.json")
@@ -81,12 +81,12 @@ def test_texts_of_a_file_and_two_models_beside_each_other(folders, tmp_path, cap
 def test_texts_of_a_table(folders, tmp_path):
     table = tmp_path / "texts.csv"
     table.write_text("review,label\nMira grows roses.,good\nWho?,bad\n")
-    inspect(folders / "sam", "--file", table, "--text_column_names", "review", "-o", tmp_path / "out.html")
+    inspect(folders / "sam", "--file", table, "--text-column-names", "review", "-o", tmp_path / "out.html")
     assert (tmp_path / "out.html").read_text().count("<section>") == 2
 
 
 def test_where_two_checkpoints_answer_differently(folders, tmp_path, capsys):
-    rows = ["--file", reading_comprehension()["validation"], "--limit", 6]
+    rows = ["--file", reading_comprehension()["validation"], "--max-samples", 6]
     inspect(folders / "cool", "--compare", folders / "other", *rows)
     summary, _, header, *lines = capsys.readouterr().out.splitlines()
     assert " of 6 rows are answered differently: cool alone is right on " in summary
@@ -110,9 +110,9 @@ def test_where_two_checkpoints_answer_differently(folders, tmp_path, capsys):
         ([TEXT, "--layers", "1", "--kind", "gates", "-o", "out.json"], "it does not go with --kind gates"),
         ([TEXT, "--kind", "answers"], "--kind answers needs --compare OTHER, and --file"),
         (["--file", "x.json", "--compare", "y", "-o", "out.png"], "a list of rows is written as .html or .json"),
-        (["--file", "x.txt", "--limit", "0", "-o", "out.json"], "--limit must be at least 1; got 0"),
+        (["--file", "x.txt", "--max-samples", "0", "-o", "out.json"], "--max-samples must be at least 1; got 0"),
         (["--file", "nowhere.txt", "-o", "out.json"], "nowhere.txt: no such file"),
-        ([TEXT, "-o", "out.json", "--set", "parsr=x"], "no tokenizer has such a setting; there are cue_marker"),
+        ([TEXT, "-o", "out.json", "--config", "parsr=x"], "no tokenizer has such a setting; there are cue_marker"),
         ([TEXT, "-o", "out.json"], "Cannot load the model 'nowhere'"),
     ],
 )

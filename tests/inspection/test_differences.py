@@ -63,7 +63,7 @@ def test_no_answer_may_be_right():
     assert found
     for one in found:
         assert one.gold == (NO_ANSWER,)
-        # SQuAD's normalisation leaves nothing of "." either
+        # SQuAD's normalization leaves nothing of "." either
         assert one.right == tuple(answer == NO_ANSWER or is_blank(answer) for answer in one.answers)
 
 

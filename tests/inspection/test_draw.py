@@ -1,4 +1,4 @@
-"""Pictures: everything that is drawn is on them, and in one scale of colours."""
+"""Pictures: everything that is drawn is on them, and in one scale of colors."""
 
 import logging
 from itertools import pairwise
@@ -102,7 +102,7 @@ def test_tokens_of_texts_are_broken_into_lines():
         for other in boxes:
             assert one is other or not one.overlaps(other)
     patches = [one.get_bbox_patch().get_facecolor()[:3] for one in figure.axes[0].texts if one.get_bbox_patch()]
-    darkness = [3 - sum(colour) for colour in patches]
+    darkness = [3 - sum(color) for color in patches]
     assert darkness[:20] == sorted(darkness[:20])
     assert darkness[0] < darkness[20] < darkness[19]  # the second text is in the scale of the first
 

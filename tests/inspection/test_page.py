@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 import numpy as np
 
 from hf_localattn.inspection import AttentionMap, Difference, GateValues, TokenWeights, render_page
-from hf_localattn.inspection.html import colour
+from hf_localattn.inspection.html import color
 
 VOID = {"meta", "br", "link", "img"}
 
@@ -44,8 +44,8 @@ def test_a_map_is_a_table_whose_cells_tell_their_numbers():
     cells = [cell for cell in page.of("td") if "title" in cell]
     assert [cell["title"] for cell in cells[:3]] == ["<b> → a: 0.1000", '<b> → ": 0.2000', "<b> → </td>: 0.0000"]
     assert len(cells) == 6
-    assert cells[5]["style"] == f"background:{colour(1.0)}"
-    assert cells[1]["style"] == f"background:{colour(0.5)}"
+    assert cells[5]["style"] == f"background:{color(1.0)}"
+    assert cells[1]["style"] == f"background:{color(0.5)}"
     assert {"<b>", "down", "</td>", "What <x> looked at", "0.4"} <= set(page.texts)
 
 
@@ -77,5 +77,5 @@ def test_no_difference_is_said():
     assert "0 rows are answered differently." in Page(render_page("t", differences=[])).texts
 
 
-def test_colours_run_from_light_to_dark():
-    assert [colour(share) for share in (0.0, 0.5, 1.0)] == ["#f7fbff", "#6baed6", "#08306b"]
+def test_colors_run_from_light_to_dark():
+    assert [color(share) for share in (0.0, 0.5, 1.0)] == ["#f7fbff", "#6baed6", "#08306b"]

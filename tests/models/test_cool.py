@@ -18,7 +18,7 @@ VARIANTS = {
     "with convolutions": {},
     "without": {"use_conv": False},
     "average pooling": {"conv_pooling": "avg", "conv_kernel_sizes": [1, 2, 4]},
-    "centred": {"conv_alignment": "same", "conv_kernel_sizes": [3, 7]},
+    "centered": {"conv_alignment": "same", "conv_kernel_sizes": [3, 7]},
     "shared heads": {"outlook_num_heads": 5, "outlook_kernel_size": 5},
     "joint softmax": {"outlook_softmax": "window", "mask_outside_window": True},
     "more layers": {"num_local_layers": 4, "num_ffn_layers": 2, "use_layer_norm": True},

@@ -474,7 +474,7 @@ def test_a_headless_checkpoint_loads_into_every_head(name, task, tmp_path):
     assert all(".pooler." in key for key in weights)  # which this head may not have
 
 
-def test_missing_weights_are_initialised(model, inputs, task, tmp_path, poisoned_memory):
+def test_missing_weights_are_initialized(model, inputs, task, tmp_path, poisoned_memory):
     model.save_pretrained(tmp_path)
     weights = load_file(tmp_path / "model.safetensors")
     kept = {name: value for name, value in weights.items() if "backbone" in name}

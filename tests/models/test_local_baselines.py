@@ -189,7 +189,7 @@ def test_visual_outlook_keeps_no_scores(monkeypatch):
 
 
 @pytest.mark.parametrize("build", [LAYERS["graph attention"], LAYERS["heterogeneous graph"]])
-def test_initialise_fills_what_the_meta_device_left_empty(build, poisoned_memory):
+def test_initialize_fills_what_the_meta_device_left_empty(build, poisoned_memory):
     with torch.device("meta"):
         layer = build()
     layer.to_empty(device="cpu")
@@ -198,7 +198,7 @@ def test_initialise_fills_what_the_meta_device_left_empty(build, poisoned_memory
     with torch.no_grad():
         kept.fill_(7.0)
     kept._is_hf_initialized = True  # what transformers says of a loaded weight
-    layer.initialise()
+    layer.initialize()
     assert all(parameter.isfinite().all() for parameter in own)
     assert (kept == 7.0).all()
 

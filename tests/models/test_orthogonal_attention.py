@@ -302,7 +302,7 @@ def test_always_finite(variant, masked, dtype):
         assert tensor.grad.isfinite().all()
 
 
-def test_reads_no_uninitialised_memory(poisoned_memory):
+def test_reads_no_uninitialized_memory(poisoned_memory):
     module = block()
     inputs, masks = ragged_batch()
     results = with_gradients(lambda *tensors: module(*tensors, *masks, True), inputs, module)

@@ -127,7 +127,7 @@ def test_half_precision_stays_finite_at_extreme_scores(dtype):
         assert mixed.isfinite().all()
 
 
-def test_reads_no_uninitialised_memory(poisoned_memory):
+def test_reads_no_uninitialized_memory(poisoned_memory):
     values, scores = random_inputs()
     mixed, *gradients = outputs_and_gradients(lambda v, s: outlook_attention(v, s)[0], values, scores)
     assert all(t.isfinite().all() for t in (mixed, *gradients))

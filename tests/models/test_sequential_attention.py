@@ -246,7 +246,7 @@ def test_mean_of_large_values_fits_half_precision(mask):
 
 
 @every_mechanism
-def test_reads_no_uninitialised_memory(name, poisoned_memory):
+def test_reads_no_uninitialized_memory(name, poisoned_memory):
     module, inputs = make(name), states(*MASK.shape)
     results = with_gradients(lambda tensor: outputs_of(module, tensor, MASK), inputs, module)
     assert all(result.isfinite().all() for result in results)

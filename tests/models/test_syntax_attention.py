@@ -215,7 +215,7 @@ def test_dropout_is_off_in_evaluation():
     assert_same(gated_attention(*inputs, *both, scaling=SCALING, training=True), expected, tolerance=0)
 
 
-def test_reads_no_uninitialised_memory(poisoned_memory):
+def test_reads_no_uninitialized_memory(poisoned_memory):
     inputs, both = random_inputs(), masks("both")
     results = outputs_and_gradients(lambda *states: gated_attention(*states, *both, scaling=SCALING), inputs)
     assert all(result.isfinite().all() for result in results)

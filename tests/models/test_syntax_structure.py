@@ -18,7 +18,7 @@ repeatable = settings(max_examples=60, deadline=None, derandomize=True)
 def structures(draw):
     """One to three random forests between special tokens, as `(word_index, dep_heads)`.
 
-    Words have up to three sub-words, or none (a normaliser drops them, their number stays), and either end of a
+    Words have up to three sub-words, or none (a normalizer drops them, their number stays), and either end of a
     segment may be cut off.
     """
     word_index, head_word, words = [-1] * draw(st.integers(0, 2)), {}, draw(st.integers(0, 3))
@@ -95,7 +95,7 @@ def test_ancestor_mask_equals_the_climb(batch):
 
 @repeatable
 @given(structures(), structures(), st.sampled_from(["left", "right"]), st.integers(0, 7))
-def test_padding_and_neighbours_in_the_batch_change_nothing(first, second, side, extra):
+def test_padding_and_neighbors_in_the_batch_change_nothing(first, second, side, extra):
     length = max(len(first[0]), len(second[0])) + extra
     batch = batched([first, second], side, length)
     for row, alone in enumerate((first, second)):
@@ -123,7 +123,7 @@ def test_defaults_are_the_papers():
 @pytest.mark.parametrize("threshold", range(6))
 @pytest.mark.parametrize("neighbors", range(3))
 def test_on_a_chain_the_reach_is_threshold_plus_neighbors(threshold, neighbors):
-    """Each word hangs from the one before: a neighbour on the way takes that many steps off."""
+    """Each word hangs from the one before: a neighbor on the way takes that many steps off."""
     batch = batched([structure(list(range(12)), [max(0, word - 1) for word in range(12)])])
     reach = threshold + neighbors
     expected = [[abs(i - j) <= reach for j in range(12)] for i in range(12)]
@@ -221,7 +221,7 @@ def test_trees_of_one_segment_are_apart_unless_their_roots_are_joined():
 
 
 def test_a_dropped_word_keeps_its_number():
-    """Word 1 has no token: words 0 and 2 are not neighbours, and two words apart."""
+    """Word 1 has no token: words 0 and 2 are not neighbors, and two words apart."""
     batch = batched([structure([0, 2, 3], [0, 0, 0, 0])])
     near = [[True, False, False], [False, True, True], [False, True, True]]
     assert one(syntax_mask(*batch, threshold=0)) == near

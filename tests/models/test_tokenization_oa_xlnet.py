@@ -447,8 +447,8 @@ def test_collators_pad(make, side):
     expected = tokenizer([KNOW, NOR], padding=True, return_tensors="pt")
     features = [dict(tokenizer(text)) for text in (KNOW, NOR)]
     assert torch.equal(DataCollatorWithPadding(tokenizer)(features)["query_mask"], expected["query_mask"])
-    labelled = [{**feature, "labels": feature["query_mask"]} for feature in features]
-    batch = DataCollatorForTokenClassification(tokenizer, label_pad_token_id=0)(labelled)
+    labeled = [{**feature, "labels": feature["query_mask"]} for feature in features]
+    batch = DataCollatorForTokenClassification(tokenizer, label_pad_token_id=0)(labeled)
     assert torch.equal(batch["query_mask"], expected["query_mask"])
     assert torch.equal(batch["labels"], expected["query_mask"])
 

@@ -384,8 +384,8 @@ def test_collators_pad(tokenizer, side):
     expected = tokenizer([CAT, DOG], padding=True, return_tensors="pt")
     features = [dict(tokenizer(text)) for text in (CAT, DOG)]
     assert all(torch.equal(DataCollatorWithPadding(tokenizer)(features)[key], expected[key]) for key in KEYS)
-    labelled = [{**feature, "labels": feature["word_index"]} for feature in features]
-    batch = DataCollatorForTokenClassification(tokenizer, label_pad_token_id=-1)(labelled)
+    labeled = [{**feature, "labels": feature["word_index"]} for feature in features]
+    batch = DataCollatorForTokenClassification(tokenizer, label_pad_token_id=-1)(labeled)
     assert all(torch.equal(batch[key], expected[key]) for key in KEYS)
     assert torch.equal(batch["labels"], expected["word_index"])
 

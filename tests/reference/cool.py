@@ -18,24 +18,24 @@ def outlook_attention(values, scores, real, joint_softmax=False, mask_outside_wi
     def is_there(place):
         return 0 <= place < length and real[place]
 
-    for centre in range(length):
-        if not real[centre]:
+    for center in range(length):
+        if not real[center]:
             continue
         for target in range(window):
-            written_to = centre + target - half
+            written_to = center + target - half
             if not 0 <= written_to < length:
                 continue
             exponentials = {
-                (source, head): scores[centre, target, source, head].exp()
+                (source, head): scores[center, target, source, head].exp()
                 for source in range(window)
                 for head in range(heads)
-                if not mask_outside_window or is_there(centre + source - half)
+                if not mask_outside_window or is_there(center + source - half)
             }
             for feature in range(features):
                 head = feature // per_head
                 total = sum(e for (_, other), e in exponentials.items() if joint_softmax or other == head)
                 for source in range(window):
-                    place = centre + source - half
+                    place = center + source - half
                     if is_there(place):
                         weight = exponentials[source, head] / total
                         mixed[written_to][feature] = mixed[written_to][feature] + weight * values[place, feature]

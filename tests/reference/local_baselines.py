@@ -1,7 +1,7 @@
 """The mechanisms COOL is compared with, written as naive loops from their papers' equations. Slow, and never clever.
 
 One example at a time and without pads: states (L, H) -> (states (L, H), weights or None). Vectors are rows, a layer
-(weight, bias). `numbered` is a window's places, (number, place) with the centre in the middle; some lie outside.
+(weight, bias). `numbered` is a window's places, (number, place) with the center in the middle; some lie outside.
 Nothing here is shared with the package.
 """
 
@@ -55,14 +55,14 @@ def visual_outlook(states, value, scores, projection, feed_forward, window):
     return torch.stack(rows), None
 
 
-def relational_graph(states, own, neighbour, window):
+def relational_graph(states, own, neighbor, window):
     """Schlichtkrull et al. (2018), equation 2, with one relation."""
     rows = []
     for token in range(len(states)):
         total = linear(states[token], *own)
-        neighbours = [place for _, place in numbered(token, window) if 0 <= place < len(states) and place != token]
-        for place in neighbours:
-            total = total + linear(states[place], *neighbour) / len(neighbours)
+        neighbors = [place for _, place in numbered(token, window) if 0 <= place < len(states) and place != token]
+        for place in neighbors:
+            total = total + linear(states[place], *neighbor) / len(neighbors)
         rows.append(states[token] + total.clamp(min=0))
     return torch.stack(rows), None
 
@@ -97,7 +97,7 @@ def heterogeneous_graph(states, query, key, value, attention, message, prior, ou
 
 
 def attend(length, values, score, window):
-    """Softmax of the scores over a token and its neighbours, and their values' sums, heads side by side."""
+    """Softmax of the scores over a token and its neighbors, and their values' sums, heads side by side."""
     heads = values[0].shape[0]
     rows, all_weights = [], []
     for token in range(length):
@@ -114,8 +114,8 @@ def attend(length, values, score, window):
     return rows, torch.stack(all_weights)
 
 
-def numbered(centre, reach):
-    return list(enumerate(range(centre - reach, centre + reach + 1)))
+def numbered(center, reach):
+    return list(enumerate(range(center - reach, center + reach + 1)))
 
 
 def pixel(number, layer):

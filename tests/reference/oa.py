@@ -13,8 +13,8 @@ import torch
 
 def orthogonal_attention(context, query, real_context, real_query, variant, heads, output, by_diagonal=False):
     """Section 3.2 for one example: context (M, D), query (N, D) -> Z (M, D) and the weights (heads, M, N)."""
-    summarise = diagonal_head if by_diagonal else head
-    results = [summarise(context, query, real_context, real_query, variant, *parameters) for parameters in heads]
+    summarize = diagonal_head if by_diagonal else head
+    results = [summarize(context, query, real_context, real_query, variant, *parameters) for parameters in heads]
     rows = [torch.cat([mixed[i] for mixed, _ in results]) for i in range(len(context))]
     return torch.stack([linear(row, *output) for row in rows]), torch.stack([weights for _, weights in results])
 
@@ -152,8 +152,8 @@ def self_attention(rows, real, num_heads, query, key, value, output):
 
 
 def layer_norm(row, weight, bias, eps):
-    centred = row - row.sum() / len(row)
-    return centred / torch.sqrt((centred * centred).sum() / len(row) + eps) * weight + bias
+    centered = row - row.sum() / len(row)
+    return centered / torch.sqrt((centered * centered).sum() / len(row) + eps) * weight + bias
 
 
 def softmax(scores):

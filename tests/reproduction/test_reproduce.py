@@ -13,7 +13,7 @@ from hf_localattn.reproduction.runs import Runner
 from hf_localattn.reproduction.tables import load_table, table_names
 from hf_localattn.resources import reading_comprehension, tiny_backbone
 
-TINY = ("--backbone", "tiny", "--parser", "tiny", "--data", "samples", "--limit", "8", "--set", "max_steps=1")
+TINY = ("--backbone", "tiny", "--parser", "tiny", "--data", "samples", "--max-samples", "8", "--args", "max_steps=1")
 
 
 def reproduce(folder, table, *arguments):
@@ -31,7 +31,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def whole(folder):
-    return reproduce(folder, "cool-4", "--rows", "bert", "outlook", "--seeds", "2")
+    return reproduce(folder, "cool-4", "--rows", "bert", "outlook", "--num-runs", "2")
 
 
 def test_measured_beside_published(whole, folder):
@@ -68,8 +68,8 @@ def test_every_run_says_where_it_comes_from(whole):
 
 def test_the_whole_command_is_told(whole):
     assert whole["command"] == (
-        "hf-localattn reproduce cool-4 --rows bert outlook --seeds 2 --limit 8 --backbone tiny --parser tiny"
-        " --data samples --set max_steps=1"
+        "hf-localattn reproduce cool-4 --rows bert outlook --num-runs 2 --max-samples 8 --backbone tiny --parser tiny"
+        " --data samples --args max_steps=1"
     )
 
 
@@ -80,12 +80,12 @@ def test_nothing_names_this_machine(whole, folder):
 
 def test_again_nothing_is_run(whole, folder, monkeypatch):
     monkeypatch.setattr("hf_localattn.reproduction.runs.prepare_part", None)
-    assert reproduce(folder, "cool-4", "--rows", "bert", "outlook", "--seeds", "2") == whole
+    assert reproduce(folder, "cool-4", "--rows", "bert", "outlook", "--num-runs", "2") == whole
 
 
 def test_tables_share_their_runs(whole, folder, monkeypatch):
     monkeypatch.setattr("hf_localattn.reproduction.runs.prepare_part", None)
-    own = reproduce(folder, "cool-3", "--rows", "bert", "--seeds", "2")
+    own = reproduce(folder, "cool-3", "--rows", "bert", "--num-runs", "2")
     assert own["runs"] == [run for run in whole["runs"] if run["row"] == "bert"]
 
 
@@ -114,7 +114,7 @@ def test_a_run_is_known_by_what_is_in_folders_not_by_their_names(tmp_path):
 
 def test_a_killed_table_goes_on(folder, monkeypatch):
     """The second of three runs is killed; then it and the third are left."""
-    arguments = ("cool-9", "--rows", "bert", "rgcn", "gat", "--seeds", "1")
+    arguments = ("cool-9", "--rows", "bert", "rgcn", "gat", "--num-runs", "1")
     from hf_localattn.reproduction import runs
 
     prepare, calls = runs.prepare_part, []
@@ -140,18 +140,28 @@ def test_a_killed_table_goes_on(folder, monkeypatch):
 
 
 def test_models_are_tested_on_other_corpora(folder, monkeypatch):
-    found = reproduce(folder, "oa-2", "--rows", "baseline", "--tasks", "bioscope_papers", "--seeds", "1")
+    found = reproduce(folder, "oa-2", "--rows", "baseline", "--tasks", "bioscope_papers", "--num-runs", "1")
     assert [cell["score"] for cell in found["scores"]] == ["F1", "F1 on BA", "F1 on SFU", "F1 on Sherlock"]
     assert [run["fold"] for run in found["runs"]] == [1]
     monkeypatch.setattr("hf_localattn.reproduction.runs.prepare_part", None)  # it serves fewer corpora as well
     fewer = reproduce(
-        folder, "oa-2", "--rows", "baseline", "--tasks", "bioscope_papers", "--seeds", "1", "--also", "BA"
+        folder, "oa-2", "--rows", "baseline", "--tasks", "bioscope_papers", "--num-runs", "1", "--test-corpora", "BA"
     )
     assert [cell["score"] for cell in fewer["scores"]] == ["F1", "F1 on BA"]
 
 
 def test_a_model_that_was_kept_is_tested_on_more_corpora(tmp_path, monkeypatch):
-    arguments = ("oa-2", "--rows", "baseline", "--tasks", "bioscope_papers", "--seeds", "1", "--keep-models", "--also")
+    arguments = (
+        "oa-2",
+        "--rows",
+        "baseline",
+        "--tasks",
+        "bioscope_papers",
+        "--num-runs",
+        "1",
+        "--keep-models",
+        "--test-corpora",
+    )
     (first,) = reproduce(tmp_path, *arguments, "BA")["runs"]
     monkeypatch.setattr("hf_localattn.training.trainer.LocalAttentionTrainer.train", None)
     (second,) = reproduce(tmp_path, *arguments, "SFU")["runs"]
@@ -163,7 +173,7 @@ def test_a_model_that_was_kept_is_tested_on_more_corpora(tmp_path, monkeypatch):
 
 
 def test_a_model_that_was_not_kept_is_trained_and_scored_anew(tmp_path):
-    arguments = ("oa-2", "--rows", "baseline", "--tasks", "bioscope_papers", "--seeds", "1", "--also")
+    arguments = ("oa-2", "--rows", "baseline", "--tasks", "bioscope_papers", "--num-runs", "1", "--test-corpora")
     (first,) = reproduce(tmp_path, *arguments, "BA")["runs"]
     (path,) = tmp_path.glob("runs/*/result.json")
     path.write_text(path.read_text().replace('"predict_f1": ', '"predict_f1": 7'))
@@ -173,7 +183,7 @@ def test_a_model_that_was_not_kept_is_trained_and_scored_anew(tmp_path):
 
 
 def test_a_model_that_was_kept_stays(tmp_path, capsys):
-    arguments = ("oa-2", "--rows", "baseline", "--tasks", "bioscope_papers", "--seeds", "1", "--also")
+    arguments = ("oa-2", "--rows", "baseline", "--tasks", "bioscope_papers", "--num-runs", "1", "--test-corpora")
     reproduce(tmp_path, *arguments, "--keep-models")
     reproduce(tmp_path, *arguments, "SFU")
     (model,) = tmp_path.glob("runs/*/model/model.safetensors")
@@ -190,7 +200,7 @@ def test_sizes_and_lengths(folder):
 
 
 def test_a_figure_is_drawn(folder):
-    reproduce(folder, "sam-figure-3", "--rows", "delta-0.00", "delta-0.40", "--seeds", "1")
+    reproduce(folder, "sam-figure-3", "--rows", "delta-0.00", "delta-0.40", "--num-runs", "1")
     assert (folder / "sam-figure-3.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -226,7 +236,7 @@ def test_a_plain_encoder_has_no_fields_to_search(tmp_path):
 
 
 def test_dry_run_writes_nothing(tmp_path, capsys):
-    assert reproduce(tmp_path / "none", "cool-4", "--seeds", "1", "--dry-run") is None
+    assert reproduce(tmp_path / "none", "cool-4", "--num-runs", "1", "--dry-run") is None
     printed = capsys.readouterr().out
     assert printed.count("python run_qa.py") == 5
     assert "5 of 5 runs are left. By a few steps of one of each task they take less than a minute; " in printed
@@ -249,7 +259,7 @@ def test_a_dry_run_shows_the_plan_and_all_that_is_missing(tmp_path, monkeypatch,
 
 
 def test_baselines_that_are_there_are_compared_with(whole, folder):
-    found = reproduce(folder, "cool-4", "--rows", "outlook", "--seeds", "2")
+    found = reproduce(folder, "cool-4", "--rows", "outlook", "--num-runs", "2")
     assert found["scores"] == whole["scores"]
     assert [run["row"] for run in found["runs"]] == ["bert", "bert", "outlook", "outlook"]
 
@@ -270,25 +280,31 @@ def test_without_a_table_all_are_listed(capsys):
         (["sla-1", "--rows", "bert"], "(1) .*CoNLL-2003.* (2) .*FCE"),
         (["cool-8"], "Malay SQuAD 2.0 cannot be loaded from the Hub. Get it from https://"),
         (["cool-4", "--data", "squad_v2=nowhere"], "--data squad_v2=.*nowhere: there is no such folder"),
-        (["cool-4", *TINY, "--also", "BA"], "--also BA: the further test corpora are none"),
+        (["cool-4", *TINY, "--test-corpora", "BA"], "--test-corpora BA: the further test corpora are none"),
         (["cool-4", "--data", "squad"], "--data squad: write CORPUS=FOLDER, or samples"),
         (["cool-4", "--data", "squid=here"], "there is no corpus 'squid'. cool-4 reads squad_v2."),
         (
-            ["cool-4", *TINY, "--set", "learning_rat=1"],
+            ["cool-4", *TINY, "--args", "learning_rat=1"],
             "the scripts have no such argument. Did you mean learning_rate",
         ),
-        (["cool-4", *TINY, "--set", "max_steps"], "--set max_steps: write ARGUMENT=VALUE"),
-        (["cool-4", *TINY, "--set", "seed=5"], "--set seed: runs have the seeds 0, 1, ...: --seeds says how many"),
-        (["cool-4", *TINY, "--set", "train_file=x"], "--set train_file: data are given by --data"),
+        (["cool-4", *TINY, "--args", "max_steps"], "--args max_steps: write ARGUMENT=VALUE"),
+        (
+            ["cool-4", *TINY, "--args", "seed=5"],
+            "--args seed: runs have the seeds 0, 1, ...: --num-runs says how many",
+        ),
+        (["cool-4", *TINY, "--args", "train_file=x"], "--args train_file: data are given by --data"),
         (
             ["sla-1", "--backbone", "tiny", "--data", "samples"],
             "lisa (cola, sst2, conll2003, fce), sgnet (cola, .*: Cannot load the spaCy pipeline 'en_core_web",
         ),
         (["sla-1", *TINY, "--parser", "nowhere"], "Cannot load the spaCy pipeline 'nowhere'"),
-        (["cool-4", *TINY, "--set", "max_steps=1.5"], "--max_steps: must be a valid integer; found 1.5"),
-        (["cool-4", *TINY, "--set", "learning_rate=true"], "--learning_rate: must be a valid number; found True"),
-        (["cool-4", *TINY, "--seeds", "0"], "--seeds must be at least 1; got 0"),
-        (["oa-2", *TINY, "--seeds", "11"], "--seeds 11: bioscope_papers is a cross-validation of 10 folds, no more"),
+        (["cool-4", *TINY, "--args", "max_steps=1.5"], "--max_steps: must be a valid integer; found 1.5"),
+        (["cool-4", *TINY, "--args", "learning_rate=true"], "--learning_rate: must be a valid number; found True"),
+        (["cool-4", *TINY, "--num-runs", "0"], "--num-runs must be at least 1; got 0"),
+        (
+            ["oa-2", *TINY, "--num-runs", "11"],
+            "--num-runs 11: bioscope_papers is a cross-validation of 10 folds, no more",
+        ),
         (["cool-5", "--rows", "ernie-gen-beam-1", *TINY], "its numbers are quoted"),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
@@ -311,5 +327,5 @@ def test_too_little_memory_is_said(tmp_path, monkeypatch, capsys):
 @pytest.mark.slow("every row of every table: minutes")
 @pytest.mark.parametrize("table", table_names())
 def test_every_table_runs(table, tmp_path):
-    found = reproduce(tmp_path, table, "--seeds", "2")
+    found = reproduce(tmp_path, table, "--num-runs", "2")
     assert found["runs"]

@@ -4,7 +4,7 @@ import evaluate
 from seqeval.metrics import accuracy_score
 from seqeval.metrics.sequence_labeling import get_entities, precision_recall_fscore_support
 
-from hf_localattn.metrics.labelled_sentences import LABEL_FEATURES, as_iobes, check_lengths
+from hf_localattn.metrics.labeled_sentences import LABEL_FEATURES, as_iobes, check_lengths
 
 DESCRIPTION = (
     "Precision, recall and F1 of entities, which count if their first and last word and their type are right."

@@ -1,10 +1,10 @@
-"""Precision, recall and F0.5 of the words that are labelled as errors, as for FCE (over scikit-learn)."""
+"""Precision, recall and F0.5 of the words that are labeled as errors, as for FCE (over scikit-learn)."""
 
 from itertools import chain
 
 import evaluate
 
-from hf_localattn.metrics.labelled_sentences import LABEL_FEATURES, check_lengths, yes_scores
+from hf_localattn.metrics.labeled_sentences import LABEL_FEATURES, check_lengths, yes_scores
 
 DESCRIPTION = (
     "Precision, recall and F0.5 of the words that are wrong, all sentences together. F0.5 counts precision twice as"

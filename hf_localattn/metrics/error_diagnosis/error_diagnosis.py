@@ -3,7 +3,7 @@
 import evaluate
 from seqeval.metrics.sequence_labeling import get_entities, precision_recall_fscore_support
 
-from hf_localattn.metrics.labelled_sentences import LABEL_FEATURES, as_iobes, check_lengths, yes_scores
+from hf_localattn.metrics.labeled_sentences import LABEL_FEATURES, as_iobes, check_lengths, yes_scores
 
 DESCRIPTION = """
 Precision, recall and F1 of Chinese grammatical error diagnosis (CGED), counted as by the shared task's tool:

@@ -5,7 +5,7 @@ from itertools import chain
 import evaluate
 from datasets import Features, List, Value
 
-from hf_localattn.metrics.labelled_sentences import check_lengths, yes_scores
+from hf_localattn.metrics.labeled_sentences import check_lengths, yes_scores
 
 DESCRIPTION = (
     "Precision, recall and F1 of the words in scope, the words of all rows together (micro average), and the share of"

@@ -1,17 +1,20 @@
 """The `hf-localattn` command as a user meets it."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from hf_localattn import CoolForConditionalGeneration, __version__
 from hf_localattn.cli import main
+from hf_localattn.families import FAMILIES
 
 
 def test_init_writes_a_folder_and_says_what_next(tmp_path, capsys):
     folder = tmp_path / "cool"
-    assert main(["init", "cool", "tiny", str(folder), "--set", "use_conv=false", "--set", "num_local_layers=1"]) == 0
+    assert main(["init", "cool", "tiny", str(folder), "--config", "use_conv=false", "num_local_layers=1"]) == 0
     assert f"--model_name_or_path {folder} (scripts that do not import hf_localattn" in capsys.readouterr().out
     config = json.loads((folder / "config.json").read_text())
     assert (config["use_conv"], config["num_local_layers"]) == (False, 1)
@@ -29,9 +32,9 @@ def test_init_makes_a_generating_checkpoint_of_an_encoder_decoder(tmp_path):
     ("arguments", "message"),
     [
         (["coool", "tiny"], "no family 'coool'"),
-        (["cool", "tiny", "--set", "outlook_kernel=3"], "Did you mean 'outlook_kernel_size'?"),
-        (["cool", "tiny", "--set", "mode=up"], "`mode` is 'up'; choose one of"),
-        (["cool", "tiny-bart", "--set", "mode=l2g"], "above an encoder-decoder such as 'bart'"),
+        (["cool", "tiny", "--config", "outlook_kernel=3"], "Did you mean 'outlook_kernel_size'?"),
+        (["cool", "tiny", "--config", "mode=up"], "`mode` is 'up'; choose one of"),
+        (["cool", "tiny-bart", "--config", "mode=l2g"], "above an encoder-decoder such as 'bart'"),
         (["cool", "./nowhere"], "not a folder with a `config.json`"),
     ],
 )
@@ -48,10 +51,15 @@ def test_bad_input_is_one_line_and_exit_code_2(arguments, message, tmp_path, cap
 
 
 def test_version_and_help(capsys):
-    with pytest.raises(SystemExit) as stopped:
-        main(["--version"])
-    assert stopped.value.code == 0
+    assert main(["--version"]) == 0
     assert __version__ in capsys.readouterr().out
-    with pytest.raises(SystemExit):
-        main(["init", "--help"])
-    assert "FIELD=VALUE" in capsys.readouterr().out
+    assert main(["init", "--help"]) == 0
+    printed = capsys.readouterr().out
+    assert "NAME=VALUE" in printed
+    assert all(family in printed.replace("-\n" + " " * 18, "-") for family in FAMILIES)
+
+
+def test_the_module_is_the_command():
+    command = [sys.executable, "-m", "hf_localattn.cli", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"hf-localattn {__version__}\n", "")

@@ -1,0 +1,75 @@
+"""The `hf-localattn` command."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from hf_localattn import __version__
+from hf_localattn.cli import checkpoint_commands
+from hf_localattn.cli.grammar import Command, explain
+from hf_localattn.cli.inspect_command import inspect
+from hf_localattn.cli.reproduce_command import reproduce
+from hf_localattn.errors import one_line_errors
+
+NAME = "hf-localattn"
+
+app = typer.Typer(
+    help="Local attention for pretrained encoders.",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        print(f"{NAME} {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None: ...
+
+
+app.command("init", cls=Command, short_help="Put new local layers on a pretrained backbone.")(checkpoint_commands.init)
+app.command("card", cls=Command, short_help="Write or renew the model card of a checkpoint folder.")(
+    checkpoint_commands.card
+)
+app.command("push", cls=Command, short_help="Upload a checkpoint folder to the Hub.")(checkpoint_commands.push)
+app.command("verify", cls=Command, short_help="Compare the code files of a checkpoint with this package's.")(
+    checkpoint_commands.verify
+)
+app.command("inspect", cls=Command, short_help="Show what a checkpoint looked at.")(inspect)
+app.command("reproduce", cls=Command, short_help="Run a table or figure of the papers.")(reproduce)
+
+
+def run(words: Sequence[str]) -> int:
+    """Run the command of some words, and return its exit code; errors are raised.
+
+    Raises:
+        ValueError: the words are not a command, or their values are impossible.
+        OSError, ImportError: something cannot be read, written or imported.
+    """
+    command = typer.main.get_command(app)
+    try:
+        with command.make_context(NAME, list(words)) as context:
+            return command.invoke(context) or 0
+    except typer.Exit as ended:  # by --help and --version
+        return ended.exit_code
+    except typer.TyperException as error:
+        raise ValueError(explain(error)) from error
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code; bad input gives one line on standard error and exit code 2."""
+    with one_line_errors():
+        return run(sys.argv[1:] if argv is None else argv)

@@ -1,0 +1,114 @@
+"""The grammar of all commands, as far as it is more than click's: several values, spellings, former names."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperOption
+
+FORMER = {
+    "--set": ("--config", "--args"),
+    "--seeds": ("--num-runs",),
+    "--limit": ("--max-samples",),
+    "--also": ("--test-corpora",),
+    "--output": ("--output-dir",),
+}
+"""Former names of options, each with the names of today; a command has one of them."""
+
+ASSIGNMENT = "NAME=VALUE..."
+"""The metavar of an option whose values end at a word that is no assignment."""
+
+
+class Command(TyperCommand):
+    """A command whose options are read as those of the training scripts are.
+
+    An option that can be repeated takes several values: `--config a=1 b=2`. Long options may have underscores in place
+    of hyphens. Former names are read with a warning.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        options = {name: one for one in self.get_params(ctx) if isinstance(one, TyperOption) for name in one.opts}
+        return super().parse_args(ctx, as_click_reads(args, options))
+
+
+def several(name: str, metavar: str, help: str) -> Any:
+    """Return an option with several values, or none at all if its metavar is in brackets."""
+    return typer.Option(name, metavar=metavar, help=help)
+
+
+def as_click_reads(words: Sequence[str], options: Mapping[str, TyperOption]) -> list[str]:
+    """Return the words of a command with today's names of options, and an option's name before each of its values.
+
+    `--config a=1 b=2 TEXT` becomes `--config a=1 --config b=2 TEXT`: values end at the next option, and assignments at
+    the next word without an equals sign. The first word after the name is always a value, so that an error names it.
+
+    Raises:
+        ValueError: an option has no value.
+    """
+    found: list[str] = []
+    warned: set[str] = set()
+    current, count = "", 0  # the option whose values are read, and how many there are so far
+
+    def complete() -> None:
+        if current and not count and _may_be_empty(options[current]):
+            found.extend([current, ""])
+        elif current and not count:
+            raise ValueError(f"{current} needs a value.")
+
+    for position, word in enumerate(words):
+        if word == "--":
+            complete()
+            return [*found, *words[position:]]
+        name, equals, value = word.partition("=")
+        name = _todays_name(name, options, warned)
+        if name in options:
+            complete()
+            takes_words = not equals and not options[name].is_flag
+            current, count = name if takes_words else "", 0
+            if not takes_words:
+                found.append(f"{name}{equals}{value}")
+        elif current and (not count or _takes_further(options[current], word)):
+            found += [current, word]
+            count += 1
+        else:
+            current = ""
+            found.append(word)
+    complete()
+    return found
+
+
+def explain(error: typer.TyperException) -> str:
+    """Return in a line what is wrong with a command, and where its options are listed."""
+    text, context = error.format_message(), getattr(error, "ctx", None)
+    details = getattr(error.__cause__, "errors", None)  # pydantic's, whose message need not name the value
+    if details is not None and (value := repr(details()[0]["input"])) not in text:
+        text += f"; got {value}."
+    return text if context is None else f"{text} -- See `{context.command_path} --help`."
+
+
+def _may_be_empty(option: TyperOption) -> bool:
+    return (option.metavar or "").startswith("[")
+
+
+def _takes_further(option: TyperOption, word: str) -> bool:
+    if not option.multiple or word.startswith("-"):
+        return False
+    return option.metavar != ASSIGNMENT or re.match(r"[\w.-]+=", word) is not None
+
+
+def _todays_name(name: str, options: Mapping[str, TyperOption], warned: set[str]) -> str:
+    """Return the name of an option as the command has it; other words are as they were."""
+    spelled = name.replace("_", "-") if name.startswith("--") else name
+    if spelled in options:
+        return spelled
+    new = next((new for new in FORMER.get(spelled, ()) if new in options), None)
+    if new is None:
+        return name
+    if spelled not in warned:
+        warned.add(spelled)
+        print(f"warning: {name} is now {new}; the former name will be removed.", file=sys.stderr)
+    return new
