@@ -1,1 +1,1 @@
-"""The papers' tables and figures: recipes as data, and what runs them and sets measured beside published numbers."""
+"""The papers' tables and figures: tables as data, a plan of their runs, a loop and a report."""

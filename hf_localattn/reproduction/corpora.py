@@ -32,7 +32,7 @@ class Corpus(Entry):
     Attributes:
         name, title: the key in corpora.yaml, and the name for people.
         source: an address where people get it.
-        licence: as its source states it.
+        license: as its source states it.
         format: the form that files must have.
         files: for each split the names that its file may have, in a folder of the corpus: with any suffix that the
             script reads, or a whole name; "." is the folder itself. Names of `SPLITS` need not be listed.
@@ -46,7 +46,7 @@ class Corpus(Entry):
     name: str = ""
     title: str
     source: str
-    licence: str
+    license: str
     format: str
     files: dict[str, list[str] | None] = {}
     sample: dict[str, str] = {}
@@ -101,8 +101,8 @@ def corpus_arguments(
     if where is None:
         if corpus.hub is None:
             raise ValueError(
-                f"{corpus.title} cannot be loaded from the Hub. Get it from {corpus.source} (licence:"
-                f" {corpus.licence}) and give its folder, --data {corpus.name}=FOLDER, with"
+                f"{corpus.title} cannot be loaded from the Hub. Get it from {corpus.source} (license:"
+                f" {corpus.license}) and give its folder, --data {corpus.name}=FOLDER, with"
                 f" {_expected(corpus, splits)}: {corpus.format}"
             )
         # GLUE's tasks are called by their names alone.

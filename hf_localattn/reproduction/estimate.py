@@ -1,4 +1,4 @@
-"""How long runs take, told from a short training of one run of each task and backbone."""
+"""Estimates of the time that runs take, by a short training of one run of each task and backbone."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SHORT = {
 def estimates(
     runner: Runner, left: Sequence[Trial], trials: Sequence[Trial], search: GridSearch | None
 ) -> Iterator[str]:
-    """Tell what is to be done and how long it takes.
+    """Yield lines that say how many runs are left, and how long they take.
 
     Args:
         runner: of the trials.
@@ -97,7 +97,7 @@ def estimate(runner: Runner, trial: Trial) -> float:
 
 
 class StepTimer(TrainerCallback):
-    """The time at the end of each step."""
+    """Records the time at the end of each step."""
 
     def __init__(self) -> None:
         self.times: list[float] = []

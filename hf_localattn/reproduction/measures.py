@@ -1,4 +1,4 @@
-"""What a table measures without training: sizes and inference times of models, and lengths of texts."""
+"""Measures that need no training: sizes and inference times of models, and lengths of texts."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ CUE = 1
 def profile(arguments: Mapping[str, Any]) -> dict[str, float]:
     """Return the parameters of a model that labels words, and the seconds of its inference, by size of the batch.
 
-    Texts are of random tokens, all as long as `max_seq_length`, with one token for a query; of several times the
-    shortest counts.
+    Texts are of random tokens, all as long as `max_seq_length`, with one token for a query. The shortest
+    of several times counts.
 
     Args:
         arguments: of `run_ner.py`, by name.
@@ -73,7 +73,7 @@ MEASURES: dict[str, Measure] = {
     "profile": profile,
     "statistics": text_statistics,
 }
-"""What measures, by its name in a recipe."""
+"""The measures by their names in a table."""
 
 
 def _parse(script: str, arguments: Mapping[str, Any], folder: str) -> Arguments:

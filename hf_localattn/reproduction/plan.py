@@ -26,7 +26,7 @@ LIMITS = {"train": "max_train_samples", "validation": "max_eval_samples", "test"
 
 @dataclass(frozen=True)
 class Overrides:
-    """What the caller sets in place of the recipe's.
+    """Settings of the caller that replace those of the recipe.
 
     Attributes:
         backbone: of all rows, a Hub id, a folder or "tiny".
@@ -169,7 +169,7 @@ def plan(selection: Selection) -> list[Trial]:
 def needed_splits(task: Task) -> tuple[list[str], list[str]]:
     """Return the splits of its corpus that a task reads, and those it reads if there are any.
 
-    What there is not folds hold out of the training data.
+    Splits that are not there are held out of the training data by the folds.
     """
     there = list(load_corpora()[task.corpus].files)
     if task.folds is not None:

@@ -1,4 +1,4 @@
-"""A table of measured beside published numbers: means, deviations, differences, and what they mean."""
+"""The report of a table: measured next to published numbers, with deviations, differences and p-values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hf_localattn.reproduction.tables import Row, Score, Table, Task
 from hf_localattn.training.results import write_results
 
 Runs = Mapping[tuple[str, str], Mapping[int, Mapping[str, Any]]]
-"""Of each row and task the metrics of its runs, by their number."""
+"""Metrics by row and task, and by the number of the run."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Cell:
         return None if self.measured is None or self.published is None else self.measured - self.published
 
 
-def summarise(table: Table, rows: Sequence[Row], tasks: Sequence[Task], runs: Runs) -> list[Cell]:
+def summarize(table: Table, rows: Sequence[Row], tasks: Sequence[Task], runs: Runs) -> list[Cell]:
     """Return a cell for every score that was published or measured, in the table's order."""
     cells = []
     for row in rows:
@@ -127,7 +127,7 @@ def values_of(runs: Runs, row: str, task: str, score: Score) -> dict[int, float]
 
 
 def _p_value(own: Sequence[float], other: Sequence[float]) -> float | None:
-    """Of a paired t-test (SciPy's); None where there is no deviation to test against."""
+    """Return the p-value of a paired t-test; None without a deviation to test against."""
     differences = [a - b for a, b in zip(own, other, strict=True)]
     if len(differences) < 2 or max(differences) - min(differences) <= 1e-9 * max(1.0, *map(abs, differences)):
         return None
@@ -136,7 +136,7 @@ def _p_value(own: Sequence[float], other: Sequence[float]) -> float | None:
 
 
 class Report:
-    """What is measured of a selection, written as it grows: `TABLE.json`, with where it comes from, and `TABLE.md`.
+    """The measured table of a selection, written after each run as `TABLE.json` and `TABLE.md`.
 
     Args:
         selection: what is reported.
@@ -177,7 +177,7 @@ class Report:
         table, overrides, corpora = self.selection.table, self.selection.overrides, load_corpora()
         tasks = [task for task in self.selection.tasks if task.script != "profile"]  # which reads no data
         names = dict.fromkeys(name for task in tasks for name in (task.corpus, *task.also.values()))
-        cells = summarise(table, self.selection.rows, self.selection.tasks, self.runs)
+        cells = summarize(table, self.selection.rows, self.selection.tasks, self.runs)
         return {
             "table": table.name,
             "title": table.title,
@@ -221,7 +221,7 @@ def as_markdown(found: Mapping[str, Any]) -> str:
 
 
 def _about(found: Mapping[str, Any]) -> Iterator[str]:
-    """What was run otherwise than published."""
+    """Yield lines on data, changed settings, searches and versions."""
     choices, runs = found["choices"], found["runs"]
     yield f"Data: {'; '.join(f'{name} from {where}' for name, where in found['corpora'].items())}."
     own = {_CALLED[name]: choices[name] for name in _CALLED if choices.get(name) is not None}
@@ -229,7 +229,7 @@ def _about(found: Mapping[str, Any]) -> Iterator[str]:
         own["tested also on"] = ", ".join(choices["also"]) or "nothing else"
     own |= choices["arguments"]
     if own:
-        yield f"Otherwise than in the recipe: {', '.join(f'{name} {value}' for name, value in own.items())}."
+        yield f"Changed from the recipe: {', '.join(f'{name} {value}' for name, value in own.items())}."
     for search in found["searches"]:
         tried = len(search["tried"]) + len(search["failed"])
         failed = f", of which {len(search['failed'])} failed" if search["failed"] else ""
@@ -247,7 +247,7 @@ def _about(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _compared(cells: Sequence[Mapping[str, Any]], baselines: Sequence[str]) -> Iterator[str]:
-    """Which rows are compared with which, where that is not always the same one."""
+    """Yield the rows of each baseline, if there are several baselines."""
     for baseline in baselines if len(baselines) > 1 else ():
         rows = dict.fromkeys(cell["row_title"] for cell in cells if cell["baseline_title"] == baseline)
         yield f"The baseline of {', '.join(rows)} is {baseline}."

@@ -1,7 +1,7 @@
-"""Running trials: one after the other in this process, each known again by its settings, so that none is run twice.
+"""Runs of trials. Each is known again by its settings, so that none is run twice.
 
-A finished trial is a file of results. Tables share them: the same baseline is trained once. One that was killed goes
-on from its last checkpoint.
+A finished trial is a file of results, which tables share: the same baseline is trained once. A trial that was killed
+goes on from its last checkpoint.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ def _device() -> str:
 
 
 def _tests(trial: Trial) -> dict[str, dict[str, Any]]:
-    """Of each further test corpus, by its title, what is in the files that are read."""
+    """Return the data arguments of each further test corpus by its title, with digests in place of files."""
     return {
         title: {name: digest_of(name, value) for name, value in arguments.items()}
         for title, arguments in trial.tests.items()
@@ -227,7 +227,7 @@ def _tests(trial: Trial) -> dict[str, dict[str, Any]]:
 
 
 class Progress(TrainerCallback):
-    """What a run that is killed and taken up again could not tell at its end: its data, the seconds of its epochs.
+    """Progress that is kept across restarts of a run: digests of its data, and the seconds of its epochs.
 
     Only whole epochs count, without evaluations, and without what is done between epochs, such as saving.
 
@@ -266,7 +266,7 @@ class Progress(TrainerCallback):
 
 
 def _is_new(run: Run) -> bool:
-    """Whether it trains, and from the first step."""
+    """Return True if the run trains, and from the first step."""
     return run.trainer.args.do_train and not run.trainer.args.resume_from_checkpoint
 
 

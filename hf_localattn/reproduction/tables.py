@@ -1,4 +1,4 @@
-"""The papers' tables as data: what their rows train, on which corpora, how that is scored, and what was published."""
+"""The papers' tables as data: models, tasks, scores and published numbers."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from hf_localattn.reproduction.entries import (
 )
 
 PAPERS = ("cool", "sla", "oa", "sam")
-"""What the names of tables begin with, in the order of the papers here."""
+"""Prefixes of the names of tables, in the order of the papers here."""
 
 PLAIN = "none"
 """The family of the backbone's stock class."""
 
 INHERITED = ("backbone", "runs", "family", "baseline", "scores", "arguments")
-"""What a table takes, unless it says so itself, from one that it is `like`, besides tasks and rows."""
+"""Keys that a table takes from the one that it is `like`, besides tasks and rows, if it does not have them."""
 
 
 def _metric_alone(content: Any) -> Any:
@@ -65,7 +65,7 @@ class Score(Entry):
 
 
 class Task(Entry):
-    """What is trained and scored for one part of a row.
+    """A training with its scores: one part of a row.
 
     Attributes:
         name, title: the key, and what is printed above its scores.

@@ -132,7 +132,7 @@ def test_grids_are_of_what_can_be_searched_and_hold_what_is_taken_without(name, 
 def test_a_corpus_has_a_sample_and_says_where_it_is_from(corpus):
     assert all((RESOURCES / file).exists() for file in corpus.sample.values())
     assert corpus.source.startswith(("https://", "http://"))
-    assert corpus.licence
+    assert corpus.license
     assert corpus.format
     assert any(corpus.name in (task.corpus, *task.also.values()) for _, task in WORK), "no recipe reads it"
 
@@ -340,7 +340,7 @@ def test_a_table_file_of_another_name_is_refused(folder):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"licence": None}, "corpora.yaml, squad, licence: must be a valid string; found None"),
+        ({"license": None}, "corpora.yaml, squad, license: must be a valid string; found None"),
         ({"urls": "x"}, "corpora.yaml, squad: there is no 'urls'"),
         ({"files": {"train": None}}, "squad: files are of train, but samples of train, validation"),
         ({"files": {"training": None}}, "corpora.yaml, squad, files: there is no 'training'. Did you mean 'train'?"),

@@ -46,7 +46,7 @@ def test_measured_beside_published(whole, folder):
     assert cool["baseline"] == "bert"
     table = (folder / "cool-4.md").read_text()
     assert re.search(r"\| BERT \| F1 \| 75.41 \| \d+\.\d\d ± \d+\.\d\d \| [+-]\d", table)
-    assert "Otherwise than in the recipe: backbone tiny, " in table
+    assert "Changed from the recipe: backbone tiny, " in table
 
 
 def test_every_run_says_where_it_comes_from(whole):
