@@ -19,7 +19,7 @@ from transformers.models.auto.modeling_auto import (
 )
 from transformers.utils import logging
 
-from .config_checks import MOST, OF_A_MACHINE, as_line, check_content, check_names, check_shared_fields
+from .config_checks import LARGEST, MOST, OF_A_MACHINE, as_line, check_content, check_names, check_shared_fields
 from .package_version import VERSION
 
 logger = logging.get_logger(__name__)
@@ -331,6 +331,8 @@ class LocalAttentionConfig(PreTrainedConfig):
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or not least <= value < below or abs(value) > sys.float_info.max:
             raise ValueError(f"`{field}` is {value!r}; it must be a number in [{least}, {below}).")
+        if abs(value) > LARGEST:  # files with such numbers are refused, too
+            raise ValueError(f"`{field}` is {value!r}; it must be between -{LARGEST} and {LARGEST}.")
 
     def _check_bools(self, *names: str) -> None:
         for field in names:

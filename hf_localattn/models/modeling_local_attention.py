@@ -494,7 +494,8 @@ def check_inputs(
         name, wanted = ("input_ids", "") if inputs_embeds is None else ("inputs_embeds", ", width")
         raise ValueError(f"`{name}` has shape {tuple(states.shape)}; it must be (batch, length{wanted}).")
     if states.shape[1] == 0:
-        raise ValueError("The input has no tokens, not even special ones: give at least one in each row.")
+        name = "input_ids" if inputs_embeds is None else "inputs_embeds"
+        raise ValueError(f"`{name}` has no tokens, not even special ones: give at least one in each row.")
     if inputs_embeds is None and states.dtype not in WHOLE:
         raise ValueError(f"`input_ids` are of {states.dtype}; they must be of torch.int64.")
     if inputs_embeds is not None and not states.is_floating_point():

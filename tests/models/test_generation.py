@@ -172,7 +172,7 @@ def test_lengths_that_cannot_be_are_named(backbone, model):
     if backbone == "bart":
         with pytest.raises(ValueError, match=message):
             model(token_ids(1, 41), labels=short)
-    with pytest.raises(ValueError, match="The input has no tokens"):
+    with pytest.raises(ValueError, match="`input_ids` has no tokens"):
         model(short[:, :0], labels=short)
 
 

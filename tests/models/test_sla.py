@@ -433,6 +433,7 @@ def test_an_encoder_built_like_bert_runs_with_a_warning(inputs, caplog):
         ("connect_roots", "yes", "`connect_roots` is 'yes'; it must be true or false"),
         ("lisa_loss_weight", -1.0, "`lisa_loss_weight` is -1.0"),
         ("gate_bias_init", "high", "`gate_bias_init` is 'high'"),
+        ("gate_bias_init", 2**63, "`gate_bias_init` is 9223372036854775808; it must be between"),
         ("sla_layers", 3, "`sla_layers` is 3; give a list"),
         ("sla_layers", [1, 1], r"`sla_layers` is \[1, 1\]; give a list of different"),
         ("sla_layers", [[0]], r"`sla_layers` is \[\[0\]\]; give a list"),
