@@ -152,17 +152,24 @@ def plan(selection: Selection) -> list[Trial]:
         ValueError: the data of some tasks cannot be had; names all of them.
     """
     table, overrides, tasks = selection.table, selection.overrides, selection.tasks
-    _check_data([task for task in tasks if any(_runs(row, task) for row in selection.rows)], overrides)
-    counts = [(task.folds or table.runs) if overrides.runs is None else overrides.runs for task in tasks]
-    for task, count in zip(tasks, counts, strict=True):
-        if task.folds is not None and count > task.folds:
-            raise ValueError(f"--num-runs {count}: {task.name} is a cross-validation of {task.folds} folds, no more.")
+    data = _data([task for task in tasks if any(_runs(row, task) for row in selection.rows)], overrides)
+    counts = {task.name: overrides.runs or task.folds or table.runs for task in tasks}
+    for task in tasks:
+        if task.folds is not None and counts[task.name] > task.folds:
+            raise ValueError(
+                f"--num-runs {counts[task.name]}: {task.name} is a cross-validation of {task.folds} folds, no more."
+            )
+    first = []
+    for row in selection.rows:
+        for task in tasks:
+            if _runs(row, task):
+                read, tests = data[task.name]
+                first.append(Trial(row, task, 1, _arguments(table, row, task, overrides, read), tests))
     return [
-        Trial(row, task, number, _arguments(table, row, task, overrides), _tests(task, overrides))
-        for number in range(1, max(counts, default=0) + 1)
-        for row in selection.rows
-        for task, count in zip(tasks, counts, strict=True)
-        if number <= count and _runs(row, task)
+        dataclasses.replace(trial, number=number)
+        for number in range(1, max(counts.values(), default=0) + 1)
+        for trial in first
+        if number <= counts[trial.task.name]
     ]
 
 
@@ -183,20 +190,23 @@ def _runs(row: Row, task: Task) -> bool:
     return row.family is not None and (row.tasks is None or task.name in row.tasks)
 
 
-def _check_data(tasks: Sequence[Task], overrides: Overrides) -> None:
+def _data(tasks: Sequence[Task], overrides: Overrides) -> dict[str, tuple[dict[str, Any], dict[str, dict[str, Any]]]]:
+    """Return for each task the arguments that read its data, and those of its further test corpora by their titles."""
+    found = {}
     problems: dict[str, None] = {}  # several tasks may lack the same
     for task in tasks:
         try:
-            _data_arguments(task, overrides)
-            _tests(task, overrides)
+            read = _data_arguments(task, overrides)
+            found[task.name] = read, {title: _test_arguments(name, overrides) for title, name in task.also.items()}
         except (ValueError, OSError) as error:
             problems[str(error)] = None
     if problems:
         raise ValueError(listed(list(problems)))
+    return found
 
 
-def _arguments(table: Table, row: Row, task: Task, overrides: Overrides) -> dict[str, Any]:
-    """Merge what table, task, row and overrides say."""
+def _arguments(table: Table, row: Row, task: Task, overrides: Overrides, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge the arguments of table, task and row, those that read the data, and the overrides."""
     own = recipe_arguments(table, row, task)
     fields = own["local_config"]
     if row.family in FAMILIES and _parses(FAMILIES[row.family], fields):
@@ -206,7 +216,7 @@ def _arguments(table: Table, row: Row, task: Task, overrides: Overrides) -> dict
     return {
         **own,
         "backbone": overrides.backbone or own["backbone"],
-        **_data_arguments(task, overrides),
+        **data,
         **({} if overrides.limit is None else dict.fromkeys(LIMITS.values(), overrides.limit)),
         **overrides.arguments,
         **{option: True for split, option in PARTS.items() if split in (*needed, *optional)},
@@ -220,11 +230,6 @@ def _data_arguments(task: Task, overrides: Overrides) -> dict[str, Any]:
     where = SAMPLES if task.script == "profile" else overrides.where(corpus.name)
     needed, optional = needed_splits(task)
     return corpus_arguments(corpus, needed, where, optional)
-
-
-def _tests(task: Task, overrides: Overrides) -> dict[str, dict[str, Any]]:
-    """Return the arguments that read each of its further test corpora, by their titles."""
-    return {title: _test_arguments(name, overrides) for title, name in task.also.items()}
 
 
 def _test_arguments(name: str, overrides: Overrides) -> dict[str, Any]:
