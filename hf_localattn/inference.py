@@ -11,9 +11,9 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_localattn.data.negation_features import INSIDE, NO_WORD, check_knows_cues, scope_features, words_in_scope
-from hf_localattn.data.qa_answers import AnswerSettings, Candidate, QuestionAnswers, extract_answers
-from hf_localattn.data.qa_windows import QuestionAnsweringCollator, evaluation_features, unpad_left
+from hf_localattn.data.features.answers import AnswerSettings, Candidate, QuestionAnswers, extract_answers
+from hf_localattn.data.features.scopes import INSIDE, NO_WORD, check_knows_cues, scope_features, words_in_scope
+from hf_localattn.data.features.windows import QuestionAnsweringCollator, evaluation_features, unpad_left
 
 MOST_TOKENS = 1_000_000
 """Length limit for models that define none."""

@@ -170,6 +170,23 @@ def test_classes_that_the_used_training_rows_lack(main, files, tmp_path):
     assert AutoConfig.from_pretrained(tmp_path).id2label == {0: "ant", 1: "bee", 2: "cat"}
 
 
+def test_rows_without_text_are_left_out_if_it_is_asked_for(main, files, tmp_path, caplog, capsys):
+    rows = rows_of("bee", "ant", None, "cat")
+    write_jsonl(tmp_path / "data.jsonl", [*rows[:1], {"text": " ", "label": "cat"}, *rows[1:]])
+    work = ["--do_eval", "--validation_file", str(tmp_path / "data.jsonl"), "--skip_unlabelled"]
+    work += ["--do_predict", "--test_file", str(tmp_path / "data.jsonl")]
+    run = options(files, tmp_path / "out", *work, model=checkpoint("classifier"))
+    assert_one_line_error(
+        main, run, "leave out such rows with skip_empty=True (scripts: --skip_empty)", tmp_path / "out", capsys
+    )
+    metrics = main([*run, "--skip_empty"])
+    assert (metrics["eval_samples"], metrics["predict_samples"]) == (3, 4)
+    lines = (tmp_path / "out" / "predict_results.txt").read_text().splitlines()
+    assert [line.split("\t")[0] for line in lines] == ["index", "0", "2", "3", "4"]
+    assert "leaving out 1 of 5 rows, which have an empty text: line 2." in caplog.text
+    assert "The predictions are for 4 test rows; rows with an empty text have none" in caplog.text
+
+
 @pytest.mark.parametrize("data", ["classes", "capitals"])
 def test_a_checkpoint_keeps_the_order_of_its_classes(main, files, tmp_path, data):
     work = ["--do_eval", "--do_predict", "--test_file", "{files}/unlabelled.jsonl"]
@@ -351,7 +368,10 @@ def test_a_family_on_a_plain_backbone(main, files, tmp_path):
             ["--do_train", "--train_file", "{files}/one.jsonl"],
             "All rows have the label 'ant': there is nothing to learn",
         ),
-        (["--do_train", "--task_name", "cola"], "classes.jsonl: has no column sentence (it has text, label)"),
+        (
+            ["--do_train", "--task_name", "cola"],
+            "classes.jsonl, line 1: the field 'sentence' is missing (found text, label)",
+        ),
         (
             ["--do_train", "--do_eval", "--validation_file", "{files}/other.jsonl"],
             "other.jsonl, line 2: the label 'dog' is outside the label set (ant, bee, cat)",

@@ -88,6 +88,14 @@ def test_trains_evaluates_predicts_and_reloads(main, files, tmp_path):
     assert "scope" in predicted(tmp_path / "other")[0]
 
 
+def test_rows_without_words_are_left_out_if_it_is_asked_for(main, files, tmp_path):
+    write_jsonl(tmp_path / "data.jsonl", [ROWS[0], {"tokens": [], "cue": [], "scope": []}, ROWS[1]])
+    work = ["--do_train", "--do_predict", "--test_file", str(tmp_path / "data.jsonl"), "--skip_empty"]
+    metrics = main(options(tmp_path, tmp_path / "out", *work, data="data.jsonl"))
+    assert (metrics["train_samples"], metrics["predict_samples"]) == (2, 2)
+    assert [row["tokens"] for row in predicted(tmp_path / "out")] == [ROWS[0]["tokens"], ROWS[1]["tokens"]]
+
+
 LEARN = ["--do_train", "--do_eval", "--do_predict", "--learning_rate", "0.002", "--lr_scheduler_type", "constant"]
 
 

@@ -109,6 +109,17 @@ def test_words_that_are_cut_off_are_counted(main, files, tmp_path, caplog):
     assert lines[0][2:] == ["O"] * 4
 
 
+def test_rows_without_words_are_left_out_if_it_is_asked_for(main, files, tmp_path, caplog):
+    rows = [SENTENCES[0], {"tokens": [" "], "ner_tags": ["O"]}, *SENTENCES[1:]]
+    write_jsonl(tmp_path / "data.jsonl", rows)
+    work = ["--do_train", "--max_steps", "1", "--do_predict", "--test_file", str(tmp_path / "data.jsonl")]
+    metrics = main(options(tmp_path, tmp_path / "out", *work, "--skip_empty", model="tiny", data="data.jsonl"))
+    assert (metrics["train_samples"], metrics["predict_samples"]) == (len(SENTENCES), len(SENTENCES))
+    lines = (tmp_path / "out" / "predictions.txt").read_text().splitlines()
+    assert [len(line.split()) for line in lines] == [len(row["tokens"]) * (n != 1) for n, row in enumerate(rows)]
+    assert "leaving out 1 of 4 rows, which have an empty text: line 2." in caplog.text
+
+
 def test_sentences_without_words_are_left_out_and_keep_their_line(main, files, tmp_path, caplog):
     empty = {"tokens": [], "ner_tags": []}
     hidden = {"tokens": ["\u200b"], "ner_tags": ["O"]}
@@ -230,7 +241,7 @@ def test_labels_of_data_and_model_that_do_not_go_together():
             ["--do_train", "--do_eval", "--validation_file", "{files}/other.jsonl"],
             "sentence 1, word 1 ('the'): the label",
         ),
-        (["--do_train", "--task_name", "pos"], "has no pos_tags or labels"),
+        (["--do_train", "--task_name", "pos"], "the field 'pos_tags or labels' is missing"),
         (["--do_train", "--conllu_column", "feats"], "--conllu_column must be upos or xpos; got 'feats'"),
         (["--do_train", "--max_seq_length", "2"], "No train sentence has a word within 2 tokens"),
         (

@@ -7,8 +7,8 @@ import pytest
 from transformers import AutoModelForQuestionAnswering, AutoTokenizer, Trainer
 
 from hf_localattn.data import load_squad
-from hf_localattn.data.qa_answers import AnswerSettings, extract_answers
-from hf_localattn.data.qa_windows import evaluation_features
+from hf_localattn.data.features.answers import AnswerSettings, extract_answers
+from hf_localattn.data.features.windows import evaluation_features
 from hf_localattn.inference import answer_question
 from hf_localattn.metrics.squad_scores import is_blank
 from hf_localattn.tasks.question_answering import score_answers
@@ -70,6 +70,14 @@ def test_unanswerable_questions_either_side_padded_or_not(main, files, tmp_path,
     odds = json.loads((tmp_path / "out" / "eval_null_odds.json").read_text())
     predictions = json.loads((tmp_path / "out" / "eval_predictions.json").read_text())
     assert {key: text == "" for key, text in predictions.items()} == {key: value > 0 for key, value in odds.items()}
+
+
+def test_rows_without_text_are_left_out_if_it_is_asked_for(main, files, tmp_path):
+    write_jsonl(tmp_path / "data.jsonl", [question(0), question(1, question=" "), question(2)])
+    work = ["--do_eval", "--do_predict", "--validation_file", str(tmp_path / "data.jsonl"), "--skip_empty"]
+    metrics = main(options(files, tmp_path / "out", *work, "--test_file", str(tmp_path / "data.jsonl")))
+    assert (metrics["eval_samples"], metrics["predict_samples"]) == (2, 2)
+    assert set(json.loads((tmp_path / "out" / "predict_predictions.json").read_text())) == {"q0", "q2"}
 
 
 def test_the_metric_decides_as_the_predictions_do(files):

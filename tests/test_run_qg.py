@@ -5,7 +5,7 @@ import json
 import pytest
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-from hf_localattn.data.question_generation import source
+from hf_localattn.data.features.generation import source
 from hf_localattn.families import FAMILIES
 from tests.generation_helpers import tiny_writer
 from tests.qa_helpers import question, tiny_bert, unanswerable, word_pieces, write_jsonl
@@ -124,6 +124,12 @@ def test_rows_are_scored_against_their_own_questions(main, files, tmp_path):
     assert metrics["predict_rouge_l"] < 50
     metrics = main(options(files, tmp_path / "again", *work))
     assert metrics["predict_rouge_l"] > 50
+
+
+def test_rows_without_text_are_left_out_if_it_is_asked_for(main, files, tmp_path):
+    write_jsonl(tmp_path / "data.jsonl", [question(0), question(1, question=" "), question(2)])
+    work = ["--do_eval", "--validation_file", str(tmp_path / "data.jsonl"), "--skip_empty"]
+    assert main(options(files, tmp_path / "out", *work))["eval_samples"] == 2
 
 
 def test_left_padding_becomes_right_padding_with_a_note(main, files, tmp_path, caplog):

@@ -83,6 +83,16 @@ def test_a_family_on_the_shipped_backbone_and_letters(main, files, tmp_path):
     assert model(input_ids=torch.tensor([[[5, 6], [7, 8]]])).logits.shape == (1, 2)
 
 
+def test_rows_without_text_are_left_out_if_it_is_asked_for(main, files, tmp_path):
+    rows = [{"context": "the cat", "choices": ["mat", end], "label": 0} for end in ("dog", " ", "red")]
+    write_jsonl(tmp_path / "data.jsonl", rows)
+    work = ["--do_train", "--max_steps", "1", "--do_predict", "--test_file", str(tmp_path / "data.jsonl")]
+    metrics = main(options(tmp_path, tmp_path / "out", *work, "--skip_empty", model="tiny", data="data.jsonl"))
+    assert (metrics["train_samples"], metrics["predict_samples"]) == (2, 2)
+    lines = (tmp_path / "out" / "predict_results.txt").read_text().splitlines()
+    assert [line.split("\t")[0] for line in lines] == ["index", "0", "2"]
+
+
 def test_without_data_it_is_swag_as_in_the_stock_script():
     arguments = MultipleChoiceDataArguments()
     assert (arguments.dataset_name, arguments.dataset_config_name) == ("allenai/swag", "regular")
@@ -95,7 +105,7 @@ def test_without_data_it_is_swag_as_in_the_stock_script():
         ([], "Nothing to do: give at least one of --do_train"),
         (["--do_train", "--train_file", "missing.csv"], "missing.csv: no such file"),
         (["--do_train", "--train_file", "{files}/ragged.jsonl"], "line 2: 2 choices, but 3 in the first row"),
-        (["--do_eval", "--validation_file", "{files}/bare.csv"], "bare.csv, line 2: has no 'label'"),
+        (["--do_eval", "--validation_file", "{files}/bare.csv"], "bare.csv, line 2: the field 'label' is missing"),
         (["--do_train", "--max_seq_length", "3"], "--max_seq_length 3 leaves no room for text"),
         (["--do_eval", "--metric_for_best_model", "f1"], "must be one of loss, accuracy; got 'f1'"),
     ],

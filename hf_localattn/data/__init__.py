@@ -1,12 +1,12 @@
-"""Readers of corpora and what turns them into model inputs and back into answers."""
+"""Rows of corpora and data sets, and the features that models take."""
 
-from hf_localattn.data.cged import load_cged
-from hf_localattn.data.column_files import load_conll, load_conllu
-from hf_localattn.data.negation import load_bioscope, load_negation, load_sfu, load_starsem
-from hf_localattn.data.squad import check_squad, count_unanswerable, load_squad
+from hf_localattn.data.readers.cged import load_cged
+from hf_localattn.data.readers.column_files import load_conll, load_conllu
+from hf_localattn.data.readers.negation import load_bioscope, load_sfu, load_starsem
+from hf_localattn.data.rows.negation import load_negation
+from hf_localattn.data.rows.questions import count_unanswerable, load_squad, normalize_squad
 
 __all__ = [
-    "check_squad",
     "count_unanswerable",
     "load_bioscope",
     "load_cged",
@@ -16,4 +16,5 @@ __all__ = [
     "load_sfu",
     "load_squad",
     "load_starsem",
+    "normalize_squad",
 ]

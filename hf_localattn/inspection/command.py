@@ -11,14 +11,14 @@ import torch
 from datasets import Dataset
 from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_localattn.data.negation.formats import load_negation
-from hf_localattn.data.negation_features import SCOPE_LABELS
-from hf_localattn.data.squad import load_squad
-from hf_localattn.data.tables import SUFFIXES as TABLES
-from hf_localattn.data.tables import read_text
-from hf_localattn.data.text_classification import Layout, load_texts
-from hf_localattn.data.text_labels import CLASS
-from hf_localattn.data.token_classification import TokenColumns, load_sentences
+from hf_localattn.data.features.scopes import SCOPE_LABELS
+from hf_localattn.data.readers.labels import SINGLE_LABEL
+from hf_localattn.data.readers.tables import SUFFIXES as TABLES
+from hf_localattn.data.readers.tables import read_text
+from hf_localattn.data.rows.negation import load_negation
+from hf_localattn.data.rows.questions import load_squad
+from hf_localattn.data.rows.sentences import TokenColumns, load_sentences
+from hf_localattn.data.rows.texts import Layout, load_texts
 from hf_localattn.errors import loading
 from hf_localattn.extras import import_extra
 from hf_localattn.families import AUTO_CLASSES, FAMILIES, parse_tokenizer_settings
@@ -246,7 +246,7 @@ def _rows(arguments: Inspection, model: PreTrainedModel) -> Dataset:
         return load_squad(arguments.file)
     if task == "text-classification":
         return load_texts(
-            arguments.file, _layout(arguments, names=tuple(known), problem_type=CLASS), require_labels=False
+            arguments.file, _layout(arguments, names=tuple(known), problem_type=SINGLE_LABEL), require_labels=False
         )
     if set(known) == set(SCOPE_LABELS):
         return load_negation(arguments.file, require_scopes=False)

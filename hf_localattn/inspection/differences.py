@@ -11,9 +11,9 @@ import torch
 from datasets import ClassLabel, Dataset
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_localattn.data.text_classification import tokenize_texts
-from hf_localattn.data.text_labels import CLASS
-from hf_localattn.data.word_tokens import word_features
+from hf_localattn.data.features.texts import tokenize_texts
+from hf_localattn.data.features.words import word_features
+from hf_localattn.data.readers.labels import SINGLE_LABEL
 from hf_localattn.hub.model_card import HEADS
 from hf_localattn.inference import MOST_TOKENS, accepted_inputs, answer_question, evaluating, find_scope, longest_input
 
@@ -134,7 +134,7 @@ def excerpt(text: str, spans: Sequence[tuple[int, int]], around: int = EXCERPT) 
 
 def _texts(both: Both, rows: Dataset, batch_size: int) -> Iterable[Difference]:
     kind = rows.features["label"]
-    if any(getattr(model.config, "problem_type", None) not in (None, CLASS) for model, _ in both) or not (
+    if any(getattr(model.config, "problem_type", None) not in (None, SINGLE_LABEL) for model, _ in both) or not (
         isinstance(kind, ClassLabel) or not any(label is not None for label in rows["label"][:])
     ):
         raise ValueError("the labels are no classes: only of texts with one class each are answers alike, or not.")

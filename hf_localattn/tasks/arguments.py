@@ -26,6 +26,11 @@ class DataArguments:
     pad_to_max_length: bool = option(
         False, "Pad every input to max_seq_length, not to the longest of its batch: for TPUs; slower elsewhere."
     )
+    skip_empty: bool = option(
+        False,
+        "Leave out the rows with an empty text (question, context, sentence, choice), instead of refusing their file;"
+        " says how many. Predictions keep the index that a row has in its file.",
+    )
     max_train_samples: int | None = option(None, "Use only so many rows to train on.")
     max_eval_samples: int | None = option(None, "Use only so many rows to evaluate on.")
     max_predict_samples: int | None = option(None, "Use only so many rows to predict on.")

@@ -13,13 +13,9 @@ import numpy as np
 from transformers import EvalPrediction, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.trainer_utils import PredictionOutput
 
-from hf_localattn.data.multiple_choice import (
-    ChoiceColumns,
-    MultipleChoiceCollator,
-    check_choices,
-    choice_features,
-    load_choices,
-)
+from hf_localattn.data.features.choices import MultipleChoiceCollator, choice_features
+from hf_localattn.data.rows.choices import ChoiceColumns, load_choices, normalize_choices
+from hf_localattn.data.schema import row_numbers
 from hf_localattn.files import write_whole
 from hf_localattn.metrics.classification_scores import SCORES
 from hf_localattn.tasks.arguments import DataArguments, option
@@ -66,10 +62,12 @@ class MultipleChoice(Task):
     args: MultipleChoiceDataArguments
 
     def read(self, path: str, labelled: bool) -> datasets.Dataset:
-        return load_choices(path, self.args.columns, require_labels=labelled)
+        return load_choices(path, self.args.columns, require_labels=labelled, skip_empty=self.args.skip_empty)
 
     def normalize(self, rows: datasets.Dataset, name: str, labelled: bool) -> datasets.Dataset:
-        return check_choices(rows, name, self.args.columns, require_labels=labelled)
+        return normalize_choices(
+            rows, name, self.args.columns, require_labels=labelled, skip_empty=self.args.skip_empty
+        )
 
     def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Data) -> None:
         self.max_length = input_length(model, tokenizer, self.args)
@@ -92,7 +90,7 @@ class MultipleChoice(Task):
     def write_predictions(
         self, folder: Path, split: str, prefix: str, rows: datasets.Dataset, output: PredictionOutput
     ) -> None:
-        """Write predict_results.txt: for each row its number and that of the choice, both from 0."""
+        """Write predict_results.txt: for each row its number in the data and that of the choice, both from 0."""
         choices = output.predictions.argmax(axis=-1)
-        lines = [f"{index}\t{choice}\n" for index, choice in enumerate(choices)]
+        lines = [f"{index}\t{choice}\n" for index, choice in zip(row_numbers(rows), choices, strict=True)]
         write_whole(folder / f"{prefix}_results.txt", "".join(["index\tprediction\n", *lines]))

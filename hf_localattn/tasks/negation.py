@@ -15,8 +15,7 @@ import numpy as np
 from transformers import DataCollatorForTokenClassification, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.trainer_utils import PredictionOutput
 
-from hf_localattn.data.negation import check_negation, describe_cues, load_negation
-from hf_localattn.data.negation_features import (
+from hf_localattn.data.features.scopes import (
     INSIDE,
     SCOPE_LABELS,
     ScopeExamples,
@@ -24,7 +23,9 @@ from hf_localattn.data.negation_features import (
     find_unseen,
     scope_features,
 )
-from hf_localattn.data.word_tokens import prepare_tokenizer
+from hf_localattn.data.features.words import prepare_tokenizer
+from hf_localattn.data.readers.negation import describe_cues
+from hf_localattn.data.rows.negation import load_negation, normalize_negation
 from hf_localattn.files import write_whole
 from hf_localattn.metrics import load_metric
 from hf_localattn.models.cue_marker import is_marker
@@ -66,11 +67,18 @@ class NegationScope(Task):
     def read(self, path: str, labelled: bool) -> datasets.Dataset:
         args = self.args
         return load_negation(
-            path, args.cues, args.cue_in_scope, stray_scopes=args.stray_scopes, require_scopes=labelled
+            path,
+            args.cues,
+            args.cue_in_scope,
+            stray_scopes=args.stray_scopes,
+            require_scopes=labelled,
+            skip_empty=args.skip_empty,
         )
 
     def normalize(self, rows: datasets.Dataset, name: str, labelled: bool) -> datasets.Dataset:
-        return check_negation(rows, name, self.args.cue_in_scope, require_scopes=labelled)
+        return normalize_negation(
+            rows, name, self.args.cue_in_scope, require_scopes=labelled, skip_empty=self.args.skip_empty
+        )
 
     def load(self, parts: Mapping[str, str], **hub: Any) -> Data:
         data = super().load(parts, **hub)

@@ -12,14 +12,14 @@ import numpy as np
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.trainer_utils import PredictionOutput
 
-from hf_localattn.data.qa_answers import AnswerSettings, QuestionAnswers, extract_answers, write_answers
-from hf_localattn.data.qa_windows import (
+from hf_localattn.data.features.answers import AnswerSettings, QuestionAnswers, extract_answers, write_answers
+from hf_localattn.data.features.windows import (
     QuestionAnsweringCollator,
     check_window_settings,
     evaluation_features,
     train_features,
 )
-from hf_localattn.data.squad import check_squad, count_unanswerable, load_squad
+from hf_localattn.data.rows.questions import count_unanswerable, load_squad, normalize_squad
 from hf_localattn.metrics import load_metric
 from hf_localattn.tasks.arguments import DataArguments, option
 from hf_localattn.tasks.lengths import input_length
@@ -76,10 +76,10 @@ class QuestionAnswering(Task):
         )
 
     def read(self, path: str, labelled: bool) -> datasets.Dataset:
-        return load_squad(path, require_answers=labelled)
+        return load_squad(path, require_answers=labelled, skip_empty=self.args.skip_empty)
 
     def normalize(self, rows: datasets.Dataset, name: str, labelled: bool) -> datasets.Dataset:
-        return check_squad(rows, name, require_answers=labelled)
+        return normalize_squad(rows, name, require_answers=labelled, skip_empty=self.args.skip_empty)
 
     def load(self, parts: Mapping[str, str], **hub: Any) -> Data:
         data = super().load(parts, **hub)

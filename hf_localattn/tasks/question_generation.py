@@ -12,7 +12,8 @@ import datasets
 from transformers import DataCollatorForSeq2Seq, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.trainer_utils import PredictionOutput
 
-from hf_localattn.data.question_generation import REFERENCE, check_answered, generation_features, load_answered
+from hf_localattn.data.features.generation import REFERENCE, generation_features
+from hf_localattn.data.rows.questions import load_answered, normalize_answered
 from hf_localattn.files import write_whole
 from hf_localattn.metrics.generation.generation import meteor_name
 from hf_localattn.tasks.arguments import DataArguments, option
@@ -77,10 +78,10 @@ class QuestionGeneration(Task):
         training_args.generation_num_beams = self.args.num_beams or training_args.generation_num_beams
 
     def read(self, path: str, labelled: bool) -> datasets.Dataset:
-        return load_answered(path, require_questions=labelled)
+        return load_answered(path, require_questions=labelled, skip_empty=self.args.skip_empty)
 
     def normalize(self, rows: datasets.Dataset, name: str, labelled: bool) -> datasets.Dataset:
-        return check_answered(rows, name, require_questions=labelled)
+        return normalize_answered(rows, name, require_questions=labelled, skip_empty=self.args.skip_empty)
 
     def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Data) -> None:
         check_can_write(model, tokenizer)

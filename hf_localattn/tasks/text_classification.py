@@ -14,9 +14,11 @@ import numpy as np
 from transformers import DataCollatorWithPadding, EvalPrediction, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.trainer_utils import PredictionOutput
 
+from hf_localattn.data.features.texts import format_predictions, number_labels, predictions_from_logits, tokenize_texts
 from hf_localattn.data.folds import warn_of_lone_classes
-from hf_localattn.data.text_classification import GLUE_TASKS, Layout, check_texts, load_texts, tokenize_texts
-from hf_localattn.data.text_labels import CLASS, SCORE, SEVERAL, Labels, decide, number_labels, spoken_predictions
+from hf_localattn.data.readers.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Labels
+from hf_localattn.data.rows.texts import GLUE_TASKS, Layout, load_texts, normalize_texts
+from hf_localattn.data.schema import row_numbers
 from hf_localattn.files import write_whole
 from hf_localattn.metrics.classification_scores import GLUE_METRICS, LOWER_IS_BETTER, SCORES
 from hf_localattn.tasks.arguments import DataArguments, option
@@ -34,9 +36,9 @@ MNLI_SPLITS = {
     "test": ("test_matched", "test_mismatched"),
 }
 METRICS = {
-    CLASS: ("accuracy", "macro_f1"),
-    SEVERAL: ("micro_f1", "macro_f1", "subset_accuracy"),
-    SCORE: ("pearson", "spearmanr", "mse", "rmse"),
+    SINGLE_LABEL: ("accuracy", "macro_f1"),
+    MULTI_LABEL: ("micro_f1", "macro_f1", "subset_accuracy"),
+    REGRESSION: ("pearson", "spearmanr", "mse", "rmse"),
 }
 """Scores that are always reported. Two classes have `f1` too, and classes may have `matthews_correlation`."""
 COMBINED = "combined_score"
@@ -92,7 +94,7 @@ class TextClassificationDataArguments(DataArguments):
         """Names of the columns, and the kind of labels, as far as the arguments tell."""
         layout = GLUE_TASKS[self.task_name] if self.task_name is not None else Layout()
         if self.do_regression is not None:
-            layout = replace(layout, problem_type=SCORE if self.do_regression else CLASS)
+            layout = replace(layout, problem_type=REGRESSION if self.do_regression else SINGLE_LABEL)
         if self.text_column_names is not None:
             layout = replace(layout, texts=tuple(name.strip() for name in self.text_column_names.split(",")))
         return replace(layout, label=self.label_column_name or layout.label, skip_unlabelled=self.skip_unlabelled)
@@ -119,10 +121,10 @@ class TextClassification(Task):
         return MNLI_SPLITS if self.args.task_name == "mnli" else SPLITS
 
     def read(self, path: str, labelled: bool) -> datasets.Dataset:
-        return load_texts(path, self.args.layout, require_labels=labelled)
+        return load_texts(path, self.args.layout, require_labels=labelled, skip_empty=self.args.skip_empty)
 
     def normalize(self, rows: datasets.Dataset, name: str, labelled: bool) -> datasets.Dataset:
-        return check_texts(rows, self.args.layout, name, require_labels=labelled)
+        return normalize_texts(rows, self.args.layout, name, require_labels=labelled, skip_empty=self.args.skip_empty)
 
     def config_fields(self, data: Data, checkpoint: Checkpoint) -> dict[str, Any]:
         self.labels = choose_labels(data, checkpoint, fixed=self.args.layout.names is not None)
@@ -159,7 +161,7 @@ class TextClassification(Task):
 
     def compute_metrics(self, output: EvalPrediction) -> dict[str, float]:
         """Return the reported scores, and the mean of those that GLUE combines."""
-        predictions = decide(output.predictions, self.labels.problem_type)
+        predictions = predictions_from_logits(output.predictions, self.labels.problem_type)
         scores = {name: SCORES[name](predictions, output.label_ids) for name in self.score_names}
         if self.combined:
             scores[COMBINED] = float(np.mean([scores[name] for name in self.combined]))
@@ -174,8 +176,8 @@ class TextClassification(Task):
         """
         name = "_".join(["predict_results", *filter(None, [self.args.task_name])])
         name += {"test": "", "test_mismatched": "-mm"}.get(split, split.removeprefix("test"))
-        texts = spoken_predictions(output.predictions, self.labels)
-        lines = [f"{index}\t{text}\n" for index, text in enumerate(texts)]
+        texts = format_predictions(output.predictions, self.labels)
+        lines = [f"{index}\t{text}\n" for index, text in zip(row_numbers(rows), texts, strict=True)]
         write_whole(folder / f"{name}.txt", "".join(["index\tprediction\n", *lines]))
 
 
@@ -202,7 +204,7 @@ def metric_names(labels: Labels, data_args: TextClassificationDataArguments) -> 
     """
     usual = METRICS[labels.problem_type]
     possible = usual
-    if labels.problem_type == CLASS:
+    if labels.problem_type == SINGLE_LABEL:
         usual += ("f1",) if labels.num_labels == 2 else ()
         possible = (*usual, "matthews_correlation")
     if data_args.task_name is not None:
@@ -210,6 +212,6 @@ def metric_names(labels: Labels, data_args: TextClassificationDataArguments) -> 
     own = data_args.metric_name
     if own is not None and own not in possible:
         what = labels.problem_type.replace("_", " ")
-        classes = f" of {labels.num_labels} classes" if labels.problem_type == CLASS else ""
+        classes = f" of {labels.num_labels} classes" if labels.problem_type == SINGLE_LABEL else ""
         raise ValueError(f"--metric_name {own} is not for {what}{classes}; there are {', '.join(possible)}.")
     return usual if own is None or own in usual else (*usual, own)

@@ -7,7 +7,7 @@ from typing import Any
 
 from transformers import PreTrainedConfig
 
-from hf_localattn.data.text_labels import CLASS, SCORE, Labels, labels_of
+from hf_localattn.data.readers.labels import REGRESSION, SINGLE_LABEL, Labels, labels_of
 from hf_localattn.tasks.splits import Data
 from hf_localattn.tasks.task import Checkpoint
 
@@ -39,7 +39,7 @@ def choose_labels(data: Data, checkpoint: Checkpoint, *, fixed: bool) -> Labels:
         if "train" not in data and not fixed and (from_checkpoint := _seen_partly(known, own)) is not None:
             return from_checkpoint
         _check_head(known, own, checkpoint)
-    if own.problem_type == CLASS and own.num_labels < 2:
+    if own.problem_type == SINGLE_LABEL and own.num_labels < 2:
         raise ValueError(f"All rows have the label {own.names[0]!r}: there is nothing to learn from one class.")
     return own
 
@@ -48,8 +48,8 @@ def checkpoint_labels(config: PreTrainedConfig | None) -> Labels | None:
     """Return the labels of a checkpoint's head from its configuration; None without one."""
     if config is None:
         return None
-    problem_type = config.problem_type or (SCORE if config.num_labels == 1 else CLASS)
-    return Labels(problem_type, () if problem_type == SCORE else _names(config))
+    problem_type = config.problem_type or (REGRESSION if config.num_labels == 1 else SINGLE_LABEL)
+    return Labels(problem_type, () if problem_type == REGRESSION else _names(config))
 
 
 def labels_in_config(labels: Labels) -> dict[str, Any]:
@@ -76,8 +76,8 @@ def _in_order_of(known: Labels, own: Labels) -> Labels | None:
 
 def _seen_partly(known: Labels, own: Labels) -> Labels | None:
     """The checkpoint's labels, if those of rows to evaluate, which need not have all of them, go with them."""
-    if known.problem_type == SCORE:  # the scores may happen to be whole numbers
-        return known if own.problem_type in (SCORE, CLASS) else None
+    if known.problem_type == REGRESSION:  # the scores may happen to be whole numbers
+        return known if own.problem_type in (REGRESSION, SINGLE_LABEL) else None
     if known.problem_type != own.problem_type:
         return None
     numbers = tuple(str(number) for number in range(known.num_labels))
@@ -102,7 +102,7 @@ def _has_real_names(labels: Labels) -> bool:
 
 
 def _spoken(labels: Labels) -> str:
-    if labels.problem_type == SCORE:
+    if labels.problem_type == REGRESSION:
         return "scores"
     names = ", ".join(labels.names[:10]) + (", …" if labels.num_labels > 10 else "")
     return f"{labels.num_labels} labels ({names})"

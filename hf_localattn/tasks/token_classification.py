@@ -14,20 +14,21 @@ import datasets
 from transformers import DataCollatorForTokenClassification, EvalPrediction, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.trainer_utils import PredictionOutput
 
-from hf_localattn.data.column_files import CONLLU_COLUMNS, UNSPECIFIED
-from hf_localattn.data.negation.rows import CUE_IN_SCOPE, CUE_KINDS, STRAY_SCOPES
-from hf_localattn.data.negation_features import SCOPE_LABELS
-from hf_localattn.data.token_classification import (
+from hf_localattn.data.features.scopes import SCOPE_LABELS
+from hf_localattn.data.features.words import IGNORED, prepare_tokenizer, subword_features, word_features
+from hf_localattn.data.readers.column_files import CONLLU_COLUMNS, UNSPECIFIED
+from hf_localattn.data.readers.negation.rows import CUE_IN_SCOPE, CUE_KINDS, STRAY_SCOPES
+from hf_localattn.data.rows.sentences import (
     TokenColumns,
     check_labels,
-    check_sentences,
     class_names,
     format_labels,
     load_label_names,
     load_sentences,
+    normalize_sentences,
     sorted_labels,
 )
-from hf_localattn.data.word_tokens import IGNORED, prepare_tokenizer, subword_features, word_features
+from hf_localattn.data.schema import row_numbers
 from hf_localattn.files import write_whole
 from hf_localattn.metrics.word_scores import GREATER_IS_BETTER, scoring_of
 from hf_localattn.tasks.arguments import DataArguments, option
@@ -130,7 +131,7 @@ class TokenClassification(Task):
         self._found: set[str] = set()
 
     def read(self, path: str, labelled: bool) -> datasets.Dataset:
-        sentences = load_sentences(path, self.columns, require_labels=labelled)
+        sentences = load_sentences(path, self.columns, require_labels=labelled, skip_empty=self.args.skip_empty)
         if path == self.args.train_file:  # all of it, even if no more than max_train_samples are used
             self._found.update(chain.from_iterable(sentences["labels"]), format_labels(path))
         return sentences
@@ -138,7 +139,7 @@ class TokenClassification(Task):
     def normalize(self, rows: datasets.Dataset, name: str, labelled: bool) -> datasets.Dataset:
         if not self._declared:
             self._declared.extend(class_names(rows, self.columns) or ())
-        return check_sentences(rows, name, self.columns, require_labels=labelled)
+        return normalize_sentences(rows, name, self.columns, require_labels=labelled, skip_empty=self.args.skip_empty)
 
     def config_fields(self, data: Data, checkpoint: Checkpoint) -> dict[str, Any]:
         known = checkpoint_names(checkpoint.config)
@@ -208,7 +209,8 @@ class TokenClassification(Task):
     ) -> None:
         """Write a line for each sentence to `predictions.txt`: a label for each word, separated by blanks.
 
-        Words that the model does not see get "O", where labels mark entities, or else "_".
+        Words that the model does not see get "O", where labels mark entities, or else "_". The line of a sentence
+        that `--skip_empty` leaves out is blank.
         """
         unseen = "O" if "O" in self.names else UNSPECIFIED
         predicted = zip(output.predictions, output.label_ids, strict=True)
@@ -220,7 +222,9 @@ class TokenClassification(Task):
                 for word, number in zip(seen, numbers[places != IGNORED], strict=True):
                     labels[word] = self.names[int(number)]
             lines.append(" ".join(labels) + "\n")
-        write_whole(folder / PREDICTIONS, "".join(lines))
+        numbered = dict(zip(row_numbers(rows), lines, strict=True))
+        kept = [numbered.get(number, "\n") for number in range(max(numbered) + 1)]
+        write_whole(folder / PREDICTIONS, "".join(kept))
 
 
 def columns_of(data_args: TokenClassificationDataArguments) -> TokenColumns:

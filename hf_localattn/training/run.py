@@ -11,6 +11,7 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase, TrainerState
 from transformers.trainer_utils import PredictionOutput
 
+from hf_localattn.data.schema import INDEX
 from hf_localattn.errors import one_line_errors
 from hf_localattn.hub import Score
 from hf_localattn.parsing import read_json
@@ -255,6 +256,12 @@ class Run:
             if self.trainer.args.should_save:
                 folder = Path(self.trainer.args.output_dir)
                 self.task.write_predictions(folder, split, prefix, self.data[split], output)
+                if INDEX in self.data[split].column_names:
+                    logger.warning(
+                        "The predictions are for %d %s rows; rows with an empty text have none (--skip_empty).",
+                        len(self.data[split]),
+                        split,
+                    )
             own = {**output.metrics, f"{prefix}_samples": len(self.data[split])}
             self._report(prefix, own)
             self.scores += scores_of_split(own, prefix)

@@ -23,7 +23,7 @@ from transformers.trainer_utils import (
 )
 from transformers.utils import PushInProgress
 
-from hf_localattn.data.qa_windows import unpad_left
+from hf_localattn.data.features.windows import unpad_left
 from hf_localattn.errors import hub_reason, sharing
 from hf_localattn.files import discard, make_durable, replaced_whole, write_whole, writing
 from hf_localattn.hub import push_checkpoint, renew_card

@@ -8,12 +8,13 @@ import pytest
 from datasets import disable_progress_bars, enable_progress_bars
 
 from hf_localattn.data import load_cged, load_conll, load_conllu, load_squad
-from hf_localattn.data.multiple_choice import ChoiceColumns, load_choices
-from hf_localattn.data.negation import load_bioscope, load_negation, load_sfu, load_starsem
-from hf_localattn.data.question_generation import load_answered
-from hf_localattn.data.text_classification import GLUE_TASKS, Layout, load_texts
-from hf_localattn.data.text_labels import CLASS, SCORE, SEVERAL
-from hf_localattn.data.token_classification import TokenColumns, load_label_names, load_sentences
+from hf_localattn.data.readers.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL
+from hf_localattn.data.readers.negation import load_bioscope, load_sfu, load_starsem
+from hf_localattn.data.rows.choices import ChoiceColumns, load_choices
+from hf_localattn.data.rows.negation import load_negation
+from hf_localattn.data.rows.questions import load_answered
+from hf_localattn.data.rows.sentences import TokenColumns, load_label_names, load_sentences
+from hf_localattn.data.rows.texts import GLUE_TASKS, Layout, load_texts
 from hf_localattn.resources import FOLDER
 from tests.fuzz.mutation import json_changes, nearly, table_changes, xml_changes
 from tests.fuzz.properties import check, outcome, sizes
@@ -131,7 +132,7 @@ CONLLU = (
     b"# text\n1-2\tdon't" + b"\t_" * 8 + b"\n1\tdo\tdo\tAUX\tVB" + b"\t_" * 5 + b"\n\n1\tgo\tgo\tVERB\tVB" + b"\t_" * 5
 )
 
-SPLITS = st.fixed_dictionaries({"require_labels": st.booleans()})
+SPLITS = st.fixed_dictionaries({"require_labels": st.booleans(), "skip_empty": st.booleans()})
 NEGATION = st.fixed_dictionaries(
     {
         "cues": st.sampled_from(["negation", "speculation"]),
@@ -144,7 +145,7 @@ LAYOUTS = st.builds(
     texts=st.sampled_from([(), (), (), ("text",), ("text", "other")]),
     label=st.sampled_from(["label", "label", "label", "rating"]),
     names=st.sampled_from([None, None, None, ("bad", "good")]),
-    problem_type=st.sampled_from([None, None, None, CLASS, SEVERAL, SCORE]),
+    problem_type=st.sampled_from([None, None, None, SINGLE_LABEL, MULTI_LABEL, REGRESSION]),
     may_be_empty=st.booleans(),
     skip_unlabelled=st.booleans(),
 )
@@ -160,16 +161,19 @@ FORMATS = {
     "squad": Format(
         load_squad,
         check_answers,
-        st.fixed_dictionaries({"require_answers": st.booleans(), "require_question": st.booleans()}),
+        st.fixed_dictionaries({name: st.booleans() for name in ("require_answers", "require_question", "skip_empty")}),
         {**json_files(FLAT), ".json": nearly(json.dumps(SQUAD).encode(), json_changes(SQUAD))},
     ),
     "answered": Format(
-        load_answered, check_answers, st.fixed_dictionaries({"require_questions": st.booleans()}), json_files(FLAT)
+        load_answered,
+        check_answers,
+        st.fixed_dictionaries({"require_questions": st.booleans(), "skip_empty": st.booleans()}),
+        json_files(FLAT),
     ),
     "texts": Format(
         load_texts,
         check_texts,
-        st.fixed_dictionaries({"layout": LAYOUTS, "require_labels": st.booleans()}),
+        st.fixed_dictionaries({"layout": LAYOUTS, "require_labels": st.booleans(), "skip_empty": st.booleans()}),
         {".json": often(*(json_files(rows)[".json"] for rows in (CLASSES, SCORES, SETS))), **tables(ANY_TABLE)},
     ),
     "glue": Format(
@@ -185,7 +189,8 @@ FORMATS = {
         load_choices,
         check_choices,
         st.fixed_dictionaries(
-            {"require_labels": st.booleans()}, optional={"columns": st.just(ChoiceColumns(choices="label"))}
+            {"require_labels": st.booleans(), "skip_empty": st.booleans()},
+            optional={"columns": st.just(ChoiceColumns(choices="label"))},
         ),
         {**json_files(ENDINGS), **tables(few("endings.csv", 4))},
     ),
@@ -193,7 +198,7 @@ FORMATS = {
         load_sentences,
         check_words,
         st.fixed_dictionaries(
-            {"require_labels": st.booleans()},
+            {"require_labels": st.booleans(), "skip_empty": st.booleans()},
             optional={"columns": st.sampled_from([TokenColumns(names=("O", "I")), TokenColumns(task="pos", conll=1)])},
         ),
         json_files(TOKENS),
@@ -226,7 +231,10 @@ FORMATS = {
     "negation": Format(
         load_negation,
         check_cues,
-        st.fixed_dictionaries({"cue_in_scope": st.just("corpus")}, optional={"require_scopes": st.booleans()}),
+        st.fixed_dictionaries(
+            {"cue_in_scope": st.just("corpus"), "skip_empty": st.booleans()},
+            optional={"require_scopes": st.booleans()},
+        ),
         {**json_files(CUES), ".xml": xml(BIOSCOPE), ".txt": columns(STARSEM, "\t")},
     ),
     "names": Format(

@@ -12,11 +12,11 @@ import yaml
 from transformers import AutoTokenizer
 
 from hf_localattn.data import load_squad
-from hf_localattn.data.multiple_choice import load_choices
-from hf_localattn.data.negation import load_negation
-from hf_localattn.data.text_classification import load_texts
-from hf_localattn.data.text_labels import labels_of
-from hf_localattn.data.token_classification import TokenColumns, load_sentences
+from hf_localattn.data.readers.labels import labels_of
+from hf_localattn.data.rows.choices import load_choices
+from hf_localattn.data.rows.negation import load_negation
+from hf_localattn.data.rows.sentences import TokenColumns, load_sentences
+from hf_localattn.data.rows.texts import load_texts
 from hf_localattn.families import FAMILIES, get_family
 from hf_localattn.metrics.word_scores import scoring_of
 from hf_localattn.reproduction import corpora

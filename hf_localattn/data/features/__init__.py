@@ -1,0 +1,1 @@
+"""Model inputs made of rows, their collators, and predictions made of logits."""

@@ -1,0 +1,205 @@
+"""Best answers of questions from start and end logits, over all windows of a passage."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hf_localattn.data.readers.tables import PathLike
+from hf_localattn.files import write_whole
+
+
+@dataclass(frozen=True)
+class AnswerSettings:
+    """Settings for the choice of answers.
+
+    Attributes:
+        n_best_size: how many starts and ends of a window are combined, and how many answers of a question are kept.
+        max_answer_length: tokens of the longest answer.
+        handle_no_answer: True if "no answer" is a possible answer (SQuAD 2.0).
+        null_score_diff_threshold: "no answer" wins if its score exceeds the best answer's by more than this.
+    """
+
+    n_best_size: int = 20
+    max_answer_length: int = 30
+    handle_no_answer: bool = False
+    null_score_diff_threshold: float = 0.0
+
+    def __post_init__(self) -> None:
+        for field in ("n_best_size", "max_answer_length"):
+            if getattr(self, field) < 1:
+                raise ValueError(f"{field} must be at least 1; got {getattr(self, field)}.")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An answer `context[start:end] == text`, its logits and its probability among the n best; "" is no answer."""
+
+    text: str
+    start: int
+    end: int
+    start_logit: float
+    end_logit: float
+    probability: float = 0.0
+
+    @property
+    def score(self) -> float:
+        """Sum of the two logits."""
+        return self.start_logit + self.end_logit
+
+
+@dataclass(frozen=True)
+class QuestionAnswers:
+    """Answers of a model to one question.
+
+    Attributes:
+        best: the chosen answer, "no answer" included.
+        best_span: the best answer with a text, None if no window offers one.
+        n_best: the best answers by falling score, with "no answer" if that is allowed.
+        null_odds: score of "no answer" minus that of `best_span`; None if "no answer" is not allowed.
+    """
+
+    best: Candidate
+    best_span: Candidate | None
+    n_best: list[Candidate]
+    null_odds: float | None = None
+
+
+def extract_answers(
+    contexts: Mapping[str, str],
+    features: Sequence[Mapping[str, Any]],
+    start_logits: Sequence[np.ndarray] | np.ndarray,
+    end_logits: Sequence[np.ndarray] | np.ndarray,
+    settings: AnswerSettings = AnswerSettings(),
+) -> dict[str, QuestionAnswers]:
+    """Return the answers of every question by its id.
+
+    The published post-processing (Devlin et al. 2019, appendix of run_squad): in every window the best starts with
+    the best ends, valid pairs ranked by the sum of their logits over all windows; the score of "no answer" is the
+    classification token's, the smallest of all windows, since one window with an answer is enough. Two differences,
+    neither of which can lower the best answer's score: tokens outside the passage are excluded before the best are
+    taken, and a span that several windows offer is listed once, with its best score.
+
+    Args:
+        contexts: passage by question id, in the order wanted.
+        features: `evaluation_features`, one mapping per window, with example_id, offset_mapping and cls_position.
+        start_logits: per window a row with at least as many logits as the window has tokens, unpadded on the left.
+        end_logits: those of ends, in the same form.
+        settings: for the choice of answers.
+
+    Raises:
+        ValueError: numbers of windows disagree, a question has no window, or a logit is NaN.
+    """
+    if not len(features) == len(start_logits) == len(end_logits):
+        raise ValueError(
+            f"{len(features)} windows, but {len(start_logits)} rows of start and {len(end_logits)} of end logits."
+        )
+    windows: dict[str, list[_Window]] = {identifier: [] for identifier in contexts}
+    for feature, starts, ends in zip(features, start_logits, end_logits, strict=True):
+        windows[feature["example_id"]].append(_Window.of(feature, starts, ends))
+    without = [identifier for identifier, own in windows.items() if not own]
+    if without:
+        raise ValueError(f"{len(without)} questions have no window, the first is {without[0]!r}.")
+    return {identifier: _answers(contexts[identifier], own, settings) for identifier, own in windows.items()}
+
+
+@dataclass(frozen=True)
+class _Window:
+    starts: np.ndarray  # (tokens,) logits
+    ends: np.ndarray  # (tokens,) logits
+    offsets: np.ndarray  # (tokens, 2) characters, -1 outside the passage
+    null: tuple[float, float]
+
+    @classmethod
+    def of(cls, feature: Mapping[str, Any], starts: np.ndarray, ends: np.ndarray) -> "_Window":
+        offsets = np.array([(-1, -1) if o is None else o for o in feature["offset_mapping"]], dtype=np.int64)
+        starts = np.asarray(starts, dtype=np.float64)[: len(offsets)]
+        ends = np.asarray(ends, dtype=np.float64)[: len(offsets)]
+        if np.isnan(starts).any() or np.isnan(ends).any():
+            raise ValueError(f"the logits of question {feature['example_id']!r} are NaN: the training diverged.")
+        position = feature["cls_position"]
+        return cls(starts, ends, offsets, (float(starts[position]), float(ends[position])))
+
+    def spans(self, n_best_size: int, max_answer_length: int) -> tuple[np.ndarray, np.ndarray]:
+        """First and last tokens of the valid pairs among the best starts and ends."""
+        context = np.flatnonzero(self.offsets[:, 0] >= 0)
+        first = context[np.argsort(-self.starts[context], kind="stable")[:n_best_size]]
+        last = context[np.argsort(-self.ends[context], kind="stable")[:n_best_size]]
+        length = last[None, :] - first[:, None] + 1
+        row, column = np.nonzero((length >= 1) & (length <= max_answer_length))
+        return first[row], last[column]
+
+
+def _answers(context: str, windows: list[_Window], settings: AnswerSettings) -> QuestionAnswers:
+    spans = _best_spans(context, windows, settings.n_best_size, settings)
+    if not spans:  # the best starts all lie behind the best ends: look at all pairs
+        spans = _best_spans(context, windows, max(len(window.starts) for window in windows), settings)
+    null = Candidate("", 0, 0, *min((window.null for window in windows), key=sum))
+    if not settings.handle_no_answer:
+        n_best = _with_probabilities(spans or [null])
+        return QuestionAnswers(n_best[0], n_best[0] if spans else None, n_best)
+    # "no answer" and the best span always stay in the list, so that their probabilities can be read there
+    ranked = sorted([*spans, null], key=lambda candidate: -candidate.score)
+    kept = [c for i, c in enumerate(ranked) if i < settings.n_best_size or c is null or c is spans[0]]
+    n_best = _with_probabilities(kept)
+    null = next(candidate for candidate in n_best if not candidate.text)
+    best_span = next((candidate for candidate in n_best if candidate.text), None)
+    if best_span is None:
+        return QuestionAnswers(null, None, n_best, null_odds=null.score)
+    odds = null.score - best_span.score
+    best = null if odds > settings.null_score_diff_threshold else best_span
+    return QuestionAnswers(best, best_span, n_best, null_odds=odds)
+
+
+def _best_spans(context: str, windows: list[_Window], size: int, settings: AnswerSettings) -> list[Candidate]:
+    """The best different spans of a passage by falling score; fewer than n_best_size if there are no more."""
+    first_chars, last_chars, starts, ends = [], [], [], []
+    for window in windows:
+        first, last = window.spans(size, settings.max_answer_length)
+        first_chars.append(window.offsets[first, 0])
+        last_chars.append(window.offsets[last, 1])
+        starts.append(window.starts[first])
+        ends.append(window.ends[last])
+    begin, end = np.concatenate(first_chars), np.concatenate(last_chars)
+    start_logits, end_logits = np.concatenate(starts), np.concatenate(ends)
+    spans: dict[tuple[int, int], Candidate] = {}
+    for i in np.argsort(-(start_logits + end_logits), kind="stable"):
+        text = context[begin[i] : end[i]]
+        # Some tokenizers count the space before a word to it, some have tokens that are nothing but space.
+        start = int(begin[i]) + len(text) - len(text.lstrip())
+        text = text.strip()
+        if text and (start, start + len(text)) not in spans:
+            stop = start + len(text)
+            spans[start, stop] = Candidate(text, start, stop, float(start_logits[i]), float(end_logits[i]))
+            if len(spans) == settings.n_best_size:
+                break
+    return list(spans.values())
+
+
+def _with_probabilities(candidates: list[Candidate]) -> list[Candidate]:
+    scores = np.array([candidate.score for candidate in candidates])
+    weights = np.exp(scores - scores.max())
+    probabilities = weights / weights.sum()
+    return [replace(c, probability=float(p)) for c, p in zip(candidates, probabilities, strict=True)]
+
+
+def write_answers(answers: Mapping[str, QuestionAnswers], folder: PathLike, prefix: str = "") -> None:
+    """Write predictions.json, nbest_predictions.json and, if "no answer" is allowed, null_odds.json into a folder.
+
+    Each file appears whole or not at all. A prefix "eval" gives eval_predictions.json and so on.
+    """
+    folder = Path(folder)
+    prefix = f"{prefix}_" if prefix else ""
+    _write_json(folder / f"{prefix}predictions.json", {key: answer.best.text for key, answer in answers.items()})
+    n_best = {key: [asdict(candidate) for candidate in answer.n_best] for key, answer in answers.items()}
+    _write_json(folder / f"{prefix}nbest_predictions.json", n_best)
+    odds = {key: answer.null_odds for key, answer in answers.items() if answer.null_odds is not None}
+    if odds:
+        _write_json(folder / f"{prefix}null_odds.json", odds)
+
+
+def _write_json(path: Path, content: Any) -> None:
+    write_whole(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")

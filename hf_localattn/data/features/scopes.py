@@ -1,0 +1,149 @@
+"""Model inputs of sentences with a marked cue, and the words in its scope from logits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from datasets import Dataset
+from transformers import BatchEncoding, PreTrainedTokenizerBase
+
+from hf_localattn.data.features.words import IGNORED
+from hf_localattn.models.cue_marker import CUE_MARKER, mark_cues
+
+OUTSIDE, INSIDE = SCOPE_LABELS = ("O", "SCOPE")
+"""Labels of words outside the scope, and of words in it."""
+
+NO_WORD = -1
+"""The word number of tokens that are no part of a word of the sentence: special tokens and cue markers."""
+
+
+def check_knows_cues(tokenizer: PreTrainedTokenizerBase) -> None:
+    """Raise `ValueError` if a tokenizer has no markers of cues, and so its model could not tell which cue is meant."""
+    if CUE_MARKER not in tokenizer.get_added_vocab():
+        raise ValueError(
+            f"The tokenizer ({type(tokenizer).__name__}) knows no cue marker {CUE_MARKER}, so the model would not know"
+            " whose scope to find: use --family oa-xlnet, with --local_config variant=none for the baseline without"
+            " local attention (backbone, dropout, linear layer)."
+        )
+
+
+def scope_features(
+    examples: dict[str, list[Any]], tokenizer: PreTrainedTokenizerBase, max_length: int, label_ids: dict[str, int]
+) -> BatchEncoding:
+    """Return sentences with their cues as model inputs, with `labels` and `word_numbers`.
+
+    Args:
+        examples: the columns tokens, cue, cue_type and scope, the last one empty where it is not known.
+        tokenizer: one that knows cue markers, see `check_knows_cues`.
+        max_length: tokens of the longest input; longer ones are cut.
+        label_ids: the numbers of `SCOPE_LABELS`.
+
+    Returns:
+        `labels` have all tokens of a word in or outside the scope; others (special ones, markers), and all where the
+        scope is not known, have -100. `word_numbers` tells the word of the sentence that a token is from, counted
+        without markers; `NO_WORD` for others.
+    """
+    columns = zip(examples["tokens"], examples["cue"], examples["cue_type"], strict=True)
+    marked = [mark_cues(tokens, cue, cue_type) for tokens, cue, cue_type in columns]
+    encoded = tokenizer(marked, is_split_into_words=True, truncation=True, max_length=max_length)
+    encoded["labels"], encoded["word_numbers"] = [], []
+    for row, (cue, scope) in enumerate(zip(examples["cue"], examples["scope"], strict=True)):
+        numbers = _numbers_without_markers(cue)
+        words = [NO_WORD if place is None else numbers[place] for place in encoded.word_ids(row)]
+        known = [label_ids[INSIDE if inside else OUTSIDE] for inside in scope] or [IGNORED] * len(cue)
+        encoded["labels"].append([IGNORED if word == NO_WORD else known[word] for word in words])
+        encoded["word_numbers"].append(words)
+    return encoded
+
+
+def words_in_scope(logits: np.ndarray, word_numbers: Sequence[int], length: int, inside: int) -> list[int]:
+    """Return 1 for each word in scope and 0 for each other word of a sentence.
+
+    A word is in scope if that has the highest mean of the logits of its tokens. Words without any token are not.
+
+    Args:
+        logits: (at least as many as tokens, labels); what follows the tokens is padding.
+        word_numbers: of each token, from `scope_features`.
+        length: words of the sentence.
+        inside: number of the label of words in scope.
+    """
+    numbers = np.asarray(word_numbers, dtype=int)
+    tokens = np.flatnonzero(numbers != NO_WORD)
+    sums = np.zeros((length, logits.shape[-1]))
+    np.add.at(sums, numbers[tokens], logits[tokens])
+    counts = np.bincount(numbers[tokens], minlength=length)
+    means = sums / np.maximum(counts, 1)[:, None]
+    return ((means.argmax(axis=-1) == inside) & (counts > 0)).astype(int).tolist()
+
+
+@dataclass(frozen=True)
+class ScopeExamples:
+    """Rows of a split, and the way from their features back to their words.
+
+    Attributes:
+        rows: with the columns tokens, cue and scope.
+        kept: the number of the row that each feature is from. Rows whose cue the model does not see have no feature.
+        word_numbers: those of each feature.
+    """
+
+    rows: Dataset
+    kept: list[int]
+    word_numbers: list[list[int]]
+
+    @property
+    def true_scopes(self) -> list[list[int]] | None:
+        """The scope of each row; None if they are not known."""
+        scopes: list[list[int]] = self.rows["scope"][:]
+        return scopes if any(scopes) else None
+
+    def scopes(self, logits: np.ndarray, inside: int) -> list[list[int]]:
+        """Return the scope of each row, empty for rows without a feature.
+
+        Args:
+            logits: (features, tokens, labels).
+            inside: number of the label of words in scope.
+        """
+        scopes = [[0] * len(cue) for cue in self.rows["cue"][:]]
+        for row, numbers, own in zip(self.kept, self.word_numbers, logits, strict=True):
+            scopes[row] = words_in_scope(own, numbers, len(scopes[row]), inside)
+        return scopes
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """Cues and words that the model does not see, as they are cut off or the tokenizer makes nothing of them.
+
+    Attributes:
+        cues: numbers of the rows without any token of their cue.
+        parts: numbers of the rows with tokens of some words of their cue alone.
+        words: how many words it does not see of each row.
+    """
+
+    cues: list[int]
+    parts: list[int]
+    words: list[int]
+
+
+def find_unseen(rows: Dataset, features: Dataset) -> Unseen:
+    """Compare rows with all of their features."""
+    cues, parts, words = [], [], []
+    for row, (cue, numbers) in enumerate(zip(rows["cue"][:], features["word_numbers"][:], strict=True)):
+        seen = set(numbers) - {NO_WORD}
+        words.append(len(cue) - len(seen))
+        seen_of_cue = sum(cue[word] for word in seen)
+        if not seen_of_cue:
+            cues.append(row)
+        elif seen_of_cue < sum(cue):
+            parts.append(row)
+    return Unseen(cues, parts, words)
+
+
+def _numbers_without_markers(cue: Sequence[int]) -> list[int]:
+    """The number of each word of a marked list of words; `mark_cues` puts a marker before every word of a cue."""
+    numbers: list[int] = []
+    for word, is_cue in enumerate(cue):
+        numbers += [NO_WORD, word] if is_cue else [word]
+    return numbers

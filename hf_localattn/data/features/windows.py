@@ -1,0 +1,215 @@
+"""Model inputs of questions and passages; a passage that is too long becomes several overlapping windows.
+
+The functions for `datasets.map(batched=True)` are plain module functions, their settings keyword arguments, so that
+they can be pickled for several processes and their results found in the cache again. Features are not padded:
+`QuestionAnsweringCollator` pads a batch, and moves the answer positions along where a tokenizer pads on the left.
+"""
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import BatchEncoding, PreTrainedTokenizerBase
+
+logger = logging.getLogger(__name__)
+
+# A window should move on by this many tokens where possible: with a huge question a passage would otherwise fall
+# apart into hundreds of windows.
+MIN_NEW_TOKENS = 16
+
+BOOKKEEPING = ("example_id", "offset_mapping", "cls_position")
+
+
+def check_window_settings(tokenizer: PreTrainedTokenizerBase, max_length: int, doc_stride: int) -> int:
+    """Return the greatest number of tokens that a question may have; longer ones are cut.
+
+    Args:
+        tokenizer: a fast one.
+        max_length: tokens of a window: question, passage and special tokens.
+        doc_stride: tokens by which neighboring windows overlap.
+
+    Raises:
+        ValueError: the tokenizer is not a fast one, or the overlap leaves no room in the window.
+    """
+    if not getattr(tokenizer, "is_fast", False):
+        raise ValueError(
+            f"{type(tokenizer).__name__} is not a fast tokenizer; windows need character offsets, which only fast"
+            " tokenizers give: load it with AutoTokenizer, or pick a model that has a tokenizer.json."
+        )
+    room = max_length - tokenizer.num_special_tokens_to_add(pair=True)
+    if doc_stride < 0:
+        raise ValueError(f"doc_stride must not be negative; got {doc_stride}.")
+    if room - doc_stride < 2:
+        raise ValueError(
+            f"doc_stride {doc_stride} is too large: a window of {max_length} tokens has room for {max(room, 0)} of"
+            f" question and passage, and neighbours overlap by doc_stride; choose at most {max(room - 2, 0)}"
+            " (a third of the window is usual), or a larger max_seq_length."
+        )
+    return room - doc_stride - min(MIN_NEW_TOKENS, (room - doc_stride) // 2)
+
+
+def train_features(
+    examples: dict[str, list[Any]], tokenizer: PreTrainedTokenizerBase, max_length: int, doc_stride: int
+) -> BatchEncoding:
+    """Return the windows of a batch of SQuAD rows as model inputs with `start_positions` and `end_positions`.
+
+    The positions are the first and last token of the row's first answer; where the answer is not wholly inside a
+    window, or there is none, both are the position of the classification token.
+    """
+    encoded, example_of, offsets = _windows(examples, tokenizer, max_length, doc_stride)
+    starts, ends = [], []
+    for window, example in enumerate(example_of):
+        answers = examples["answers"][example]
+        span = None
+        if answers["text"]:
+            text, first = answers["text"][0], answers["answer_start"][0]
+            begin = first + len(text) - len(text.lstrip())
+            span = token_span(offsets[window], begin, first + len(text.rstrip()))
+        cls = _cls_position(encoded, window, tokenizer)
+        starts.append(cls if span is None else span[0])
+        ends.append(cls if span is None else span[1])
+    encoded["start_positions"] = starts
+    encoded["end_positions"] = ends
+    return encoded
+
+
+def evaluation_features(
+    examples: dict[str, list[Any]], tokenizer: PreTrainedTokenizerBase, max_length: int, doc_stride: int
+) -> BatchEncoding:
+    """Return the windows of a batch of SQuAD rows as model inputs that can be led back to the passage.
+
+    Further columns are `example_id`, `offset_mapping` (for each token its characters [start, end) in the passage,
+    None outside of it) and `cls_position`. Rows need id, question and context.
+    """
+    encoded, example_of, offsets = _windows(examples, tokenizer, max_length, doc_stride)
+    encoded["example_id"] = [examples["id"][example] for example in example_of]
+    encoded["offset_mapping"] = offsets
+    encoded["cls_position"] = [_cls_position(encoded, window, tokenizer) for window in range(len(example_of))]
+    return encoded
+
+
+def token_span(offsets: list[tuple[int, int] | None], start: int, end: int) -> tuple[int, int] | None:
+    """Return the first and last token that cover the characters [start, end), or None if they are not all covered.
+
+    Args:
+        offsets: characters [start, end) of each token in the passage, None outside of it.
+        start: first character.
+        end: end offset (exclusive).
+    """
+    inside = [(position, *offset) for position, offset in enumerate(offsets) if offset is not None]
+    if not inside:
+        return None
+    context, begins, finishes = np.array(inside).T
+    if start < begins[0] or end > finishes[-1]:
+        return None
+    first = np.searchsorted(begins, start, side="right") - 1
+    last = np.searchsorted(finishes, end, side="left")
+    # Byte-level tokenizers cut a character into tokens with equal offsets: all of them belong to the answer.
+    first = np.searchsorted(begins, begins[first], side="left")
+    last = np.searchsorted(finishes, finishes[last], side="right") - 1
+    return (int(context[first]), int(context[last])) if first <= last else None
+
+
+@dataclass
+class QuestionAnsweringCollator:
+    """Pad features to tensors of shape (batch, length), and drop the bookkeeping columns.
+
+    Args:
+        tokenizer: pads.
+        max_length: length of all batches; None for that of the longest feature in each.
+        pad_to_multiple_of: number that divides the length; None for any.
+    """
+
+    tokenizer: PreTrainedTokenizerBase
+    max_length: int | None = None
+    pad_to_multiple_of: int | None = None
+
+    def __call__(self, features: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
+        positions = ("start_positions", "end_positions")
+        inputs = [{k: v for k, v in f.items() if k not in BOOKKEEPING and k not in positions} for f in features]
+        batch = self.tokenizer.pad(
+            inputs,
+            padding=True if self.max_length is None else "max_length",
+            max_length=self.max_length,
+            pad_to_multiple_of=self.pad_to_multiple_of,
+            return_tensors="pt",
+        )
+        length = batch["input_ids"].shape[1]
+        for name in positions:
+            if name in features[0]:
+                batch[name] = torch.tensor([f[name] + self._left_pads(f, length) for f in features])
+        return dict(batch)
+
+    def _left_pads(self, feature: dict[str, Any], length: int) -> int:
+        return length - len(feature["input_ids"]) if self.tokenizer.padding_side == "left" else 0
+
+
+def unpad_left(logits: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+    """Return logits (batch, length, ...) with the left padding of each row moved to its right end.
+
+    After it, position i of a row is token i of its unpadded feature whatever the padding side.
+    """
+    pads = attention_mask.to(torch.int64).argmax(dim=1, keepdim=True)
+    positions = torch.arange(logits.shape[1], device=logits.device).unsqueeze(0) + pads
+    rows = torch.arange(len(logits), device=logits.device).unsqueeze(1)
+    return logits[rows, positions % logits.shape[1]]
+
+
+def _windows(
+    examples: dict[str, list[Any]], tokenizer: PreTrainedTokenizerBase, max_length: int, doc_stride: int
+) -> tuple[BatchEncoding, list[int], list[list[tuple[int, int] | None]]]:
+    """Return the model inputs of all windows, the row that each is from, and the offsets in the passage."""
+    question_length = check_window_settings(tokenizer, max_length, doc_stride)
+    questions = [_shortened(question.strip(), tokenizer, question_length) for question in examples["question"]]
+    # Tokenizers that pad on the left (XLNet) put the classification token last, and the passage first.
+    question_first = tokenizer.padding_side == "right"
+    pair = (questions, examples["context"]) if question_first else (examples["context"], questions)
+    encoded = tokenizer(
+        *pair,
+        truncation="only_second" if question_first else "only_first",
+        max_length=max_length,
+        stride=doc_stride,
+        return_overflowing_tokens=True,
+        return_offsets_mapping=True,
+        padding=False,
+    )
+    example_of = encoded.pop("overflow_to_sample_mapping")
+    all_offsets = encoded.pop("offset_mapping")
+    context_id = 1 if question_first else 0
+    offsets = [
+        [
+            tuple(offset) if sequence == context_id else None
+            for offset, sequence in zip(window_offsets, encoded.sequence_ids(window), strict=True)
+        ]
+        for window, window_offsets in enumerate(all_offsets)
+    ]
+    return encoded, example_of, offsets
+
+
+def _shortened(question: str, tokenizer: PreTrainedTokenizerBase, length: int) -> str:
+    """The question, cut to so many tokens: a cut question still asks something, a failed run answers nothing."""
+    if len(question.encode()) <= length:  # no tokenizer makes more tokens than bytes, so it need not be asked
+        return question
+    offsets = tokenizer(question, add_special_tokens=False, return_offsets_mapping=True, verbose=False).offset_mapping
+    if len(offsets) <= length:
+        return question
+    logger.warning(
+        "A question of %d tokens is cut to %d, the room that max_length and doc_stride leave: %.60s...",
+        len(offsets),
+        length,
+        question,
+    )
+    return question[: offsets[length - 1][1]]
+
+
+def _cls_position(encoded: BatchEncoding, window: int, tokenizer: PreTrainedTokenizerBase) -> int:
+    """Position of the classification token, which stands for "no answer here"."""
+    special = [i for i, sequence in enumerate(encoded.sequence_ids(window)) if sequence is None]
+    ids = encoded["input_ids"][window]
+    for token in (tokenizer.cls_token_id, tokenizer.bos_token_id):
+        for position in special:
+            if token is not None and ids[position] == token:
+                return position
+    return 0

@@ -1,0 +1,15 @@
+"""The corpora of negation and speculation, read into one row for each cue of each sentence."""
+
+from hf_localattn.data.readers.negation.bioscope import load_bioscope
+from hf_localattn.data.readers.negation.rows import CUE_TYPES, NEGATION_FEATURES, describe_cues
+from hf_localattn.data.readers.negation.sfu import load_sfu
+from hf_localattn.data.readers.negation.starsem import load_starsem
+
+__all__ = [
+    "CUE_TYPES",
+    "NEGATION_FEATURES",
+    "describe_cues",
+    "load_bioscope",
+    "load_sfu",
+    "load_starsem",
+]

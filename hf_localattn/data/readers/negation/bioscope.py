@@ -1,0 +1,84 @@
+"""BioScope: biomedical texts with cues of negation and speculation inside their scopes."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree.ElementTree import Element
+
+from datasets import Dataset
+
+from hf_localattn.data.readers.negation.rows import Cue, Options, Sentence, StrayScopes, UniqueNames, build_rows
+from hf_localattn.data.readers.negation.xml_sentences import (
+    attribute,
+    cue_kind,
+    cue_words,
+    line_of,
+    read_root,
+    read_words,
+    union,
+)
+from hf_localattn.data.readers.tables import PathLike
+
+logger = logging.getLogger(__name__)
+
+ROOT = "Annotation"
+
+
+def load_bioscope(
+    path: PathLike, cues: str = "negation", cue_in_scope: str = "never", *, stray_scopes: str = "error"
+) -> Dataset:
+    """Read BioScope's XML (abstracts, full papers, clinical records) into rows of `NEGATION_FEATURES`.
+
+    A `cue` has the id of its `xcope` as `ref`; cues of one `ref` are pieces of one cue (`neither … nor`), and one row.
+    Scopes nest; one that encloses another has its words too. A cue that names no scope of its sentence has an empty
+    one. Words end at white space and at tags.
+
+    Where annotators joined two cues, the scope of one stayed in the corpus without a cue: a scope that no cue names is
+    left out, and told in the log, if a piece of such a cue is in it.
+
+    Args:
+        path: a file of the corpus; the DTD that it names is not read.
+        cues, cue_in_scope, stray_scopes: as in `load_negation`.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is not such a file, or has no such cues; names the line and the remedy.
+
+    The corpus: Vincze et al. 2008, *The BioScope corpus: biomedical texts annotated for uncertainty, negation and
+    their scopes*.
+    """
+    path, options = Path(path), Options(cues, cue_in_scope, stray_scopes)
+    return build_rows(lambda strays: _sentences(path, strays), str(path), options)
+
+
+def _sentences(path: Path, strays: StrayScopes) -> Iterator[Sentence]:
+    name = UniqueNames()
+    for number, document in enumerate(read_root(path, ROOT, "BioScope").iter("Document"), start=1):
+        document_id = (document.findtext("DocID") or "").strip() or f"document {number}"
+        for sentence in document.iter("sentence"):
+            sentence_id = attribute(sentence, "id", path)
+            words, places = read_words(sentence)
+            cues = list(_cues(sentence, places, path, strays))
+            yield Sentence(document_id, name(f"{document_id}/{sentence_id}"), words, cues)
+
+
+def _cues(sentence: Element, places: dict[Element, range], path: Path, strays: StrayScopes) -> Iterator[Cue]:
+    scopes: dict[str, list[Element]] = defaultdict(list)
+    for scope in sentence.iter("xcope"):
+        scopes[attribute(scope, "id", path)].append(scope)
+    pieces: dict[tuple[str, str], list[Element]] = defaultdict(list)
+    for cue in sentence.iter("cue"):
+        pieces[attribute(cue, "ref", path), cue_kind(cue, path)].append(cue)
+    joined = {piece for own in pieces.values() if len(own) > 1 for piece in own}
+    named = {reference for reference, _ in pieces}
+    for name in [name for name in scopes if name not in named]:
+        where = f"{line_of(scopes[name][0], path)}, sentence {sentence.get('id')}"
+        if any(cue in joined for scope in scopes[name] for cue in scope.iter("cue")):
+            logger.info("%s: the scope %s is left over from joining cues.", where, name)
+        else:
+            strays.add(f"{where}: no cue refers to the scope {name}")
+    for (reference, kind), own in pieces.items():
+        yield Cue(kind, cue_words(own, places, path), union(scopes.get(reference, []), places))

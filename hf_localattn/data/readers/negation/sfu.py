@@ -1,0 +1,95 @@
+"""The SFU Review Corpus: reviews with cues of negation and speculation, and scopes that point at them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree.ElementTree import Element
+
+from datasets import Dataset
+
+from hf_localattn.data.readers.negation.rows import Cue, Options, Sentence, StrayScopes, build_rows
+from hf_localattn.data.readers.negation.xml_sentences import (
+    attribute,
+    cue_kind,
+    cue_words,
+    line_of,
+    read_root,
+    read_words,
+    union,
+)
+from hf_localattn.data.readers.tables import PathLike
+
+ROOT = "DOCUMENT"
+
+
+def load_sfu(
+    path: PathLike, cues: str = "negation", cue_in_scope: str = "never", *, stray_scopes: str = "error"
+) -> Dataset:
+    """Read the SFU Review Corpus, annotated for negation and speculation, into rows of `NEGATION_FEATURES`.
+
+    A `cue` has an `ID`, and an `xcope` a `ref` whose `SRC` lists the cues it is of; a cue that no scope refers to has
+    an empty one. The corpus counts each element `cue` as one (`or … or` are two, which share their scopes), so a cue
+    has several words only where one element encloses them (`do n't`). Where a scope goes on in the next sentence, a
+    row has what is in the sentence of its cue.
+
+    Args:
+        path: the folder of the corpus, of which all .xml files are read in the order of their paths, or one file. A
+            document's id is its path in the folder.
+        cues, cue_in_scope, stray_scopes: as in `load_negation`. The corpus as published has 69 scopes that refer to no
+            cue of their document; cue words are mostly not in scopes.
+
+    Raises:
+        FileNotFoundError: there is no such file or folder.
+        ValueError: it is not such a corpus, or has no such cues; names file, line and remedy.
+
+    The corpus: Konstantinova et al. 2012, *A review corpus annotated for negation, speculation and their scope*.
+    """
+    path, options = Path(path), Options(cues, cue_in_scope, stray_scopes)
+    files = sorted(path.rglob("*.xml")) if path.is_dir() else [path]
+    if not files:
+        raise ValueError(f"{path}: there is no .xml file in this folder or below it.")
+    folder = path if path.is_dir() else path.parent
+    return build_rows(
+        lambda strays: (sentence for file in files for sentence in _sentences(file, folder, strays)),
+        str(path),
+        options,
+    )
+
+
+def _sentences(path: Path, folder: Path, strays: StrayScopes) -> Iterator[Sentence]:
+    root = read_root(path, ROOT, "the SFU corpus")
+    document_id = path.relative_to(folder).as_posix()
+    known = {cue.get("ID") for cue in root.iter("cue")}
+    for number, sentence in enumerate(root.iter("SENTENCE"), start=1):
+        words, places = read_words(sentence)
+        scopes = _scopes(sentence, f"sentence {number}", known, path, strays)
+        cues = list(_cues(sentence, scopes, places, path))
+        yield Sentence(document_id, f"{document_id}/{number}", words, cues)
+
+
+def _scopes(
+    sentence: Element, name: str, known: set[str | None], path: Path, strays: StrayScopes
+) -> dict[str, list[Element]]:
+    """Return the scopes of each cue that they refer to, of this sentence or of others in the document."""
+    scopes: dict[str, list[Element]] = defaultdict(list)
+    for scope in sentence.iter("xcope"):
+        where = f"{line_of(scope, path)}, {name}: the scope {scope.get('ID')}"
+        references = [cue for reference in scope.findall("ref") for cue in reference.get("SRC", "").split()]
+        if not references:
+            strays.add(f"{where} refers to no cue")
+        for cue in references:
+            if cue in known:
+                scopes[cue].append(scope)
+            else:
+                strays.add(f"{where} refers to the cue {cue}, which is not in the document")
+    return scopes
+
+
+def _cues(
+    sentence: Element, scopes: dict[str, list[Element]], places: dict[Element, range], path: Path
+) -> Iterator[Cue]:
+    for cue in sentence.iter("cue"):
+        own = scopes.get(attribute(cue, "ID", path), [])
+        yield Cue(cue_kind(cue, path), cue_words([cue], places, path), union(own, places))

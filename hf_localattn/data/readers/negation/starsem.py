@@ -1,0 +1,103 @@
+"""The stories by Conan Doyle of the *SEM 2012 shared task, with three columns for each negation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from datasets import Dataset
+
+from hf_localattn.data.readers.column_files import Line, read_lines, split_sentences
+from hf_localattn.data.readers.negation.rows import Cue, Options, Sentence, StrayScopes, UniqueNames, build_rows
+from hf_localattn.data.readers.tables import PathLike, shorten
+
+CHAPTER, NUMBER, WORD, FIRST = 0, 1, 3, 7
+"""Columns of a token: chapter, sentence number, word, and the first one of annotations."""
+
+NO_NEGATION = "***"
+NOTHING = "_"
+COLUMNS = "expected tabs between seven columns, then *** or three for each negation (cue, scope, event)"
+
+
+def load_starsem(
+    path: PathLike, cues: str = "negation", cue_in_scope: str = "never", *, stray_scopes: str = "error"
+) -> Dataset:
+    r"""Read a file of the *SEM 2012 shared task (CD-SCO) into rows of `NEGATION_FEATURES`.
+
+    A cue that is only a part of its word is an affix; what it leaves of the word may be in its scope (`infrequent`:
+    `in`, and `frequent`), and then the word is both. Lemmas, parses and negated events are not kept.
+
+    Args:
+        path: a UTF-8 file of the original columns, whatever its name.
+        cues: "negation"; the corpus has no other.
+        cue_in_scope, stray_scopes: as in `load_negation`. In the files as published no cue word is in its scope.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is not such a file; names the line and the remedy.
+
+    The format: Morante and Blanco 2012, *\*SEM 2012 Shared Task: Resolving the Scope and Focus of Negation*.
+    """
+    path, options = Path(path), Options(cues, cue_in_scope, stray_scopes)
+    if cues != "negation":
+        raise ValueError(f"{path}: *SEM 2012 has cues of negation only; got cues={cues!r}.")
+    return build_rows(lambda strays: _sentences(path, strays), str(path), options)
+
+
+def _sentences(path: Path, strays: StrayScopes) -> Iterator[Sentence]:
+    name = UniqueNames()
+    # Only tabs part columns: a word may hold any other blank.
+    lines = ((number, line.split("\t") if line.strip(" \t") else []) for number, line in read_lines(path))
+    for sentence in split_sentences(lines):
+        chapter, sentence_number = _check_columns(sentence, path)
+        words = [columns[WORD] for _, columns in sentence]
+        cues = list(_cues(sentence, path, strays))
+        yield Sentence(chapter, name(f"{chapter}/{sentence_number}"), words, cues)
+
+
+def _check_columns(sentence: list[Line], path: Path) -> list[str]:
+    """Return the chapter of a sentence and its number, if all its lines are what they have to be."""
+    first_line, first = sentence[0]
+    width = len(first)
+    for line, columns in sentence:
+        where = f"{path}, line {line}"
+        if len(columns) != width:
+            raise ValueError(
+                f"{where}: {len(columns)} columns, but {width} in line {first_line}, where the sentence begins;"
+                " a blank line ends a sentence."
+            )
+        if width <= FIRST or (width > FIRST + 1 and (width - FIRST) % 3):
+            raise ValueError(f"{where}: {width} columns; {COLUMNS}.")
+        if width == FIRST + 1 and columns[FIRST] != NO_NEGATION:
+            raise ValueError(f"{where}: the eighth and last column has {shorten(columns[FIRST])}; {COLUMNS}.")
+        if columns[: NUMBER + 1] != first[: NUMBER + 1]:
+            raise ValueError(
+                f"{where}: sentence {' '.join(columns[: NUMBER + 1])} begins within {' '.join(first[: NUMBER + 1])};"
+                " a blank line ends a sentence."
+            )
+        if not columns[WORD].strip(" "):
+            raise ValueError(f"{where}: the word, in the fourth column, is empty.")
+    return first[: NUMBER + 1]
+
+
+def _cues(sentence: list[Line], path: Path, strays: StrayScopes) -> Iterator[Cue]:
+    first_line, first = sentence[0]
+    for number, column in enumerate(range(FIRST, len(first) - 1, 3), start=1):
+        words, affixes, scope = [], [], []
+        for place, (line, columns) in enumerate(sentence):
+            cue, word = columns[column], columns[WORD]
+            if columns[column + 1] != NOTHING:
+                scope.append(place)
+            if cue == NOTHING:
+                continue
+            if not cue or cue not in word:
+                raise ValueError(f"{path}, line {line}: the cue {shorten(cue)} is not a part of {shorten(word)}.")
+            words.append(place)
+            if cue != word:
+                affixes.append(place)
+        if words:
+            yield Cue("negation", words, scope, affixes)
+        else:
+            strays.add(
+                f"{path}, line {first_line}, sentence {' '.join(first[: NUMBER + 1])}: negation {number} has no cue"
+            )

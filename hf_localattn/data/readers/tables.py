@@ -1,0 +1,136 @@
+"""Rows of .csv, .tsv, .json and .jsonl files, each with its place in the file for error messages."""
+
+# The loaders of `datasets` do not keep what these promise. Its json turns a label 1 into 1.0 if another is 2.0, takes
+# a field that a row lacks for a null, and names the row of a block, not the line; pandas, which reads its csv, fills
+# up rows that are too short, and counts rows instead of lines.
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from hf_localattn.parsing import parse_json, read_utf8
+
+Record = dict[str, Any]
+PathLike = str | os.PathLike[str]
+
+SUFFIXES = (".csv", ".tsv", ".json", ".jsonl")
+
+
+def read_text(path: PathLike) -> str:
+    """Read a whole UTF-8 file.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is empty, not UTF-8, or a folder.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no such file; check the path (it is relative to {Path.cwd()}).")
+    if path.is_dir():
+        raise ValueError(f"{path}: is a folder; give a file.")
+    text = read_utf8(path)
+    if not text.strip():
+        raise ValueError(f"{path}: is empty.")
+    return text
+
+
+def read_rows(path: PathLike, *, suffixes: Sequence[str] = SUFFIXES, what: str = "rows") -> list[tuple[str, Any]]:
+    """Read a file of rows: .csv or .tsv with a header, .json (a list of rows, or `{"data": [rows]}`) or .jsonl.
+
+    Args:
+        path: a file of one of `suffixes`.
+        what: says in errors what is read.
+
+    Returns:
+        Pairs of a place in the file ("line 3", "record 2") and a row, which the caller has to check.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file cannot be read as what its name says it is.
+    """
+    path = Path(path)
+    text = read_text(path)
+    if path.suffix not in suffixes:
+        raise ValueError(
+            f"{path}: cannot read {path.suffix or 'a file without an extension'}; {what} are read from"
+            f" {', '.join(suffixes[:-1])} or {suffixes[-1]}."
+        )
+    if path.suffix in (".csv", ".tsv"):
+        return list(_separated(path, text))
+    if path.suffix == ".jsonl":
+        return list(_json_lines(path, text))
+    return list(_json(path, text))
+
+
+def as_list(cell: Any) -> Any:
+    """Read a list that is written as json, as a .csv file has to; anything else stays as it is."""
+    if isinstance(cell, str) and cell.strip().startswith("[") and cell.strip().endswith("]"):
+        try:
+            return parse_json(cell, "the cell")
+        except ValueError:
+            return cell
+    return cell
+
+
+def describe_value(value: Any) -> str:
+    """Describe a wrong value in a few words."""
+    if isinstance(value, dict):
+        return f"an object with {', '.join(map(str, value)) or 'no fields'}"
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    return shorten(value)
+
+
+def shorten(value: Any) -> str:
+    """Show a value in at most 60 characters."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _json(path: Path, text: str) -> Iterator[tuple[str, Any]]:
+    try:
+        content = parse_json(text, str(path))
+    except ValueError as error:
+        if getattr(error.__cause__, "msg", "") != "Extra data":
+            raise
+        yield from _json_lines(path, text)  # one row a line under the name .json
+        return
+    rows = content.get("data") if isinstance(content, dict) else content
+    if not isinstance(rows, list):
+        raise ValueError(f'{path}: expected a list of rows, or {{"data": [...]}}; found {describe_value(content)}.')
+    yield from ((f"record {number}", row) for number, row in enumerate(rows, start=1))
+
+
+def _json_lines(path: Path, text: str) -> Iterator[tuple[str, Any]]:
+    # not `splitlines`: texts may hold U+2028 and its kin unescaped
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            yield f"line {number}", parse_json(line, str(path), number)
+
+
+def _separated(path: Path, text: str) -> Iterator[tuple[str, Record]]:
+    # Tab-separated corpora (GLUE's own) do not quote: a quotation mark there is a character like any other.
+    tabs = path.suffix == ".tsv"
+    # No universal newlines: a quoted field may hold line breaks of its own.
+    lines = io.StringIO(text, newline="")
+    reader = csv.reader(lines, **({"delimiter": "\t", "quoting": csv.QUOTE_NONE} if tabs else {"strict": True}))
+    try:
+        header = next(reader)
+        if repeated := {name for name in header if header.count(name) > 1}:
+            raise ValueError(f"{path}, line 1: the column {sorted(repeated)[0]!r} is there twice.")
+        for values in reader:
+            if not values:
+                continue
+            if len(values) != len(header):
+                raise ValueError(
+                    f"{path}, line {reader.line_num}: {len(values)} fields, but the header has {len(header)}"
+                    f" ({', '.join(header)}); quote fields that hold the separator, or save as .jsonl."
+                )
+            yield f"line {reader.line_num}", dict(zip(header, values, strict=True))
+    except csv.Error as error:
+        raise ValueError(f"{path}, line {reader.line_num}: {error}.") from None

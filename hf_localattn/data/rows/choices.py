@@ -1,0 +1,189 @@
+"""Rows of multiple choice: a context, texts to choose from, and the number of the right one."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from string import ascii_uppercase
+from typing import Any
+
+from datasets import Dataset, Features, List, Value
+
+from hf_localattn.data.readers.tables import PathLike, Record, as_list, describe_value, shorten
+from hf_localattn.data.schema import PLACE, SKIP, Column, EmptyText, Schema
+
+SWAG_ENDING = re.compile(r"ending(\d{1,9})")
+
+
+@dataclass(frozen=True)
+class ChoiceColumns:
+    """Columns of context, question, choices and label in rows that are not SWAG's.
+
+    The columns of SWAG (Zellers et al. 2018) are known without: `sent1` is the context, `sent2` begins each of
+    `ending0`, `ending1` and so on; instead of these two, `startphrase` has both.
+
+    Args:
+        context: the text that the choices go on, or are about; need not be there if a question is.
+        question: begins each choice; need not be there if a context is.
+        choices: a list of texts; or an object of such lists, "text" and "label", the latter with the choices' names.
+        label: the number of the right one from 0, its letter (A is the first), its name, or its text.
+    """
+
+    context: str = "context"
+    question: str = "question"
+    choices: str = "choices"
+    label: str = "label"
+
+
+def load_choices(
+    path: PathLike, columns: ChoiceColumns | None = None, *, require_labels: bool = True, skip_empty: bool = False
+) -> Dataset:
+    """Read a file of multiple-choice rows into the columns context, choices and label.
+
+    The context is the text that comes first, choices are a list of texts that may follow it, and the label is the
+    number of the right one, from 0. If a row has no label, there is no such column.
+
+    Args:
+        path: a .csv or .tsv (with SWAG's columns), .json or .jsonl file.
+        columns: where things are in other rows than SWAG's.
+        require_labels: whether a row without a label is an error.
+        skip_empty: whether rows with an empty choice, question or context are left out. Without it the former is an
+            error, and the latter two may be empty.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file or one of its rows cannot be used; names the row and the remedy.
+    """
+    return _schema(columns or ChoiceColumns(), require_labels, skip_empty).load(Path(path))
+
+
+def normalize_choices(
+    dataset: Dataset,
+    name: str = "data set",
+    columns: ChoiceColumns | None = None,
+    *,
+    require_labels: bool = True,
+    skip_empty: bool = False,
+) -> Dataset:
+    """Return the rows of a data set from elsewhere in the form of `load_choices`.
+
+    Raises:
+        ValueError: a column is missing or a row cannot be used; names the row and the remedy.
+    """
+    return _schema(columns or ChoiceColumns(), require_labels, skip_empty).normalize(dataset, name)
+
+
+def _schema(columns: ChoiceColumns, require_labels: bool, skip_empty: bool) -> Schema:
+    label = Column(columns.label, None, required=require_labels, remedy="give --label_column_name")
+    others = [Column(name, None, required=False) for name in (columns.context, columns.question, columns.choices)]
+    features = Features(
+        {"context": Value("string"), "choices": List(Value("string")), "label": Value("int64"), PLACE: Value("string")}
+    )
+    convert = partial(_convert, columns=columns, label=label, may_be_empty=not skip_empty)
+    return Schema("rows", [*others, label], features, convert, skip_empty=skip_empty, complete=_check_counts)
+
+
+def _check_counts(rows: Dataset, source: str) -> Dataset:
+    """The rows, if all have as many choices, without a column `label` if one has none."""
+    expected = len(rows[0]["choices"])
+    for number, choices in enumerate(rows["choices"]):
+        if len(choices) != expected:
+            raise ValueError(
+                f"{rows[number][PLACE]}: {len(choices)} choices, but {expected} in the first row; all rows need as"
+                " many: fill up or drop those that differ."
+            )
+    rows = rows.remove_columns(PLACE)
+    return rows.remove_columns("label") if any(label is None for label in rows["label"]) else rows
+
+
+def _convert(record: Record, columns: ChoiceColumns, label: Column, may_be_empty: bool) -> Record:
+    def text(name: str, *options: str) -> str:
+        remedy = f"give {' or '.join(options)}" if options else ""
+        value: str = Column(name, may_be_empty=may_be_empty, remedy=remedy).read(record)
+        return value.strip()
+
+    names: list[str] = []
+    beginning = ""
+    if columns.choices in record:
+        choices, names = _read_choices(record, columns)
+        if columns.question not in record:
+            context = text(columns.context, "--context_column_name", "--question_column_name")
+        elif columns.context not in record:
+            context = text(columns.question, "--question_column_name")
+        else:
+            context = text(columns.context, "--context_column_name")
+            beginning = text(columns.question, "--question_column_name")
+    else:
+        choices = _swag_endings(record, columns)
+        if "sent1" in record:
+            context = text("sent1")
+            beginning = text("sent2") if record.get("sent2") else ""
+        else:
+            context = text("startphrase")
+    if len(choices) < 2:
+        raise ValueError(f"{len(choices)} choices: there must be two at least.")
+    for number, choice in enumerate(choices):
+        if choice is None or (isinstance(choice, str) and not choice.strip()):
+            raise EmptyText(f"choice {number} is empty; {SKIP}")
+        if not isinstance(choice, str):
+            raise ValueError(f"choice {number} must be a text; found {describe_value(choice)}.")
+    choices = [choice.strip() for choice in choices]
+    if beginning:
+        choices = [f"{beginning} {choice}" for choice in choices]
+    return {"context": context, "choices": choices, "label": _read_label(record, label, choices, names)}
+
+
+def _read_choices(record: Record, columns: ChoiceColumns) -> tuple[list[Any], list[str]]:
+    """The choices of a row with a list of them, and their names if they have some."""
+    choices, names = as_list(record[columns.choices]), []
+    if isinstance(choices, dict) and isinstance(choices.get("text"), list) and isinstance(choices.get("label"), list):
+        choices, names = choices["text"], [str(name) for name in choices["label"]]
+    if not isinstance(choices, list):
+        raise ValueError(f"the field {columns.choices!r} must be a list of texts; found {describe_value(choices)}.")
+    return choices, names
+
+
+def _swag_endings(record: Record, columns: ChoiceColumns) -> list[Any]:
+    endings = sorted(
+        (int(match[1]), name) for name in record if isinstance(name, str) and (match := SWAG_ENDING.fullmatch(name))
+    )
+    if not endings:
+        raise ValueError(
+            f"has neither {columns.choices!r} nor SWAG's ending0, ending1 … (it has {', '.join(map(str, record))});"
+            " give --choices_column_name, a column with lists of texts (in a .csv file written as json)."
+        )
+    return [record[name] for _, name in endings]
+
+
+def _read_label(record: Record, column: Column, choices: list[str], names: list[str]) -> int | None:
+    """The number of the right choice; None if the row has none and needs none."""
+    label = column.read(record)
+    if label is None:
+        return None
+    if label != "" and str(label) != "-1":
+        return _number(label, choices, names)
+    if column.required:
+        raise ValueError(f"the field {str(column)!r} holds no label; found {describe_value(label)}.")
+    return None
+
+
+def _number(label: Any, choices: list[str], names: list[str]) -> int:
+    """The number of the right choice, from 0."""
+    name, count = "" if isinstance(label, bool) else str(label).strip(), len(choices)
+    if names:
+        number = names.index(name) if name in names else -1
+    elif choices.count(name) == 1:
+        number = choices.index(name)
+    elif re.fullmatch(r"\d{1,9}", name):
+        number = int(name)
+    else:
+        number = ascii_uppercase.find(name.upper()) if len(name) == 1 else -1
+    if not 0 <= number < count:
+        known = (
+            ", ".join(names)
+            or f"0 to {count - 1}, A to {ascii_uppercase[min(count, len(ascii_uppercase)) - 1]}, or the right text"
+        )
+        raise ValueError(f"the label {shorten(label)} is none of the {count} choices: it must be one of {known}.")
+    return number

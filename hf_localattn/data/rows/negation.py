@@ -1,0 +1,154 @@
+"""Rows of negation scopes: the words of a sentence, one cue in it, and the words in the scope of the cue."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset, Features, Value
+
+from hf_localattn.data.readers.negation import bioscope, sfu
+from hf_localattn.data.readers.negation.rows import CUE_TYPES, NEGATION_FEATURES, Cue, Options, UniqueNames
+from hf_localattn.data.readers.negation.starsem import load_starsem
+from hf_localattn.data.readers.tables import PathLike, Record, describe_value, read_text, shorten
+from hf_localattn.data.readers.xml_files import parse_xml
+from hf_localattn.data.schema import PLACE, Column, Schema, row_numbers
+
+SUFFIXES = (".json", ".jsonl")
+CORPORA_BY_ROOT = {bioscope.ROOT: bioscope.load_bioscope, sfu.ROOT: sfu.load_sfu}
+
+
+def load_negation(
+    path: PathLike,
+    cues: str = "negation",
+    cue_in_scope: str = "never",
+    *,
+    stray_scopes: str = "error",
+    require_scopes: bool = True,
+    skip_empty: bool = False,
+) -> Dataset:
+    """Read any corpus of negation or speculation into rows of `NEGATION_FEATURES`, one for each cue of each sentence.
+
+    Args:
+        path: the SFU corpus (a folder, or one of its files), BioScope's XML, .json or .jsonl with rows in the form of
+            `NEGATION_FEATURES`, or else a file of *SEM 2012.
+        cues: "negation" or "speculation"; rows in .json files do not say what theirs are, and are all taken.
+        cue_in_scope: "never": a row's own cue words are 0 in `scope`, but for affixes; "corpus": as annotated.
+        stray_scopes: whether a scope without its cue is an "error", or to "skip" with a warning.
+        require_scopes: whether rows without `scope` in .json files are an error; if not, theirs is empty.
+        skip_empty: whether rows without words in .json files are left out; sentences of a corpus have cues, and words.
+
+    Raises:
+        FileNotFoundError: there is no such file or folder.
+        ValueError: it cannot be used; names the place and the remedy.
+    """
+    path = Path(path)
+    Options(cues, cue_in_scope, stray_scopes)
+    if path.is_dir():
+        return sfu.load_sfu(path, cues, cue_in_scope, stray_scopes=stray_scopes)
+    if path.suffix in SUFFIXES:
+        return _schema(cue_in_scope, require_scopes, skip_empty).load(path)
+    text = read_text(path)
+    if path.suffix != ".xml" and not text.lstrip().startswith("<"):
+        return load_starsem(path, cues, cue_in_scope, stray_scopes=stray_scopes)
+    root = parse_xml(text, str(path))
+    if root.tag not in CORPORA_BY_ROOT:
+        raise ValueError(
+            f"{path}, line {root.line}: the root element {root.tag!r} is of no known corpus; BioScope has"
+            f" {bioscope.ROOT!r} there, and the SFU corpus {sfu.ROOT!r}."
+        )
+    return CORPORA_BY_ROOT[root.tag](path, cues, cue_in_scope, stray_scopes=stray_scopes)
+
+
+def normalize_negation(
+    dataset: Dataset,
+    name: str = "data set",
+    cue_in_scope: str = "never",
+    *,
+    require_scopes: bool = True,
+    skip_empty: bool = False,
+) -> Dataset:
+    """Return the rows of a data set from elsewhere in the form of `NEGATION_FEATURES`.
+
+    They need `tokens`, `cue` and `scope`; 0 or 1 for each word in the latter two. `cue_type` is taken from the number
+    of cue words where it is missing (so that affixes have to be named), `document_id` from `name`, and `sentence_id`
+    from the words: rows of the same words are of one sentence. Names of rows are made unique.
+
+    Args:
+        dataset: one row for each cue of each sentence.
+        name: says in errors what is checked.
+        cue_in_scope: "never" | "corpus", as in `load_negation`.
+        require_scopes: whether rows without `scope` are an error; if not, theirs is empty. All have one, or none.
+        skip_empty: whether rows without words are left out.
+
+    Raises:
+        ValueError: a column is missing or a row is not usable; names the row and the remedy.
+    """
+    Options(cue_in_scope=cue_in_scope)
+    return _schema(cue_in_scope, require_scopes, skip_empty).normalize(dataset, name)
+
+
+def _schema(cue_in_scope: str, require_scopes: bool, skip_empty: bool) -> Schema:
+    words = Column("tokens", list)
+    columns = [words, Column("cue", None), Column("scope", None, required=require_scopes)]
+
+    def convert(record: Record) -> Record:
+        tokens = words.read(record)
+        for token in tokens:
+            if not token.strip():
+                raise ValueError(f"a token must be a text that is not blank; found {shorten(token)}.")
+        names = {name: record.get(name) for name in ("id", "document_id", "sentence_id")}
+        return {
+            **{name: None if value is None else str(value) for name, value in names.items()},
+            "tokens": tokens,
+            **_read_cue(record, len(tokens), require_scopes).labels(len(tokens), cue_in_scope),
+        }
+
+    features = Features({**NEGATION_FEATURES, PLACE: Value("string")})
+    return Schema("rows", columns, features, convert, SUFFIXES, skip_empty, _complete)
+
+
+def _read_cue(record: Record, length: int, require_scope: bool) -> Cue:
+    words = _places(record, "cue", length)
+    if not words:
+        raise ValueError("no word is a cue; 'cue' needs a 1 at each cue word. Leave such rows out.")
+    # An empty list is what this very form has where no scope is known.
+    unknown = record.get("scope") in (None, [])
+    if unknown and require_scope:
+        raise ValueError(f"has no 'scope'; give a list with 0 or 1 for each of its {length} words.")
+    scope = None if unknown else _places(record, "scope", length)
+    cue_type = record.get("cue_type")
+    if cue_type is not None and cue_type not in CUE_TYPES:
+        raise ValueError(f"'cue_type' must be {', '.join(CUE_TYPES)}, or left out; found {shorten(cue_type)}.")
+    return Cue("negation", words, scope, words if cue_type == "affix" else ())
+
+
+def _places(record: Record, name: str, length: int) -> list[int]:
+    """The places where a column has a 1."""
+    values: Any = record.get(name)
+    if not isinstance(values, list) or len(values) != length:
+        found = describe_value(values)
+        raise ValueError(f"{name!r} must be a list with 0 or 1 for each of its {length} words; found {found}.")
+    for value in values:
+        if value not in (0, 1):
+            raise ValueError(f"{name!r} must have 0 or 1 for each word; found {shorten(value)}.")
+    return [place for place, value in enumerate(values) if value]
+
+
+def _complete(rows: Dataset, name: str) -> Dataset:
+    """The rows with names, if either all have scopes, or none has."""
+    unique, sentences, completed = UniqueNames(), dict[tuple[str, ...], str](), []
+    for number, row in zip(row_numbers(rows), rows, strict=True):
+        document_id = row["document_id"] if row["document_id"] is not None else Path(name).name
+        key = (document_id, *row["tokens"])
+        sentence_id = sentences.setdefault(key, f"{document_id}/{len(sentences) + 1}")
+        names = {
+            "id": unique(row["id"] if row["id"] is not None else str(number + 1)),
+            "document_id": document_id,
+            "sentence_id": row["sentence_id"] if row["sentence_id"] is not None else sentence_id,
+        }
+        completed.append({**row, **names})
+    without = next((row[PLACE] for row in completed if not row["scope"]), None)
+    if without is not None and any(row["scope"] for row in completed):
+        raise ValueError(f"{without}: has no scope, but others have; give it to all rows, or to none.")
+    return Dataset.from_list(completed, features=rows.features).remove_columns(PLACE)

@@ -1,0 +1,184 @@
+"""Rows of question answering and question generation, in the form of SQuAD."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset, Features, List, Value
+
+from hf_localattn.data.readers.squad import flatten_articles
+from hf_localattn.data.readers.tables import PathLike, Record, describe_value, read_rows, shorten
+from hf_localattn.data.schema import Column, Schema, row_numbers
+
+logger = logging.getLogger(__name__)
+
+SQUAD_FEATURES = Features(
+    {
+        "id": Value("string"),
+        "title": Value("string"),
+        "context": Value("string"),
+        "question": Value("string"),
+        "answers": {"text": List(Value("string")), "answer_start": List(Value("int64"))},
+    }
+)
+SUFFIXES = (".json", ".jsonl")
+REMEDY = f"rename the columns to {', '.join(SQUAD_FEATURES)}, or save it as .jsonl with these fields and pass the file"
+NO_ANSWER = "an unanswerable question has an empty list there"
+
+
+def load_squad(
+    path: PathLike, *, require_answers: bool = True, require_question: bool = True, skip_empty: bool = False
+) -> Dataset:
+    """Read a file of questions with their passages into the columns id, title, context, question and answers.
+
+    Known layouts: SQuAD's own nested json (1.1 and 2.0), flat json (a list of rows, or `{"data": [rows]}`) and jsonl
+    (one row a line). An unanswerable question has an empty list of answers. `answer_start` counts characters.
+
+    Args:
+        path: a `.json` or `.jsonl` file, UTF-8.
+        require_answers: whether a row without the field `answers` is an error; if not, it counts as unanswered.
+        require_question: whether a row without the field `question` is an error; if not, its question is "".
+        skip_empty: whether rows whose context or required question is empty are left out.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file or one of its records is not usable; names the record, the field and the remedy.
+    """
+    path = Path(path)
+    found = read_rows(path, suffixes=SUFFIXES, what="questions, passages and answer positions")
+    schema = _schema(require_answers, require_question, skip_empty)
+    return schema.read(list(flatten_articles(path, found)), str(path))
+
+
+def normalize_squad(
+    dataset: Dataset,
+    name: str = "data set",
+    *,
+    require_answers: bool = True,
+    require_question: bool = True,
+    skip_empty: bool = False,
+) -> Dataset:
+    """Return the rows of a data set from elsewhere in the form of `load_squad`.
+
+    Raises:
+        ValueError: a column is missing or a row is not usable; names the row and the remedy.
+    """
+    return _schema(require_answers, require_question, skip_empty).normalize(dataset, name)
+
+
+def load_answered(path: PathLike, *, require_questions: bool = True, skip_empty: bool = False) -> Dataset:
+    """Read the answered questions of a file as `load_squad` does, each to be asked about its first answer.
+
+    Unanswerable questions are left out, with a warning. A passage and answer that several questions are about stay
+    as many rows: each is trained on, and a generated question is scored against that of its own row.
+
+    Args:
+        path: a `.json` or `.jsonl` file.
+        require_questions: whether a row without a question is an error; if not, and if a single row has none, the
+            result has no column `question`.
+        skip_empty: as in `load_squad`.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file or one of its records is not usable, or nothing is answered.
+    """
+    return _answered(load_squad(path, require_question=require_questions, skip_empty=skip_empty), str(path))
+
+
+def normalize_answered(
+    dataset: Dataset, name: str = "data set", *, require_questions: bool = True, skip_empty: bool = False
+) -> Dataset:
+    """Return the rows of a data set with SQuAD's columns in the form of `load_answered`."""
+    return _answered(normalize_squad(dataset, name, require_question=require_questions, skip_empty=skip_empty), name)
+
+
+def count_unanswerable(dataset: Dataset) -> int:
+    """Return how many questions of a SQuAD data set have no answer."""
+    return sum(not answers["text"] for answers in dataset["answers"])
+
+
+def _schema(require_answers: bool, require_question: bool, skip_empty: bool) -> Schema:
+    identifier = Column("id", None, remedy=REMEDY)
+    context = Column("context", remedy=REMEDY)
+    question = Column("question", required=require_question, may_be_empty=not require_question, remedy=REMEDY)
+    answers = Column("answers", None, required=require_answers, remedy=NO_ANSWER)
+
+    def convert(record: Record) -> Record:
+        name, passage, asked = identifier.read(record), context.read(record), question.read(record)
+        if isinstance(name, bool) or not isinstance(name, (str, int)):
+            raise ValueError(f"the field 'id' must be a text or a whole number; found {describe_value(name)}.")
+        impossible = bool(record.get("is_impossible", False))
+        found = record.get("answers") if impossible else answers.read(record)
+        texts, starts = _read_answers([] if found is None else found)
+        if impossible and texts:
+            raise ValueError("'is_impossible' is true, but there are answers; remove one of the two.")
+        for text, start in zip(texts, starts, strict=True):
+            _check_answer(passage, text, start)
+        return {
+            "id": str(name),
+            "title": str(record.get("title") or ""),
+            "context": passage,
+            "question": asked or "",
+            "answers": {"text": texts, "answer_start": starts},
+        }
+
+    columns = [identifier, context, question, answers]
+    return Schema("questions", columns, SQUAD_FEATURES, convert, SUFFIXES, skip_empty, _check_ids)
+
+
+def _read_answers(answers: Any) -> tuple[Sequence[Any], Sequence[Any]]:
+    texts = starts = None
+    if isinstance(answers, dict):
+        texts, starts = answers.get("text"), answers.get("answer_start")
+    elif isinstance(answers, list) and all(isinstance(answer, dict) for answer in answers):
+        texts = [answer.get("text") for answer in answers]
+        starts = [answer.get("answer_start") for answer in answers]
+    if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
+        raise ValueError(
+            'the field \'answers\' must be {"text": [...], "answer_start": [...]} with lists of equal length, or a'
+            f' list of {{"text": ..., "answer_start": ...}}; found {describe_value(answers)}.'
+        )
+    return texts, starts
+
+
+def _check_answer(context: str, text: Any, start: Any) -> None:
+    if not isinstance(text, str) or not text.strip():
+        raise ValueError(f"an answer's 'text' must be a non-empty text; found {describe_value(text)}.")
+    if isinstance(start, bool) or not isinstance(start, int):
+        raise ValueError(f"an answer's 'answer_start' must be a whole number; found {describe_value(start)}.")
+    if start >= 0 and context.startswith(text, start):
+        return
+    found = context[start : start + len(text)] if start >= 0 else ""
+    elsewhere = [i for i in range(len(context)) if context.startswith(text, i)]
+    if elsewhere:
+        places = ", ".join(map(str, elsewhere[:5])) + (", ..." if len(elsewhere) > 5 else "")
+        remedy = f"the text occurs at {places}: correct 'answer_start' (characters, counted from 0)."
+    else:
+        remedy = "the text occurs nowhere in the context: correct the answer or drop the record."
+    raise ValueError(f"the answer {shorten(text)} is not at answer_start {start} (there: {shorten(found)}); {remedy}")
+
+
+def _check_ids(rows: Dataset, name: str) -> Dataset:
+    first: dict[str, int] = {}
+    for number, identifier in zip(row_numbers(rows), rows["id"], strict=True):
+        if identifier in first:
+            raise ValueError(
+                f"{name}: questions {first[identifier] + 1} and {number + 1} have the same id {identifier!r};"
+                " predictions are stored by id, so make the ids unique."
+            )
+        first[identifier] = number
+    return rows
+
+
+def _answered(questions: Dataset, name: str) -> Dataset:
+    unanswerable = count_unanswerable(questions)
+    if unanswerable == len(questions):
+        raise ValueError(f"{name}: none of the {unanswerable} questions has an answer, which a question is made from.")
+    if unanswerable:
+        logger.warning("%s: %d of %d questions have no answer and are left out.", name, unanswerable, len(questions))
+        answered = [number for number, gold in enumerate(questions["answers"]) if gold["text"]]
+        questions = questions.select(answered)
+    return questions if all(questions["question"]) else questions.remove_columns("question")

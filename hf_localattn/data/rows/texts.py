@@ -1,0 +1,209 @@
+"""Rows of text classification: texts, or pairs of texts, with labels."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from datasets import Dataset, Features, List, Value
+
+from hf_localattn.data.readers.labels import (
+    MULTI_LABEL,
+    REGRESSION,
+    SINGLE_LABEL,
+    infer_problem_type,
+    read_label,
+    with_class_labels,
+)
+from hf_localattn.data.readers.tables import PathLike, Record, as_list, describe_value, read_rows
+from hf_localattn.data.schema import PLACE, SKIP, Column, EmptyText, Schema, check_any
+
+logger = logging.getLogger(__name__)
+
+TEXT_COLUMNS = (
+    ("text", "text_pair"),
+    ("sentence1", "sentence2"),
+    ("question1", "question2"),
+    ("premise", "hypothesis"),
+    ("question", "sentence"),
+    ("text",),
+    ("sentence",),
+    ("question",),
+)
+"""Columns that are known to hold texts; the first of these that a data set has are taken if none are named."""
+
+FIRST_ROWS = 1000
+"""Rows among which one with such columns is looked for."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Columns of texts and labels, and the kind of labels as far as it is known before they are read.
+
+    Attributes:
+        texts: one column, or two for pairs; found by `TEXT_COLUMNS` if empty.
+        label: the column of the labels.
+        names: of the classes by number, where they are fixed.
+        problem_type: `SINGLE_LABEL`, `MULTI_LABEL` or `REGRESSION`; inferred from the labels if None.
+        unlabelled: a number that stands for "no label".
+        may_be_empty: whether a text may be empty, if its other half is not.
+        skip_unlabelled: whether rows without a label are left out, where rows must have one.
+    """
+
+    texts: tuple[str, ...] = ()
+    label: str = "label"
+    names: tuple[str, ...] | None = None
+    problem_type: str | None = None
+    unlabelled: int | None = None
+    may_be_empty: bool = False
+    skip_unlabelled: bool = False
+
+
+def _glue(*texts: str, names: tuple[str, ...] = (), may_be_empty: bool = False) -> Layout:
+    problem_type = SINGLE_LABEL if names else REGRESSION
+    return Layout(texts, "label", names or None, problem_type, unlabelled=-1, may_be_empty=may_be_empty)
+
+
+GLUE_TASKS: dict[str, Layout] = {
+    "cola": _glue("sentence", names=("unacceptable", "acceptable")),
+    "mnli": _glue("premise", "hypothesis", names=("entailment", "neutral", "contradiction")),
+    "mrpc": _glue("sentence1", "sentence2", names=("not_equivalent", "equivalent")),
+    "qnli": _glue("question", "sentence", names=("entailment", "not_entailment")),
+    # a few of Quora's questions are empty
+    "qqp": _glue("question1", "question2", names=("not_duplicate", "duplicate"), may_be_empty=True),
+    "rte": _glue("sentence1", "sentence2", names=("entailment", "not_entailment")),
+    "sst2": _glue("sentence", names=("negative", "positive")),
+    "stsb": _glue("sentence1", "sentence2"),
+    "wnli": _glue("sentence1", "sentence2", names=("not_entailment", "entailment")),
+}
+"""Columns and classes of GLUE's tasks (Wang et al. 2019), in the Hub's order; test rows have the label -1."""
+
+
+def load_texts(path: PathLike, layout: Layout, *, require_labels: bool = True, skip_empty: bool = False) -> Dataset:
+    """Read a file of texts into the columns text, text_pair (of pairs), label and place.
+
+    `label` is a `ClassLabel`, a list of them, or a number; None where there is none. `place` says where a row is from.
+
+    Args:
+        path: a `.csv`, `.tsv`, `.json` or `.jsonl` file, UTF-8. Sets of classes are lists; in a cell, as json.
+        layout: its columns.
+        require_labels: whether a row without a label is an error.
+        skip_empty: whether rows with an empty text are left out, and those of `layout.may_be_empty` too.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file or one of its rows is not usable; names the row and the remedy.
+    """
+    found = read_rows(path, what="texts and labels")
+    check_any(found, "texts", str(path))
+    records = [record for _, record in found if isinstance(record, dict)]
+    for record in records:
+        if layout.label in record:
+            record[layout.label] = as_list(record[layout.label])
+    columns = layout.texts or find_texts(records, str(path))
+    problem_type = layout.problem_type or infer_problem_type(record.get(layout.label) for record in records)
+    schema = _schema(layout, columns, problem_type, layout.names, require_labels, skip_empty)
+    return schema.read(found, str(path))
+
+
+def normalize_texts(
+    dataset: Dataset, layout: Layout, name: str = "data set", *, require_labels: bool = True, skip_empty: bool = False
+) -> Dataset:
+    """Return the rows of a data set from elsewhere in the form of `load_texts`.
+
+    Classes that have names there keep them and their order.
+
+    Raises:
+        ValueError: a column is missing or a row is not usable; names the row and the remedy.
+    """
+    check_any(dataset, "texts", name)
+    columns = layout.texts or find_texts(dataset, name)
+    kind = dataset.features.get(layout.label)
+    several = isinstance(kind, List)
+    problem_type = layout.problem_type or (MULTI_LABEL if several else None)
+    if problem_type is None:
+        problem_type = SINGLE_LABEL if kind is None else infer_problem_type(dataset.unique(layout.label))
+    names = layout.names or getattr(kind.feature if several else kind, "names", None)
+    schema = _schema(layout, columns, problem_type, names, require_labels, skip_empty)
+    return schema.normalize(dataset, name)
+
+
+def find_texts(records: Iterable[Record], source: str) -> tuple[str, ...]:
+    """Return the columns of `TEXT_COLUMNS` that hold texts in the first record that has such columns.
+
+    Raises:
+        ValueError: there are none in the first `FIRST_ROWS`; names the columns there are.
+    """
+    has: Record = {}
+    for record in islice(records, FIRST_ROWS):
+        for columns in TEXT_COLUMNS:
+            if all(isinstance(record.get(column), str) for column in columns):
+                return columns
+        has = has or record
+    raise ValueError(
+        f"{source}: which columns hold the texts (it has {', '.join(has) or 'none'})? Name one, or two for pairs, by"
+        " --text_column_names."
+    )
+
+
+def _schema(
+    layout: Layout,
+    columns: tuple[str, ...],
+    problem_type: str,
+    names: tuple[str, ...] | None,
+    require_labels: bool,
+    skip_empty: bool,
+) -> Schema:
+    remedy = "name those with texts by --text_column_names"
+    texts = [Column(column, may_be_empty=layout.may_be_empty and not skip_empty, remedy=remedy) for column in columns]
+    label = Column(layout.label, None, required=require_labels, remedy="name labels by --label_column_name")
+    labels = {SINGLE_LABEL: Value("string"), MULTI_LABEL: List(Value("string")), REGRESSION: Value("float32")}
+    kinds = dict.fromkeys(("text", "text_pair")[: len(columns)], Value("string"))
+    features = Features({**kinds, "label": labels[problem_type], PLACE: Value("string")})
+
+    def convert(record: Record) -> Record:
+        values = [column.read(record) for column in texts]
+        if not "".join(values).strip():
+            raise EmptyText(f"the field {str(texts[0])!r} is empty, and so is its other half; {SKIP}")
+        value = record.get(layout.label)
+        if not _is_absent(value, layout, names) and (require_labels or str(value) != "-1"):
+            value = read_label(value, problem_type, names)
+        elif require_labels and layout.label not in record:
+            raise label.missing(record)
+        elif require_labels and not layout.skip_unlabelled:
+            raise ValueError(
+                f"the field {layout.label!r} holds no label; found {describe_value(value)}. Mend the row, or pass"
+                " --skip_unlabelled to leave out such rows."
+            )
+        else:
+            value = None
+        return {**dict(zip(("text", "text_pair"), values, strict=False)), "label": value}
+
+    def complete(rows: Dataset, source: str) -> Dataset:
+        kept = _labelled(rows, source) if require_labels and layout.skip_unlabelled else rows
+        return with_class_labels(kept, problem_type, names)
+
+    return Schema("texts", [*texts, label], features, convert, skip_empty=skip_empty, complete=complete)
+
+
+def _is_absent(label: Any, layout: Layout, names: tuple[str, ...] | None) -> bool:
+    if label is None or (isinstance(label, str) and not label.strip()):
+        return True
+    if names is not None and label == -1:  # what `datasets` has for a class that is not given
+        return True
+    return layout.unlabelled is not None and str(label) in (f"{layout.unlabelled}", f"{layout.unlabelled}.0")
+
+
+def _labelled(rows: Dataset, name: str) -> Dataset:
+    """The rows that have a label; says how many have none."""
+    numbers = [number for number, label in enumerate(rows["label"][:]) if label is not None]
+    if not numbers:
+        raise ValueError(f"{name}: no row has a label; name the column with the labels by --label_column_name.")
+    if len(numbers) < len(rows):
+        logger.warning(
+            "%s: leaving out %d of %d rows, which have no label.", name, len(rows) - len(numbers), len(rows)
+        )
+    return rows.select(numbers)

@@ -1,0 +1,123 @@
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hf_localattn.data.features.answers import AnswerSettings, extract_answers, write_answers
+
+CONTEXT = "ab cd ef gh ij"
+WORDS = [(0, 2), (3, 5), (6, 8), (9, 11), (12, 14)]
+
+
+def window(first=0, last=5, identifier="q"):
+    """[CLS] question [SEP] words first..last [SEP]."""
+    return {"example_id": identifier, "offset_mapping": [None] * 3 + WORDS[first:last] + [None], "cls_position": 0}
+
+
+def naive(windows, starts, ends, n_best_size, max_answer_length):
+    """The published double loop."""
+    best = {}
+    for feature, start_row, end_row in zip(windows, starts, ends, strict=True):
+        offsets = feature["offset_mapping"]
+        context = [i for i, offset in enumerate(offsets) if offset is not None]
+        for start in sorted(context, key=lambda i: -start_row[i])[:n_best_size]:
+            for end in sorted(context, key=lambda i: -end_row[i])[:n_best_size]:
+                if start <= end < start + max_answer_length:
+                    span = (offsets[start][0], offsets[end][1])
+                    best[span] = max(best.get(span, -np.inf), start_row[start] + end_row[end])
+    return sorted(best.items(), key=lambda item: -item[1])[:n_best_size]
+
+
+@settings(max_examples=100, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), n_best_size=st.integers(1, 8), max_answer_length=st.integers(1, 6))
+def test_equals_the_double_loop(seed, n_best_size, max_answer_length):
+    windows = [window(0, 3), window(2, 5)]
+    starts, ends = np.random.default_rng(seed).normal(size=(2, 2, 9))
+    expected = naive(windows, starts, ends, n_best_size, max_answer_length)
+    found = extract_answers({"q": CONTEXT}, windows, starts, ends, AnswerSettings(n_best_size, max_answer_length))["q"]
+    if not expected:  # nothing among the best pairs: the best of all pairs instead
+        expected = naive(windows, starts, ends, 9, max_answer_length)[:n_best_size]
+    assert [(c.start, c.end) for c in found.n_best] == [span for span, _ in expected]
+    np.testing.assert_allclose([c.score for c in found.n_best], [score for _, score in expected])
+    assert all(CONTEXT[c.start : c.end] == c.text for c in found.n_best)
+    assert sum(c.probability for c in found.n_best) == pytest.approx(1)
+    assert found.best == found.n_best[0]
+    assert found.null_odds is None
+
+
+def logits(*values):
+    row = np.full(9, -10.0)
+    for position, value in values:
+        row[position] = value
+    return row
+
+
+@pytest.mark.parametrize(("threshold", "text"), [(0.0, ""), (0.99, ""), (1.0, "cd"), (5.0, "cd"), (-9, "")])
+def test_no_answer_wins_by_more_than_the_threshold(threshold, text):
+    # the first window is sure that there is no answer, the second is not: the smaller score counts
+    windows = [window(0, 3), window(1, 5)]
+    starts = [logits((0, 9)), logits((0, 3), (3, 2))]
+    ends = [logits((0, 9)), logits((0, 2), (3, 2))]
+    given = AnswerSettings(handle_no_answer=True, null_score_diff_threshold=threshold)
+    found = extract_answers({"q": CONTEXT}, windows, starts, ends, given)["q"]
+    assert (found.best.text, found.best_span.text, found.null_odds) == (text, "cd", 1.0)
+    assert {"", "cd"} <= {candidate.text for candidate in found.n_best}
+
+
+@pytest.mark.parametrize("n_best_size", [1, 2, 3])
+def test_no_answer_and_the_best_span_are_always_listed(n_best_size):
+    for null in (-50, 50):
+        starts = ends = [logits((0, null), (3, 2), (4, 1), (5, 0))]
+        given = AnswerSettings(n_best_size, handle_no_answer=True)
+        found = extract_answers({"q": CONTEXT}, [window()], starts, ends, given)["q"]
+        assert found.best_span.text == "ab"
+        assert found.best.text == ("" if null > 0 else "ab")
+        assert "" in [candidate.text for candidate in found.n_best]
+
+
+def test_pads_of_a_batch_are_not_looked_at():
+    starts = ends = [np.concatenate([logits((4, 3)), [99.0, 99.0]])]
+    assert extract_answers({"q": CONTEXT}, [window()], starts, ends)["q"].best.text == "cd"
+
+
+def test_spaces_that_a_tokenizer_counts_to_a_word_are_left_out():
+    feature = {"example_id": "q", "offset_mapping": [None, (0, 2), (2, 5), (5, 6)], "cls_position": 0}
+    row = np.array([0.0, 1.0, 3.0, 4.0])
+    answers = extract_answers({"q": CONTEXT}, [feature], [row], [row], AnswerSettings(max_answer_length=1))["q"]
+    assert [(c.text, c.start, c.end) for c in answers.n_best] == [("cd", 3, 5), ("ab", 0, 2)]  # never the bare space
+
+
+def test_a_context_without_tokens_gives_no_answer():
+    feature = {"example_id": "q", "offset_mapping": [None, None], "cls_position": 0}
+    for handle in (False, True):
+        found = extract_answers(
+            {"q": "\u200b"}, [feature], [[1, 2]], [[1, 2]], AnswerSettings(handle_no_answer=handle)
+        )
+        assert found["q"].best.text == ""
+        assert found["q"].best_span is None
+
+
+def test_input_that_does_not_fit():
+    rows = [logits()]
+    with pytest.raises(ValueError, match="1 windows, but 2 rows of start and 1 of end"):
+        extract_answers({"q": CONTEXT}, [window()], rows * 2, rows)
+    with pytest.raises(ValueError, match="1 questions have no window, the first is 'p'"):
+        extract_answers({"q": CONTEXT, "p": CONTEXT}, [window()], rows, rows)
+    with pytest.raises(ValueError, match="question 'q' are NaN"):
+        extract_answers({"q": CONTEXT}, [window()], [logits((4, np.nan))], rows)
+    with pytest.raises(ValueError, match="n_best_size must be at least 1; got 0"):
+        AnswerSettings(n_best_size=0)
+
+
+def test_files_hold_the_answers(tmp_path):
+    starts = ends = [logits((4, 3))]
+    answers = extract_answers({"q": CONTEXT}, [window()], starts, ends, AnswerSettings(2, handle_no_answer=True))
+    write_answers(answers, tmp_path, "eval")
+    write_answers(answers, tmp_path)
+    assert len(list(tmp_path.iterdir())) == 6  # and nothing temporary
+    assert json.loads((tmp_path / "eval_predictions.json").read_text()) == {"q": "cd"}
+    assert json.loads((tmp_path / "null_odds.json").read_text()) == {"q": -26.0}
+    best = json.loads((tmp_path / "nbest_predictions.json").read_text())["q"][0]
+    assert (best["text"], best["start"], best["end"], best["start_logit"]) == ("cd", 3, 5, 3.0)

@@ -1,0 +1,30 @@
+"""Every task passes `--skip_empty` on, for files and for data sets on the Hub."""
+
+import pytest
+from datasets import Dataset
+
+from hf_localattn.tasks import TASKS
+from tests.qa_helpers import question, write_jsonl
+
+ROWS = {
+    "question-answering": (question(0), question(1, question=" ")),
+    "question-generation": (question(0), question(1, context="")),
+    "text-classification": ({"text": "the cat", "label": "a"}, {"text": "", "label": "a"}),
+    "token-classification": ({"tokens": ["a"], "ner_tags": ["O"]}, {"tokens": [], "ner_tags": []}),
+    "negation": ({"tokens": ["no"], "cue": [1], "scope": [0]}, {"tokens": [], "cue": [], "scope": []}),
+    "multiple-choice": (
+        {"context": "a", "choices": ["b", "c"], "label": 0},
+        {"context": "a", "choices": ["", "c"], "label": 0},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_rows_without_text_are_left_out_if_it_is_asked_for(tmp_path, name):
+    row, empty = ROWS[name]
+    path = write_jsonl(tmp_path / "rows.jsonl", [empty, row])
+    options = {"task_name": "negation"} if name == "negation" else {}
+    arguments = TASKS[name].DataArguments(train_file=str(path), skip_empty=True, **options)
+    task = TASKS[name](arguments)
+    for rows in (task.read(str(path), True), task.normalize(Dataset.from_list([empty, row]), "hub", True)):
+        assert rows["index"][:] == [1]
