@@ -112,6 +112,19 @@ def test_a_run_is_known_by_what_is_in_folders_not_by_their_names(tmp_path):
     assert Runner(tmp_path).folder_of(changed) != first
 
 
+def test_options_that_are_newer_than_a_result_count_only_where_they_are_set(tmp_path):
+    table = load_table("cool-4")
+
+    def settings(**arguments):
+        given = Overrides(backbone="tiny", data={"": "samples"}, arguments=arguments)
+        selection = Selection(table, [table.rows["bert"]], list(table.tasks.values()), given)
+        return Runner(tmp_path).settings(plan(selection)[0])
+
+    assert "skip_empty" not in settings()
+    assert settings(skip_empty=False) == settings()
+    assert settings(skip_empty=True) == {**settings(), "skip_empty": True}
+
+
 def test_a_killed_table_goes_on(folder, monkeypatch):
     """The second of three runs is killed; then it and the third are left."""
     arguments = ("cool-9", "--rows", "bert", "rgcn", "gat", "--num-runs", "1")
