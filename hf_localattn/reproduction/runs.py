@@ -37,8 +37,6 @@ from hf_localattn.training.part import prepare_part
 from hf_localattn.training.results import digest_of, entry, settings_of, write_results
 from hf_localattn.training.run import Run
 
-logger = logging.getLogger(__name__)
-
 RESULT = "result.json"
 PROGRESS = "progress.json"
 MODEL = "model"
