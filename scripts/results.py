@@ -11,8 +11,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from hf_localattn.experiments.recipes import table_names
-from hf_localattn.experiments.report import as_markdown
+from hf_localattn.reproduction.report import as_markdown
+from hf_localattn.reproduction.tables import table_names
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 HEAD = """\

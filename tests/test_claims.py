@@ -12,8 +12,8 @@ import pytest
 
 from hf_localattn import claims
 from hf_localattn.claims import LOCK, claimed
-from hf_localattn.experiments.reproduction import reproduce
 from hf_localattn.hub import init_checkpoint, push_checkpoint
+from hf_localattn.reproduction.loop import reproduce
 
 # The module alone: it takes no second to start.
 HOLD = """

@@ -17,7 +17,7 @@ LAYERS = [
     {"tasks"},
     {"training", "inspection"},
     {"studies"},
-    {"experiments"},
+    {"reproduction"},
     {"cli"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hf_localattn.experiments.recipes import load_table
+from hf_localattn.reproduction.tables import load_table
 from scripts.results import DOCS, render
 
 FILES = sorted((DOCS / "results").glob("*.json"))

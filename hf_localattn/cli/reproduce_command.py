@@ -56,7 +56,7 @@ def reproduce(
 
     Given again it goes on where it was; the same runs serve all tables.
     """
-    from hf_localattn.experiments.request import Request, run_request
+    from hf_localattn.reproduction.request import Request, run_request
 
     run_request(
         Request(

@@ -152,11 +152,18 @@ def check_shared_fields(given: Mapping[str, Any]) -> None:
         raise ValueError(f"`attn_implementation` is {kind_of_attention!r}; it must be a name, such as 'sdpa'.")
     if not isinstance(given.get("output_attentions"), bool | None):
         raise ValueError(f"`output_attentions` is {given['output_attentions']!r}; it must be true or false.")
+    layers = given.get("output_hidden_states")
+    if not isinstance(layers, bool | None) and not _are_indices(layers):
+        raise ValueError(f"`output_hidden_states` is {layers!r}; it must be true, false or a list of indices.")
     classes = given.get("architectures")
     if classes is not None and not (
         isinstance(classes, list | tuple) and all(isinstance(one, str) for one in classes)
     ):
         raise ValueError(f"`architectures` is {classes!r}; it must be a list of names of classes.")
+
+
+def _are_indices(values: Any) -> bool:
+    return isinstance(values, list | tuple) and all(type(one) is int and abs(one) <= MOST_LAYERS for one in values)
 
 
 def _is_numbered(names: Any) -> bool:

@@ -19,7 +19,7 @@ import torch
 
 import hf_localattn
 import hf_localattn.cli
-import hf_localattn.experiments.request
+import hf_localattn.reproduction.request
 import hf_localattn.studies.command
 import hf_localattn.tasks
 from hf_localattn.resources import tiny_backbone

@@ -129,7 +129,7 @@ def names_of(fields):
     """What an error of these fields may name: one of them, of all models, or of the backbone."""
     backbone = fields["backbone_config"] if isinstance(fields.get("backbone_config"), dict) else {}
     names = {*fields, *backbone, *own_names(), "backbone_config", *SIZES}
-    return [*(f"`{name}`" for name in names), "`problem_type=", "backbone"]
+    return [*(f"`{name}{end}" for name in names for end in "`."), "`problem_type=", "backbone"]
 
 
 def own_names():

@@ -7,11 +7,12 @@ import hypothesis.strategies as st
 import pytest
 import yaml
 
-from hf_localattn.experiments import recipes
-from hf_localattn.experiments.recipes import load_corpora, load_table, setting_of
-from hf_localattn.experiments.request import _assignment
 from hf_localattn.hub import TrainingRecord, write_card
 from hf_localattn.hub.model_card import BOUNDARY
+from hf_localattn.reproduction import corpora
+from hf_localattn.reproduction.corpora import load_corpora
+from hf_localattn.reproduction.request import _assignment
+from hf_localattn.reproduction.tables import load_table, recipe_arguments
 from hf_localattn.studies.results import read_results
 from hf_localattn.studies.search_space import read_space
 from hf_localattn.training.arguments import ModelArguments
@@ -148,12 +149,12 @@ LIKE = {"title": "Second", "source": "x", "like": "cool-1", "rows": {"cool": Non
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A folder of recipes in place of the shipped ones."""
-    shutil.copy(recipes.FOLDER / "corpora.yaml", tmp_path)
+    shutil.copy(corpora.FOLDER / "corpora.yaml", tmp_path)
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables" / "cool-1.yaml").write_text(
         yaml.safe_dump({name: own for name, own in TABLE.items() if name != "figure"})
     )
-    monkeypatch.setattr(recipes, "FOLDER", tmp_path)
+    monkeypatch.setattr(corpora, "FOLDER", tmp_path)
     load_corpora.cache_clear()
     yield tmp_path
     load_corpora.cache_clear()
@@ -166,7 +167,7 @@ def test_tables(examples, folder):
         table = outcome(lambda: load_table("cool-2"), "cool-2", "cool-1")
         if table is not None:
             for row in table.rows.values():
-                assert row.family is None or all(setting_of(table, row, task) for task in table.tasks.values())
+                assert row.family is None or all(recipe_arguments(table, row, task) for task in table.tasks.values())
 
     check(holds, often(*[yaml_files(TABLE)] * 3, yaml_files(LIKE)), examples)
 
@@ -179,9 +180,9 @@ def test_corpora(examples, folder):
     def holds(content):
         (folder / "corpora.yaml").write_bytes(content)
         load_corpora.cache_clear()
-        corpora = outcome(load_corpora, "corpora.yaml")
-        if corpora is not None:
-            assert all(corpus.files.keys() == corpus.sample.keys() for corpus in corpora.values())
+        found = outcome(load_corpora, "corpora.yaml")
+        if found is not None:
+            assert all(corpus.files.keys() == corpus.sample.keys() for corpus in found.values())
 
     check(holds, yaml_files(few), examples)
 

@@ -368,8 +368,8 @@ RECIPES = {
     ),
     "recipe-depth": (content("recipe.yaml", "[" * 500), says("recipe.yaml: .* nested more than 100 deep")),
     "recipe-not-utf-8": (content("recipe.yaml", b"\xff"), says("recipe.yaml: is not UTF-8")),
-    "recipe-list": (content("recipe.yaml", "[1]"), says("recipe.yaml: expected names with values")),
-    "recipe-names": (content("recipe.yaml", "7: 1"), says("recipe.yaml: expected names with values")),
+    "recipe-list": (content("recipe.yaml", "[1]"), says("recipe.yaml: must be names with values; found")),
+    "recipe-names": (content("recipe.yaml", "7: 1"), says("recipe.yaml, 7, .*: must be a valid string; found 7")),
 }
 STATE = io.BytesIO()
 torch.save({}, STATE)

@@ -15,10 +15,10 @@ from transformers import (
 
 from hf_localattn import CoolConfig, CoolModel, OaXLNetTokenizer, SlaBertTokenizer
 from hf_localattn.cli import run
-from hf_localattn.experiments.yaml_files import read_yaml
 from hf_localattn.hub import TrainingRecord, write_card
 from hf_localattn.hub.push import _parser_of, check_weights, shared_files
 from hf_localattn.pretrained import load_tokenizer
+from hf_localattn.reproduction.entries import read_yaml
 from hf_localattn.studies.search_space import read_space
 from hf_localattn.training.arguments import ModelArguments
 from hf_localattn.training.output_folder import check_same_model, prepare_output_folder

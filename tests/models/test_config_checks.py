@@ -90,3 +90,13 @@ def test_code_of_the_backbones_own_has_no_say():
     assert "auto_map" not in saved
     assert "custom_pipelines" not in saved
     assert backbone.auto_map  # the caller's own stays as it is
+
+
+@pytest.mark.parametrize("layers", [2**63, "all", [0, "last"], [0, 10**9], 1])
+def test_hidden_states_are_asked_for_by_index(layers):
+    with pytest.raises(ValueError, match=r"`output_hidden_states` is .*; it must be true, false or a list of indices"):
+        CoolConfig(output_hidden_states=layers)
+
+
+def test_some_layers_may_be_asked_for():
+    assert CoolConfig(output_hidden_states=[0, -1]).output_hidden_states == [0, -1]

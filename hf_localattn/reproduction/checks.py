@@ -1,4 +1,4 @@
-"""What would keep a trial from running here, found out before any of them starts."""
+"""Checks of trials before any of them starts: arguments, parsers, extras and memory."""
 
 from __future__ import annotations
 
@@ -11,44 +11,45 @@ import torch
 from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM
 
 from hf_localattn.errors import listed, loading
-from hf_localattn.experiments.measures import MEASURES
-from hf_localattn.experiments.runner import Runner
-from hf_localattn.experiments.trials import Trial
 from hf_localattn.extras import import_extra
 from hf_localattn.families import get_family, parse_config_fields
 from hf_localattn.models.dependency_parser import load_pipeline
 from hf_localattn.pretrained import resolve_backbone
+from hf_localattn.reproduction.measures import MEASURES
+from hf_localattn.reproduction.plan import Trial
+from hf_localattn.reproduction.runs import Runner
+from hf_localattn.reproduction.scripts import SCRIPTS
 from hf_localattn.training.arguments import PLAIN
 from hf_localattn.training.lookahead import import_lookahead
 
 TRAINING_BYTES = 16
-"""Of each parameter: weight, gradient and Adam's two averages, in fp32. What a batch takes comes on top."""
+"""Bytes of each parameter: weight, gradient and Adam's two averages, in fp32. A batch takes more."""
 
 
 def check_trials(runner: Runner, trials: Sequence[Trial], *, searches: bool = False) -> None:
     """Check everything about trials that can be checked without data and weights.
 
     Raises:
-        ValueError: arguments, fields, a parser, an extra or memory are missing or wrong; names all that is, each with
-            the rows and tasks that it is missing for.
+        ValueError: arguments, fields, a parser, an extra or memory are missing or wrong; lists all problems, each
+            with its rows and tasks.
     """
     first: dict[tuple[str, str], Trial] = {}
     for trial in trials:
         first.setdefault(trial.key, trial)
-    problems: dict[str, dict[str, list[str]]] = {}  # of each the rows, of each row the tasks
+    problems: dict[str, dict[str, list[str]]] = {}  # tasks by problem and row
     for (row, task), trial in first.items():
         for problem in _problems(runner, trial, searches=searches):
             problems.setdefault(problem, {}).setdefault(row, []).append(task)
     if problems:
-        raise ValueError(listed([f"{_told(rows)}: {problem}" for problem, rows in problems.items()]))
+        raise ValueError(listed([f"{_rows_with_tasks(rows)}: {problem}" for problem, rows in problems.items()]))
 
 
-def _told(rows: Mapping[str, Sequence[str]]) -> str:
+def _rows_with_tasks(rows: Mapping[str, Sequence[str]]) -> str:
     return ", ".join(f"{row} ({', '.join(tasks)})" for row, tasks in rows.items())
 
 
 def _problems(runner: Runner, trial: Trial, *, searches: bool) -> Iterator[str]:
-    """What keeps a trial from running, as far as it can be told: wrong arguments hide what comes behind them."""
+    """Yield the problems of a trial. Wrong arguments hide those that are checked after them."""
     try:
         if searches and trial.task.search:
             import_extra("optuna", "search", "--search")
@@ -62,7 +63,7 @@ def _check(runner: Runner, trial: Trial) -> Iterator[str]:
     model_args, _, training_args = runner.arguments_of(trial)
     if training_args.lookahead_steps is not None:
         import_lookahead()
-    generates = trial.task.script == "run_qg"
+    generates = SCRIPTS[trial.task.script].generates
     source = resolve_backbone(model_args.source, generates=generates)
     config = _config(source)
     if model_args.family not in (None, PLAIN):
@@ -91,7 +92,7 @@ def _config(source: str) -> Any:
 
 @cache
 def _parameters(source: str, *, generates: bool) -> int:
-    """How many parameters a backbone has, without its weights."""
+    """Return the number of a backbone's parameters, without its weights."""
     with torch.device("meta"):
         model = (AutoModelForSeq2SeqLM if generates else AutoModel).from_config(_config(source))
     return sum(parameter.numel() for parameter in model.parameters())

@@ -1,20 +1,19 @@
-"""What of which table the command asks for, and with what choices."""
+"""Read what `hf-localattn reproduce` asks for: rows and tasks of a table, with overrides."""
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hf_localattn.experiments.choices import Choices, Selection
-from hf_localattn.experiments.corpus_files import SAMPLES
-from hf_localattn.experiments.recipes import Table, Task, load_corpora, load_table, select_rows, table_names
-from hf_localattn.experiments.reproduction import reproduce
-from hf_localattn.experiments.scripts import argument_names
 from hf_localattn.families import read_value
+from hf_localattn.reproduction.corpora import SAMPLES, load_corpora
+from hf_localattn.reproduction.loop import reproduce
+from hf_localattn.reproduction.plan import Overrides, Selection
+from hf_localattn.reproduction.scripts import argument_names
+from hf_localattn.reproduction.tables import Table, Task, load_table, select_rows, table_names
 
 _BY_RECIPE = "the recipe says what is trained, evaluated and predicted."
 SET_OTHERWISE = {
@@ -74,10 +73,10 @@ def run_request(request: Request) -> None:
         _list_tables()
         return
     table = load_table(request.table)
-    rows, choices = select_rows(table, request.rows), _choices(table, request)
-    tasks = _select_tasks(table, request.tasks, choices.also)
+    rows, overrides = select_rows(table, request.rows), _overrides(table, request)
+    tasks = _select_tasks(table, request.tasks, overrides.also)
     reproduce(
-        Selection(table, rows, tasks, choices),
+        Selection(table, rows, tasks, overrides),
         request.output,
         searches=request.search,
         keep_models=request.keep_models,
@@ -99,16 +98,16 @@ def _select_tasks(table: Table, names: Sequence[str] | None, also: Sequence[str]
             f"--test-corpora {unknown[0]}: the further test corpora are {', '.join(sorted(titles)) or 'none'}."
         )
     return [
-        dataclasses.replace(task, also={title: name for title, name in task.also.items() if title in also})
+        task.model_copy(update={"also": {title: name for title, name in task.also.items() if title in also}})
         for task in tasks
     ]
 
 
-def _choices(table: Table, request: Request) -> Choices:
+def _overrides(table: Table, request: Request) -> Overrides:
     for option, value in (("--num-runs", request.num_runs), ("--max-samples", request.max_samples)):
         if value is not None and value < 1:
             raise ValueError(f"{option} must be at least 1; got {value}.")
-    return Choices(
+    return Overrides(
         backbone=request.backbone,
         parser=request.parser,
         runs=request.num_runs,

@@ -4,38 +4,35 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import shlex
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from hf_localattn.experiments.choices import with_options
-from hf_localattn.experiments.runner import Runner, named, quiet
-from hf_localattn.experiments.scripts import QUIET, SCRIPTS, parse
-from hf_localattn.experiments.trials import Trial
 from hf_localattn.families import FAMILIES
 from hf_localattn.files import write_whole
 from hf_localattn.parsing import read_json
+from hf_localattn.reproduction.plan import Trial
+from hf_localattn.reproduction.runs import Runner, named, quiet
+from hf_localattn.reproduction.scripts import QUIET, SCRIPTS, make_arguments
 from hf_localattn.studies.search import RESULTS, Search
 from hf_localattn.studies.search_space import SEARCHABLE
 from hf_localattn.tasks import choose_task
 
 
-class Grids:
+class GridSearch:
     """Searches the grid of each row and task once; a search that was killed goes on.
 
     Args:
-        runner: its folder has the searches, beside the runs.
-        given: names of arguments that the caller has set, and which are not searched therefore.
+        runner: its folder has the searches and the runs.
+        given: names of arguments that the caller has set; they are not searched.
     """
 
     def __init__(self, runner: Runner, given: Collection[str] = ()):
         self.runner, self.given = runner, given
         self.found: dict[tuple[str, str], dict[str, Any]] = {}
-        """Of each row and task the best setting, its score, and all others."""
-        self._best: dict[tuple[str, str], list[str]] = {}
+        """The best setting of each row and task, its score, and all others."""
 
     def space_of(self, trial: Trial) -> dict[str, Any]:
         """Return the paper's grid as far as the row has what is varied: a plain encoder has no fields of a family."""
@@ -62,26 +59,26 @@ class Grids:
         space = self.space_of(trial)
         if not space:
             return trial
-        if trial.key not in self._best:
-            self._best[trial.key] = self._search(dataclasses.replace(trial, number=1), space)
-        return dataclasses.replace(trial, words=tuple(with_options(trial.words, self._best[trial.key])))
+        if trial.key not in self.found:
+            self.found[trial.key] = self._search(dataclasses.replace(trial, number=1), space)
+        return dataclasses.replace(trial, arguments=with_setting(trial.arguments, self.found[trial.key]["best"]))
 
-    def _search(self, trial: Trial, space: dict[str, Any]) -> list[str]:
+    def _search(self, trial: Trial, space: dict[str, Any]) -> dict[str, Any]:
         fold = trial.fold and [trial.fold.number, trial.fold.count]
         content = [trial.task.script, self.runner.settings(trial), fold, space]
         folder = self.runner.folder / named("search", content)
         grid = folder / "grid.yaml"
         write_whole(grid, yaml.safe_dump(space))
         output = folder / "trials"
-        words = [*trial.words, *QUIET, "--search", str(grid), "--output_dir", str(output), "--seed", str(trial.seed)]
-        model_args, data_args, training_args = parse(trial.task.script, words)
+        own = {**QUIET, "search": str(grid), "output_dir": str(output), "seed": trial.seed}
+        model_args, data_args, training_args = make_arguments(trial.task.script, {**trial.arguments, **own})
         data_args.fold = trial.fold
         with quiet():
             Search(choose_task(SCRIPTS[trial.task.script], data_args), model_args, data_args, training_args).complete()
         found = read_json(Path(output, RESULTS))
         choose = max if found["direction"] == "maximize" else min
         best = choose(found["trials"], key=lambda one: one["score"])
-        self.found[trial.key] = {
+        return {
             "row": trial.row.name,
             "task": trial.task.name,
             "best": best["setting"],
@@ -90,4 +87,13 @@ class Grids:
             "tried": [{"setting": one["setting"], "score": one.get("score")} for one in found["trials"]],
             "failed": [one["setting"] for one in found["failed"]],
         }
-        return shlex.split(found["best"])
+
+
+def with_setting(arguments: Mapping[str, Any], setting: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a script with a searched setting in place of their own; its fields come last."""
+    searched = {name: value for name, value in setting.items() if name in SEARCHABLE and value is not None}
+    fields = {name: value for name, value in setting.items() if name not in SEARCHABLE}
+    if fields:
+        own = arguments["local_config"].items()
+        searched["local_config"] = {**{name: value for name, value in own if name not in fields}, **fields}
+    return {**arguments, **searched}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hf_localattn.experiments.recipes import Score, Table, Task
-from hf_localattn.experiments.report import Runs, values_of
 from hf_localattn.files import write_whole
 from hf_localattn.inspection.draw import draw_bars, draw_curves, picture
+from hf_localattn.reproduction.report import Runs, values_of
+from hf_localattn.reproduction.tables import Bars, Curve, Score, Table, Task
 
 
 def figure_of(table: Table, runs: Runs) -> Any:
@@ -23,8 +22,10 @@ def figure_of(table: Table, runs: Runs) -> Any:
         ImportError: matplotlib is not installed.
         ValueError: there is nothing to draw yet.
     """
-    assert table.figure is not None
-    return _DRAW[table.figure["kind"]](table, table.figure, runs)
+    if isinstance(table.figure, Curve):
+        return _curves(table, table.figure, runs)
+    assert isinstance(table.figure, Bars)
+    return _bars(table, table.figure, runs)
 
 
 def draw_figure(table: Table, runs: Runs, output: Path) -> Path:
@@ -34,42 +35,34 @@ def draw_figure(table: Table, runs: Runs, output: Path) -> Path:
     return path
 
 
-def _curves(table: Table, figure: Mapping[str, Any], runs: Runs) -> Any:
-    task = table.tasks[figure["task"]]
-    score = _score(task, figure["score"])
-    field = figure["x"]
+def _curves(table: Table, figure: Curve, runs: Runs) -> Any:
+    task = table.tasks[figure.task]
+    score = task.scores[figure.score]
     curves = {
         title: {
-            table.rows[row].local_config[field]: values for row in rows if (values := _values(runs, row, task, score))
+            table.rows[row].local_config[figure.x]: values
+            for row in rows
+            if (values := _values(runs, row, task, score))
         }
-        for title, rows in figure["series"].items()
+        for title, rows in figure.series.items()
     }
     places = sorted({place for curve in curves.values() for place in curve})
-    for title, row in figure.get("levels", {}).items():
+    for title, row in figure.levels.items():
         if places and (level := _values(runs, row, task, score)):
             curves[title] = dict.fromkeys((places[0], places[-1]), level)
     curves = {title: curve for title, curve in curves.items() if curve}
-    return draw_curves(curves, x_label=figure["x_label"], y_label=f"{score.name} ({task.title})", title=table.title)
+    return draw_curves(curves, x_label=figure.x_label, y_label=f"{score.name} ({task.title})", title=table.title)
 
 
-def _bars(table: Table, figure: Mapping[str, Any], runs: Runs) -> Any:
+def _bars(table: Table, figure: Bars, runs: Runs) -> Any:
     bars: dict[str, dict[str, list[float]]] = {}
-    name = ""
-    for title, (row, other) in figure["series"].items():
+    for title, (row, other) in figure.series.items():
         for task in table.tasks.values():
-            score = _score(task, figure["score"])
-            name = score.name
+            score = task.scores[figure.score]
             more, less = (values_of(runs, own, task.name, score) for own in (row, other))
             if common := sorted(more.keys() & less.keys()):
                 bars.setdefault(title, {})[task.title] = [more[number] - less[number] for number in common]
-    return draw_bars(bars, y_label=f"difference in {name}", title=table.title)
-
-
-_DRAW = {"curve": _curves, "bars": _bars}
-
-
-def _score(task: Task, name: str) -> Score:
-    return next(score for score in task.scores if score.name == name)
+    return draw_bars(bars, y_label=f"difference in {figure.score}", title=table.title)
 
 
 def _values(runs: Runs, row: str, task: Task, score: Score) -> list[float]:

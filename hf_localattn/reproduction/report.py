@@ -1,4 +1,4 @@
-"""A table of measured beside published numbers: means, deviations, differences, and what they mean."""
+"""The report of a table: measured next to published numbers, with deviations, differences and p-values."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from scipy import stats
 
-from hf_localattn.experiments.recipes import Row, Score, Table, Task
+from hf_localattn.files import write_whole
+from hf_localattn.reproduction.corpora import describe_source, load_corpora
+from hf_localattn.reproduction.plan import Selection, Trial
+from hf_localattn.reproduction.tables import Row, Score, Table, Task
+from hf_localattn.studies.results import write_results
 
 Runs = Mapping[tuple[str, str], Mapping[int, Mapping[str, Any]]]
-"""Of each row and task the metrics of its runs, by their number."""
+"""Metrics by row and task, and by the number of the run."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,7 @@ class Cell:
         return None if self.measured is None or self.published is None else self.measured - self.published
 
 
-def summarise(table: Table, rows: Sequence[Row], tasks: Sequence[Task], runs: Runs) -> list[Cell]:
+def summarize(table: Table, rows: Sequence[Row], tasks: Sequence[Task], runs: Runs) -> list[Cell]:
     """Return a cell for every score that was published or measured, in the table's order."""
     cells = []
     for row in rows:
@@ -73,16 +78,16 @@ def summarise(table: Table, rows: Sequence[Row], tasks: Sequence[Task], runs: Ru
 def scores_of_task(task: Task) -> list[Score]:
     """Return a task's scores, and those of the other corpora that its models are tested on."""
     others = [
-        dataclasses.replace(score, name=f"{score.name} on {title}", metric=f"{score.metric}@{title}")
+        score.model_copy(update={"name": f"{score.name} on {title}", "metric": f"{score.metric}@{title}"})
         for title in task.also
-        for score in task.scores
+        for score in task.scores.values()
     ]
-    return [*task.scores, *others]
+    return [*task.scores.values(), *others]
 
 
 def _cell(table: Table, row: Row, task: Task, score: Score, runs: Runs) -> Cell:
     own = values_of(runs, row.name, task.name, score)
-    published = row.published.get(task.name, {}).get(score.name)
+    published = table.published(row, task, score.name)
     baseline = table.rows[row.baseline] if row.baseline is not None else None
     other = values_of(runs, baseline.name, task.name, score) if baseline is not None else {}
     if score.ratio:
@@ -91,7 +96,7 @@ def _cell(table: Table, row: Row, task: Task, score: Score, runs: Runs) -> Cell:
         unit = statistics.fmean(whole) if whole else 0.0
         own = {number: value / unit for number, value in own.items()} if unit else {}
         other = {number: value / unit for number, value in other.items()} if unit else {}
-        known = reference.published.get(task.name, {}).get(score.name)
+        known = table.published(reference, task, score.name)
         published = published / known if published is not None and known else None
     values = list(own.values())
     common = sorted(own.keys() & other.keys())
@@ -122,12 +127,69 @@ def values_of(runs: Runs, row: str, task: str, score: Score) -> dict[int, float]
 
 
 def _p_value(own: Sequence[float], other: Sequence[float]) -> float | None:
-    """Of a paired t-test (SciPy's); None where there is no deviation to test against."""
+    """Return the p-value of a paired t-test; None without a deviation to test against."""
     differences = [a - b for a, b in zip(own, other, strict=True)]
     if len(differences) < 2 or max(differences) - min(differences) <= 1e-9 * max(1.0, *map(abs, differences)):
         return None
     value = float(stats.ttest_rel(own, other).pvalue)
     return None if math.isnan(value) else value
+
+
+class Report:
+    """The measured table of a selection, written after each run as `TABLE.json` and `TABLE.md`.
+
+    Args:
+        selection: what is reported.
+        output: the folder.
+        searches: what was searched for each row and task.
+
+    Attributes:
+        runs: the metrics of the runs so far.
+    """
+
+    def __init__(self, selection: Selection, output: Path, searches: Sequence[Mapping[str, Any]] = ()):
+        self.selection, self.output, self.searches = selection, output, searches
+        self.runs: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
+        self._results: list[dict[str, Any]] = []
+
+    def add(self, trial: Trial, result: Mapping[str, Any], model: Path | None) -> None:
+        """Add a finished run, with the folder of its model if it was kept, and write the files."""
+        self.runs.setdefault(trial.key, {})[trial.number] = result["metrics"]
+        where = {"row": trial.row.name, "task": trial.task.name, "run": trial.number, "command": trial.command}
+        kept = None if model is None else str(model.relative_to(self.output))
+        self._results.append({**result, **where, "model": kept})
+        found = self._content()
+        write_results(self._path("json"), found)
+        write_whole(self._path("md"), as_markdown(found))
+
+    def show(self) -> None:
+        """Print the table, and where its files and models are."""
+        print(self._path("md").read_text(encoding="utf-8"))
+        for result in self._results:
+            if result["model"] is not None:
+                print(f"{result['row']}, {result['task']}, run {result['run']}: {self.output / result['model']}")
+        print(f"Wrote {self._path('md')} and .json.")
+
+    def _path(self, suffix: str) -> Path:
+        return self.output / f"{self.selection.table.name}.{suffix}"
+
+    def _content(self) -> dict[str, Any]:
+        table, overrides, corpora = self.selection.table, self.selection.overrides, load_corpora()
+        tasks = [task for task in self.selection.tasks if task.script != "profile"]  # which reads no data
+        names = dict.fromkeys(name for task in tasks for name in (task.corpus, *task.also.values()))
+        cells = summarize(table, self.selection.rows, self.selection.tasks, self.runs)
+        return {
+            "table": table.name,
+            "title": table.title,
+            "source": table.source,
+            "notes": table.notes,
+            "command": " ".join([self.selection.command, *(["--search"] if self.searches else [])]),
+            "choices": overrides.as_data(),
+            "searches": self.searches,
+            "corpora": {name: describe_source(overrides.where(name), corpora, name) for name in names},
+            "scores": [{**dataclasses.asdict(cell), "difference": cell.difference} for cell in cells],
+            "runs": self._results,
+        }
 
 
 _CALLED = {"backbone": "backbone", "parser": "parser", "runs": "seeds", "limit": "rows of each split at most"}
@@ -159,7 +221,7 @@ def as_markdown(found: Mapping[str, Any]) -> str:
 
 
 def _about(found: Mapping[str, Any]) -> Iterator[str]:
-    """What was run otherwise than published."""
+    """Yield lines on data, changed settings, searches and versions."""
     choices, runs = found["choices"], found["runs"]
     yield f"Data: {'; '.join(f'{name} from {where}' for name, where in found['corpora'].items())}."
     own = {_CALLED[name]: choices[name] for name in _CALLED if choices.get(name) is not None}
@@ -167,7 +229,7 @@ def _about(found: Mapping[str, Any]) -> Iterator[str]:
         own["tested also on"] = ", ".join(choices["also"]) or "nothing else"
     own |= choices["arguments"]
     if own:
-        yield f"Otherwise than in the recipe: {', '.join(f'{name} {value}' for name, value in own.items())}."
+        yield f"Changed from the recipe: {', '.join(f'{name} {value}' for name, value in own.items())}."
     for search in found["searches"]:
         tried = len(search["tried"]) + len(search["failed"])
         failed = f", of which {len(search['failed'])} failed" if search["failed"] else ""
@@ -185,7 +247,7 @@ def _about(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _compared(cells: Sequence[Mapping[str, Any]], baselines: Sequence[str]) -> Iterator[str]:
-    """Which rows are compared with which, where that is not always the same one."""
+    """Yield the rows of each baseline, if there are several baselines."""
     for baseline in baselines if len(baselines) > 1 else ():
         rows = dict.fromkeys(cell["row_title"] for cell in cells if cell["baseline_title"] == baseline)
         yield f"The baseline of {', '.join(rows)} is {baseline}."

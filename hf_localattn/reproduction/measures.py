@@ -1,17 +1,17 @@
-"""What a table measures without training: sizes and inference times of models, and lengths of texts."""
+"""Measures that need no training: sizes and inference times of models, and lengths of texts."""
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 
-from hf_localattn.experiments.scripts import QUIET, Arguments, parse, preparer
+from hf_localattn.reproduction.scripts import QUIET, Arguments, make_arguments, preparer
 from hf_localattn.training.models import load_model_and_tokenizer
 
 BATCH_SIZES = (1, 8, 32)
@@ -20,17 +20,17 @@ CUE = 1
 """Tokens of a text that are its query."""
 
 
-def profile(words: Sequence[str]) -> dict[str, float]:
+def profile(arguments: Mapping[str, Any]) -> dict[str, float]:
     """Return the parameters of a model that labels words, and the seconds of its inference, by size of the batch.
 
-    Texts are of random tokens, all as long as `max_seq_length`, with one token for a query; of several times the
-    shortest counts.
+    Texts are of random tokens, all as long as `max_seq_length`, with one token for a query. The shortest
+    of several times counts.
 
     Args:
-        words: arguments of `run_ner.py`.
+        arguments: of `run_ner.py`, by name.
     """
     with TemporaryDirectory() as folder:
-        model_args, data_args, training_args = _parse("run_ner", words, folder)
+        model_args, data_args, training_args = _parse("run_ner", arguments, folder)
         fields = {"num_labels": 2, "id2label": {0: "O", 1: "SCOPE"}, "label2id": {"O": 0, "SCOPE": 1}}
         model, _ = load_model_and_tokenizer("token-classification", model_args, training_args, **fields)
         device = training_args.device
@@ -47,16 +47,16 @@ def profile(words: Sequence[str]) -> dict[str, float]:
     return metrics
 
 
-def text_statistics(words: Sequence[str]) -> dict[str, float]:
+def text_statistics(arguments: Mapping[str, Any]) -> dict[str, float]:
     """Return for each split how many texts it has, and the longest, mean and shortest of them, in sub-words.
 
     Special tokens do not count; texts are cut at `max_seq_length`.
 
     Args:
-        words: arguments of `run_glue.py`.
+        arguments: of `run_glue.py`, by name.
     """
     with TemporaryDirectory() as folder:
-        model_args, data_args, training_args = _parse("run_glue", words, folder)
+        model_args, data_args, training_args = _parse("run_glue", arguments, folder)
         run = preparer("run_glue", data_args)(model_args, data_args, training_args)
     special = run.trainer.processing_class.num_special_tokens_to_add()
     metrics: dict[str, float] = {}
@@ -67,12 +67,17 @@ def text_statistics(words: Sequence[str]) -> dict[str, float]:
     return metrics
 
 
-MEASURES: dict[str, Callable[[Sequence[str]], dict[str, float]]] = {"profile": profile, "statistics": text_statistics}
-"""What measures, by its name in a recipe."""
+Measure = Callable[[Mapping[str, Any]], dict[str, float]]
+
+MEASURES: dict[str, Measure] = {
+    "profile": profile,
+    "statistics": text_statistics,
+}
+"""The measures by their names in a table."""
 
 
-def _parse(script: str, words: Sequence[str], folder: str) -> Arguments:
-    return parse(script, [*words, *QUIET, "--output_dir", str(Path(folder, "unused"))])
+def _parse(script: str, arguments: Mapping[str, Any], folder: str) -> Arguments:
+    return make_arguments(script, {**arguments, **QUIET, "output_dir": str(Path(folder, "unused"))})
 
 
 @torch.no_grad()

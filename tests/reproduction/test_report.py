@@ -5,8 +5,8 @@ import statistics
 
 import pytest
 
-from hf_localattn.experiments.recipes import load_table
-from hf_localattn.experiments.report import as_markdown, summarise
+from hf_localattn.reproduction.report import as_markdown, summarize
+from hf_localattn.reproduction.tables import load_table
 
 TABLE = load_table("sam-5")
 TASK = TABLE.tasks["trec"]
@@ -25,7 +25,7 @@ def runs(**rows):
 
 def cells(found):
     rows = [TABLE.rows[row] for row in ("roberta", "sam")]
-    return {(cell.row, cell.score): cell for cell in summarise(TABLE, rows, [TASK], found)}
+    return {(cell.row, cell.score): cell for cell in summarize(TABLE, rows, [TASK], found)}
 
 
 def test_means_deviations_and_differences():
@@ -91,7 +91,7 @@ def test_a_table_for_people():
     assert any(line.endswith("| difference | against C | p (n) |") for line in lines)
     assert [line.split(" | ")[1] for line in lines if line.startswith(("| A / B", "| Q"))] == ["F1", "T"]
     assert "| A / B | F1 | 1.00 | 2.50 ± 0.25 | +1.50 | -0.50 | 0.012 (5) |" in lines
-    assert "* Otherwise than in the recipe: seeds 2, tested also on nothing else, max_steps 3." in lines
+    assert "* Changed from the recipe: seeds 2, tested also on nothing else, max_steps 3." in lines
     searched = "* Searched for a, t, with the first seed: 4 settings, of which 1 failed; the best is dropout 0.2,"
     assert f"{searched} with f1 0.5000." in lines
     assert lines[-5:] == ["* A note.", "", "```bash", "hf-localattn reproduce t-1", "```"]

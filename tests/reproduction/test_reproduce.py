@@ -1,6 +1,5 @@
 """`hf-localattn reproduce` on the tiny encoder and the samples: numbers that mean nothing, machinery that is real."""
 
-import dataclasses
 import json
 import re
 import shutil
@@ -8,11 +7,10 @@ import shutil
 import pytest
 
 from hf_localattn.cli import main
-from hf_localattn.experiments.choices import Choices
-from hf_localattn.experiments.grid import Grids
-from hf_localattn.experiments.recipes import load_table, table_names
-from hf_localattn.experiments.runner import Runner
-from hf_localattn.experiments.trials import plan
+from hf_localattn.reproduction.grid_search import GridSearch
+from hf_localattn.reproduction.plan import Overrides, Selection, plan
+from hf_localattn.reproduction.runs import Runner
+from hf_localattn.reproduction.tables import load_table, table_names
 from hf_localattn.resources import reading_comprehension, tiny_backbone
 
 TINY = ("--backbone", "tiny", "--parser", "tiny", "--data", "samples", "--max-samples", "8", "--args", "max_steps=1")
@@ -48,7 +46,7 @@ def test_measured_beside_published(whole, folder):
     assert cool["baseline"] == "bert"
     table = (folder / "cool-4.md").read_text()
     assert re.search(r"\| BERT \| F1 \| 75.41 \| \d+\.\d\d ± \d+\.\d\d \| [+-]\d", table)
-    assert "Otherwise than in the recipe: backbone tiny, " in table
+    assert "Changed from the recipe: backbone tiny, " in table
 
 
 def test_every_run_says_where_it_comes_from(whole):
@@ -81,12 +79,12 @@ def test_nothing_names_this_machine(whole, folder):
 
 
 def test_again_nothing_is_run(whole, folder, monkeypatch):
-    monkeypatch.setattr("hf_localattn.experiments.runner.prepare_part", None)
+    monkeypatch.setattr("hf_localattn.reproduction.runs.prepare_part", None)
     assert reproduce(folder, "cool-4", "--rows", "bert", "outlook", "--num-runs", "2") == whole
 
 
 def test_tables_share_their_runs(whole, folder, monkeypatch):
-    monkeypatch.setattr("hf_localattn.experiments.runner.prepare_part", None)
+    monkeypatch.setattr("hf_localattn.reproduction.runs.prepare_part", None)
     own = reproduce(folder, "cool-3", "--rows", "bert", "--num-runs", "2")
     assert own["runs"] == [run for run in whole["runs"] if run["row"] == "bert"]
 
@@ -94,12 +92,14 @@ def test_tables_share_their_runs(whole, folder, monkeypatch):
 def test_a_run_is_known_by_what_is_in_folders_not_by_their_names(tmp_path):
     table = load_table("cool-4")
 
-    def place(name, **choices):
+    def place(name, **overrides):
         folder = tmp_path / name
         for source, part in ((reading_comprehension()["train"].parent, "data"), (tiny_backbone(), "encoder")):
             shutil.copytree(source, folder / part)
-        given = Choices(backbone=str(folder / "encoder"), data={"squad_v2": str(folder / "data")}, **choices)
-        return Runner(tmp_path).folder_of(plan(table, [table.rows["bert"]], list(table.tasks.values()), given)[0])
+        given = Overrides(backbone=str(folder / "encoder"), data={"squad_v2": str(folder / "data")}, **overrides)
+        return Runner(tmp_path).folder_of(
+            plan(Selection(table, [table.rows["bert"]], list(table.tasks.values()), given))[0]
+        )
 
     first = place("one")
     assert place("two") == first
@@ -107,17 +107,30 @@ def test_a_run_is_known_by_what_is_in_folders_not_by_their_names(tmp_path):
     (tmp_path / "two" / "data" / "train.json").write_text("{}")
     shutil.rmtree(tmp_path / "one")
     (tmp_path / "two").rename(tmp_path / "one")
-    given = Choices(backbone=str(tmp_path / "one" / "encoder"), data={"squad_v2": str(tmp_path / "one" / "data")})
-    changed = plan(table, [table.rows["bert"]], list(table.tasks.values()), given)[0]
+    given = Overrides(backbone=str(tmp_path / "one" / "encoder"), data={"squad_v2": str(tmp_path / "one" / "data")})
+    changed = plan(Selection(table, [table.rows["bert"]], list(table.tasks.values()), given))[0]
     assert Runner(tmp_path).folder_of(changed) != first
+
+
+def test_options_that_are_newer_than_a_result_count_only_where_they_are_set(tmp_path):
+    table = load_table("cool-4")
+
+    def settings(**arguments):
+        given = Overrides(backbone="tiny", data={"": "samples"}, arguments=arguments)
+        selection = Selection(table, [table.rows["bert"]], list(table.tasks.values()), given)
+        return Runner(tmp_path).settings(plan(selection)[0])
+
+    assert "skip_empty" not in settings()
+    assert settings(skip_empty=False) == settings()
+    assert settings(skip_empty=True) == {**settings(), "skip_empty": True}
 
 
 def test_a_killed_table_goes_on(folder, monkeypatch):
     """The second of three runs is killed; then it and the third are left."""
     arguments = ("cool-9", "--rows", "bert", "rgcn", "gat", "--num-runs", "1")
-    from hf_localattn.experiments import runner
+    from hf_localattn.reproduction import runs
 
-    prepare, calls = runner.prepare_part, []
+    prepare, calls = runs.prepare_part, []
 
     def killed(*positional, **named):
         calls.append(named["folder"])
@@ -126,11 +139,11 @@ def test_a_killed_table_goes_on(folder, monkeypatch):
             monkeypatch.setattr(run, "evaluate", lambda: (_ for _ in ()).throw(KeyboardInterrupt))
         return run
 
-    monkeypatch.setattr(runner, "prepare_part", killed)
+    monkeypatch.setattr(runs, "prepare_part", killed)
     with pytest.raises(KeyboardInterrupt):
         reproduce(folder, *arguments)
     done = json.loads((folder / "cool-9.json").read_text())["runs"]
-    monkeypatch.setattr(runner, "prepare_part", prepare)
+    monkeypatch.setattr(runs, "prepare_part", prepare)
     whole = reproduce(folder, *arguments)
     first, second, _ = whole["runs"]
     assert second["data"] == first["data"], "it was trained before: its rows are known all the same"
@@ -143,7 +156,7 @@ def test_models_are_tested_on_other_corpora(folder, monkeypatch):
     found = reproduce(folder, "oa-2", "--rows", "baseline", "--tasks", "bioscope_papers", "--num-runs", "1")
     assert [cell["score"] for cell in found["scores"]] == ["F1", "F1 on BA", "F1 on SFU", "F1 on Sherlock"]
     assert [run["fold"] for run in found["runs"]] == [1]
-    monkeypatch.setattr("hf_localattn.experiments.runner.prepare_part", None)  # it serves fewer corpora as well
+    monkeypatch.setattr("hf_localattn.reproduction.runs.prepare_part", None)  # it serves fewer corpora as well
     fewer = reproduce(
         folder, "oa-2", "--rows", "baseline", "--tasks", "bioscope_papers", "--num-runs", "1", "--test-corpora", "BA"
     )
@@ -208,20 +221,21 @@ def test_the_grid_is_searched_first(folder):
     """A smaller one than the paper's; fields count where the row has them."""
     table = load_table("sam-5")
     grid = {"learning_rate": [1e-5, 1e-2], "dropout": [0.2], "num_local_layers": [1]}
-    task = dataclasses.replace(table.tasks["trec"], search=grid)
-    choices = Choices(backbone="tiny", limit=8, data={"": "samples"}, runs=2, arguments={"max_steps": 1})
-    trials = plan(table, [table.rows["sam"]], [task], choices)
-    grids = Grids(Runner(folder / "runs"))
-    first, second = map(grids.best, trials)
-    assert grids.space_of(trials[0]).keys() == {"learning_rate", "dropout"}
-    assert grids.count(trials[0]) == 2
-    assert Grids(grids.runner, given=["learning_rate"]).space_of(trials[0]).keys() == {"dropout"}
-    assert first.words == second.words
+    task = table.tasks["trec"].model_copy(update={"search": grid})
+    given = Overrides(backbone="tiny", limit=8, data={"": "samples"}, runs=2, arguments={"max_steps": 1})
+    trials = plan(Selection(table, [table.rows["sam"]], [task], given))
+    search = GridSearch(Runner(folder / "runs"))
+    first, second = map(search.best, trials)
+    assert search.space_of(trials[0]).keys() == {"learning_rate", "dropout"}
+    assert search.count(trials[0]) == 2
+    assert GridSearch(search.runner, given=["learning_rate"]).space_of(trials[0]).keys() == {"dropout"}
+    assert first.arguments == second.arguments
     assert first.command.count("--learning_rate ") == first.command.count("--local_config ") == 1
     assert first.command.endswith("# fold 1"), "a comment, with nothing behind it"
-    assert "freeze_backbone=true" in first.words, "the row's own fields stay"
-    assert "dropout=0.2" in first.words
-    (found,) = grids.found.values()
+    fields = first.arguments["local_config"]
+    assert fields["freeze_backbone"] is True, "the row's own fields stay"
+    assert fields["dropout"] == 0.2
+    (found,) = search.found.values()
     assert (found["row"], found["task"], len(found["tried"]), found["failed"]) == ("sam", "trec", 2, [])
     assert found["best"].keys() == {"learning_rate", "dropout"}
     assert len(list((folder / "runs").glob("search-*/trials/search.json"))) == 1
@@ -229,9 +243,9 @@ def test_the_grid_is_searched_first(folder):
 
 def test_a_plain_encoder_has_no_fields_to_search(tmp_path):
     table = load_table("cool-1")
-    task = dataclasses.replace(table.tasks["squad_v2"], search={"learning_rate": [1e-5], "num_local_layers": [1, 2]})
-    trials = plan(table, [table.rows["bert"]], [task], Choices(data={"": "samples"}))
-    assert Grids(Runner(tmp_path)).space_of(trials[0]) == {"learning_rate": [1e-5]}
+    task = table.tasks["squad_v2"].model_copy(update={"search": {"learning_rate": [1e-5], "num_local_layers": [1, 2]}})
+    trials = plan(Selection(table, [table.rows["bert"]], [task], Overrides(data={"": "samples"})))
+    assert GridSearch(Runner(tmp_path)).space_of(trials[0]) == {"learning_rate": [1e-5]}
 
 
 def test_dry_run_writes_nothing(tmp_path, capsys):
@@ -243,7 +257,7 @@ def test_dry_run_writes_nothing(tmp_path, capsys):
 
 
 def test_a_dry_run_shows_the_plan_and_all_that_is_missing(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("hf_localattn.experiments.checks._memory", lambda: 1 << 20)
+    monkeypatch.setattr("hf_localattn.reproduction.checks._memory", lambda: 1 << 20)
     arguments = ("sla-1", "--backbone", "tiny", "--data", "samples", "--tasks", "cola")
     with pytest.raises(SystemExit):
         main(["reproduce", *arguments, "--dry-run", "-o", str(tmp_path / "out")])
@@ -297,6 +311,8 @@ def test_without_a_table_all_are_listed(capsys):
             "lisa (cola, sst2, conll2003, fce), sgnet (cola, .*: Cannot load the spaCy pipeline 'en_core_web",
         ),
         (["sla-1", *TINY, "--parser", "nowhere"], "Cannot load the spaCy pipeline 'nowhere'"),
+        (["cool-4", *TINY, "--args", "max_steps=1.5"], "--max_steps: must be a valid integer; found 1.5"),
+        (["cool-4", *TINY, "--args", "learning_rate=true"], "--learning_rate: must be a valid number; found True"),
         (["cool-4", *TINY, "--num-runs", "0"], "--num-runs must be at least 1; got 0"),
         (
             ["oa-2", *TINY, "--num-runs", "11"],
@@ -315,7 +331,7 @@ def test_what_cannot_be_run_is_said_before_anything_is(arguments, message, tmp_p
 
 
 def test_too_little_memory_is_said(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("hf_localattn.experiments.checks._memory", lambda: 1 << 20)
+    monkeypatch.setattr("hf_localattn.reproduction.checks._memory", lambda: 1 << 20)
     with pytest.raises(SystemExit):
         main(["reproduce", "cool-4", *TINY, "-o", str(tmp_path)])
     assert "GiB of memory, and 0.0 are free: choose a smaller --backbone" in capsys.readouterr().err

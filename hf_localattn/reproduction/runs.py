@@ -1,53 +1,55 @@
-"""Running trials: one after the other in this process, each known again by its settings, so that none is run twice.
+"""Runs of trials. Each is known again by its settings, so that none is run twice.
 
-A finished trial is a file of results. Tables share them: the same baseline is trained once. One that was killed goes
-on from its last checkpoint.
+A finished trial is a file of results, which tables share: the same baseline is trained once. A trial that was killed
+goes on from its last checkpoint.
 """
 
 from __future__ import annotations
 
 import contextlib
-import copy
 import gc
 import hashlib
 import io
 import json
 import logging
-import math
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import datasets
 import torch
 import transformers
-from transformers import TrainerCallback, TrainerState, set_seed
-from transformers.trainer_utils import IntervalStrategy
+from transformers import TrainerCallback, TrainerState
 
-from hf_localattn.experiments.measures import MEASURES
-from hf_localattn.experiments.scripts import QUIET, Arguments, parse, preparer
-from hf_localattn.experiments.trials import Trial
 from hf_localattn.families import FAMILIES
 from hf_localattn.files import discard, remove_leftovers
 from hf_localattn.hub.record import LIBRARIES
 from hf_localattn.parsing import read_json
+from hf_localattn.reproduction.cli_args import to_cli_args
+from hf_localattn.reproduction.measures import MEASURES
+from hf_localattn.reproduction.plan import Trial
+from hf_localattn.reproduction.scripts import QUIET, Arguments, make_arguments, preparer
 from hf_localattn.studies.results import entry, write_results
 from hf_localattn.studies.settings import digest_of, settings_of
 from hf_localattn.studies.trial import prepare_part
-from hf_localattn.training.arguments import ModelArguments
 from hf_localattn.training.output_folder import STATE
 from hf_localattn.training.run import Run
-
-logger = logging.getLogger(__name__)
 
 RESULT = "result.json"
 PROGRESS = "progress.json"
 MODEL = "model"
-PROBED_STEPS = 2
+
+ADDED: dict[str, Any] = {"skip_empty": False}
+"""Options that are newer than the first results, with defaults at which they do not count: old runs are known."""
+
+NOT_TESTED = (
+    *("family", "backbone", "dataset_name", "dataset_config_name", "train_file", "validation_file"),
+    *("do_train", "do_eval", "early_stopping_patience", "eval_strategy", "load_best_model_at_end"),
+)
+"""Arguments of a trial that are not for the tests of its model on other corpora."""
 
 
 class Runner:
@@ -64,7 +66,9 @@ class Runner:
     def folder_of(self, trial: Trial) -> Path:
         """Return where a trial is trained; the same for all that train the same, of whatever row or table."""
         # Times are those of a machine.
-        machine = [_device(), torch.get_num_threads()] if any(score.ratio for score in trial.task.scores) else []
+        machine = (
+            [_device(), torch.get_num_threads()] if any(score.ratio for score in trial.task.scores.values()) else []
+        )
         fold = trial.fold and [trial.fold.number, trial.fold.count]
         content = [trial.task.script, self.settings(trial), trial.seed, fold, machine]
         return self.folder / named(trial.task.script, content)
@@ -83,6 +87,10 @@ class Runner:
         model = self.folder_of(trial) / MODEL
         return model if model.is_dir() else None
 
+    def is_trained(self, trial: Trial) -> bool:
+        """Return True if the trial's model is there, trained to its end."""
+        return (self.folder_of(trial) / MODEL / STATE).is_file()
+
     def run(self, trial: Trial) -> dict[str, Any]:
         """Run a trial, or go on with it, and return what it has measured; a finished one is not run again.
 
@@ -97,12 +105,12 @@ class Runner:
         remove_leftovers(folder)
         known: dict[str, Any] = {}
         if (folder / RESULT).is_file():  # it was tested on other corpora than these
-            if (model / STATE).is_file():
+            if self.is_trained(trial):
                 known = read_json(folder / RESULT)
             else:
                 (folder / RESULT).unlink()  # another model is trained, which may score otherwise
         if trial.task.script in MEASURES:
-            metrics, data = MEASURES[trial.task.script](trial.words), {}
+            metrics, data = MEASURES[trial.task.script](trial.arguments), {}
         else:
             run = self.prepare(trial, model)
             progress = Progress(folder / PROGRESS, run, keep=self.keep_models or bool(known))
@@ -118,7 +126,7 @@ class Runner:
             for title, arguments in trial.tests.items():
                 tested, data[title] = self._test(trial, arguments, model)
                 metrics |= {f"{name}@{title}": value for name, value in tested.items()}
-            _free()
+            free_memory()
         result = {
             "script": trial.task.script,
             "seed": trial.seed,
@@ -143,76 +151,55 @@ class Runner:
             progress.unlink()
         remove_leftovers(folder)
 
-    def prepare(self, trial: Trial, folder: Path) -> Run:
+    def prepare(self, trial: Trial, folder: Path, **own: Any) -> Run:
         """Return a trial's run in a folder, ready to go.
+
+        Args:
+            trial: of the plan.
+            folder: where it is trained.
+            **own: arguments in place of the trial's.
 
         Raises:
             ValueError, OSError: arguments, data or model cannot be used.
         """
-        model_args, data_args, training_args = self.arguments_of(trial)
+        model_args, data_args, training_args = self.arguments_of(trial, **own)
         prepare = preparer(trial.task.script, data_args)
         with quiet():
             return prepare_part(
-                prepare,
-                model_args,
-                data_args,
-                training_args,
-                folder=folder,
-                seed=trial.seed,
-                fold=trial.fold,
+                prepare, model_args, data_args, training_args, folder=folder, seed=trial.seed, fold=trial.fold
             )
 
-    def seconds_of(self, trial: Trial) -> float:
-        """Estimate how long a trial trains, evaluates and predicts, by a few of its steps.
-
-        Raises:
-            ValueError, OSError: arguments, data or model cannot be used.
-        """
-        with TemporaryDirectory() as folder:  # what the trial may have left in its own stays as it is
-            run = self.prepare(trial, Path(folder, MODEL))
-            try:
-                return _probe(run)
-            finally:
-                del run
-                _free()
-
-    def arguments_of(self, trial: Trial) -> Arguments:
-        """Return a trial's arguments, as its script would read them.
+    def arguments_of(self, trial: Trial, **own: Any) -> Arguments:
+        """Return a trial's arguments, as its script would read them; `own` are in place of the trial's.
 
         Raises:
             ValueError: there cannot be such ones.
         """
-        words = [*trial.words, *QUIET, "--save_total_limit", "1", "--output_dir", str(self.folder / MODEL)]
-        return parse(trial.task.script, words)
+        common = {**QUIET, "save_total_limit": 1, "output_dir": str(self.folder / MODEL)}
+        return make_arguments(trial.task.script, {**trial.arguments, **common, **own})
 
     def settings(self, trial: Trial) -> dict[str, Any]:
         """Return what a trial's scores depend on, but for its seed and fold; of files and folders what is in them."""
         if trial.task.script in MEASURES:
-            pairs = zip(trial.words, (*trial.words[1:], None), strict=True)
+            # Folders of results are named after this list: each word of a command line, read after its option.
+            words = to_cli_args(trial.arguments)
+            pairs = zip(words, (*words[1:], None), strict=True)
             return {"words": [digest_of(name.removeprefix("--"), value) for name, value in pairs]}
-        return settings_of(*self.arguments_of(trial))
+        settings = settings_of(*self.arguments_of(trial))
+        return {name: value for name, value in settings.items() if name not in ADDED or ADDED[name] != value}
 
     def _test(
         self, trial: Trial, arguments: Mapping[str, Any], model: Path
     ) -> tuple[dict[str, float], dict[str, Any]]:
         """Test the trained model on another corpus, and tell which rows these were."""
-        model_args, data_args, training_args = self.arguments_of(trial)
-        settings = []
-        if model_args.family in FAMILIES:  # the parser, which the checkpoint of a model cannot choose by itself
-            settings = FAMILIES[model_args.family].tokenizer_assignments(model_args.local_config)
-        tested = ModelArguments(str(model), local_config=settings)
-        other = copy.copy(data_args)
-        other.dataset_name = other.dataset_config_name = other.train_file = other.validation_file = None
-        for name, value in arguments.items():
-            setattr(other, name, value)
-        training_args.output_dir = str(model / "test")
-        training_args.do_train = training_args.do_eval = False
-        training_args.do_predict = True
-        # Nothing is chosen any more.
-        training_args.early_stopping_patience = None
-        training_args.eval_strategy, training_args.load_best_model_at_end = IntervalStrategy.NO, False
+        own: dict[str, Any] = dict.fromkeys(NOT_TESTED)
+        own |= {"model_name_or_path": str(model), "output_dir": str(model / "test"), "do_predict": True, **arguments}
+        family = FAMILIES.get(trial.arguments["family"])
+        if family is not None:  # the parser, which the checkpoint of a model cannot choose by itself
+            own["local_config"] = family.split_fields(trial.arguments["local_config"])[1]
+        model_args, data_args, training_args = self.arguments_of(trial, **own)
         with quiet():
-            run = preparer(trial.task.script, other)(tested, other, training_args)
+            run = preparer(trial.task.script, data_args)(model_args, data_args, training_args)
             return run.complete(), fingerprint(run.data["test"])
 
 
@@ -235,7 +222,7 @@ def _device() -> str:
 
 
 def _tests(trial: Trial) -> dict[str, dict[str, Any]]:
-    """Of each further test corpus, by its title, what is in the files that are read."""
+    """Return the data arguments of each further test corpus by its title, with digests in place of files."""
     return {
         title: {name: digest_of(name, value) for name, value in arguments.items()}
         for title, arguments in trial.tests.items()
@@ -243,7 +230,7 @@ def _tests(trial: Trial) -> dict[str, dict[str, Any]]:
 
 
 class Progress(TrainerCallback):
-    """What a run that is killed and taken up again could not tell at its end: its data, the seconds of its epochs.
+    """Progress that is kept across restarts of a run: digests of its data, and the seconds of its epochs.
 
     Only whole epochs count, without evaluations, and without what is done between epochs, such as saving.
 
@@ -282,54 +269,8 @@ class Progress(TrainerCallback):
 
 
 def _is_new(run: Run) -> bool:
-    """Whether it trains, and from the first step."""
+    """Return True if the run trains, and from the first step."""
     return run.trainer.args.do_train and not run.trainer.args.resume_from_checkpoint
-
-
-def _probe(run: Run) -> float:
-    """Seconds of all its steps, by a few of training and a few of evaluation."""
-    trainer = run.trainer
-    args = trainer.args
-    model = trainer.model.to(args.device)
-
-    def seconds_of_a_step(loader: Iterable[Any], *, trains: bool) -> float:
-        model.train(trains)
-        times = []
-        for _, batch in zip(range(PROBED_STEPS), loader, strict=False):
-            begun = time.perf_counter()
-            inputs = trainer._prepare_inputs(batch)
-            if trains:
-                with trainer.compute_loss_context_manager():
-                    loss = trainer.compute_loss(model, inputs)
-                loss.backward()
-            else:
-                trainer.prediction_step(model, inputs, prediction_loss_only=False)
-            if torch.cuda.is_available():
-                torch.cuda.synchronize()
-            times.append(time.perf_counter() - begun)
-            model.zero_grad()
-        return min(times)
-
-    seconds, evaluations = 0.0, 1.0
-    if args.do_train:
-        loader = trainer.get_train_dataloader()
-        batches = math.ceil(len(loader) * args.num_train_epochs)
-        if args.max_steps > 0:
-            batches = args.max_steps * args.gradient_accumulation_steps
-        seconds += batches * seconds_of_a_step(loader, trains=True)
-        if args.eval_strategy == IntervalStrategy.EPOCH:
-            evaluations += batches / len(loader)
-        elif args.eval_strategy == IntervalStrategy.STEPS:
-            evaluations += batches / args.gradient_accumulation_steps / args.eval_steps
-    if getattr(args, "predict_with_generate", False):  # what `evaluate` would tell `prediction_step`
-        trainer._gen_kwargs = {"max_length": args.generation_max_length, "num_beams": args.generation_num_beams}
-    for split, features in run.features.items():
-        if split != "train":
-            loader = trainer.get_eval_dataloader(features)
-            times = evaluations if split.startswith("validation") else 1.0
-            seconds += times * len(loader) * seconds_of_a_step(loader, trains=False)
-    set_seed(args.seed)
-    return seconds
 
 
 @contextmanager
@@ -354,7 +295,8 @@ def quiet() -> Iterator[None]:
                 bar.enable_progress_bar()
 
 
-def _free() -> None:
+def free_memory() -> None:
+    """Give back the memory of models that are not used any more."""
     gc.collect()  # a trainer and its model hold each other
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

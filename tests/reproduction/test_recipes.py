@@ -17,11 +17,12 @@ from hf_localattn.data.rows.choices import load_choices
 from hf_localattn.data.rows.negation import load_negation
 from hf_localattn.data.rows.sentences import TokenColumns, load_sentences
 from hf_localattn.data.rows.texts import load_texts
-from hf_localattn.experiments import recipes
-from hf_localattn.experiments.recipes import load_corpora, load_table, select_rows, setting_of, table_names
-from hf_localattn.experiments.scripts import SCRIPTS, parse
 from hf_localattn.families import FAMILIES, get_family
 from hf_localattn.metrics.word_scores import scoring_of
+from hf_localattn.reproduction import corpora
+from hf_localattn.reproduction.corpora import load_corpora
+from hf_localattn.reproduction.scripts import SCRIPTS, make_arguments
+from hf_localattn.reproduction.tables import PLAIN, load_table, recipe_arguments, select_rows, table_names
 from hf_localattn.resources import tiny_backbone
 from hf_localattn.studies.search_space import SEARCHABLE, read_space
 from hf_localattn.tasks import NegationScope, question_answering, text_classification
@@ -36,23 +37,13 @@ def named(cases):
     return [f"{table.name}-{task.name}" for table, task in cases]
 
 
-@cache
-def parsed(script, words):
-    return parse(script, words)
-
-
-def words_of(arguments):
-    return tuple(word for name, value in arguments.items() for word in (f"--{name}", str(value)))
-
-
 def data_arguments(task, own=None):
     """The data arguments of a task, with the sample for data."""
     corpus = load_corpora()[task.corpus]
-    files = {f"{split}_file": RESOURCES / file for split, file in corpus.sample.items()}
+    files = {f"{split}_file": str(RESOURCES / file) for split, file in corpus.sample.items()}
     arguments = {**files, **corpus.arguments, **corpus.sample_arguments, **task.arguments}
     model = {"family": "none", "backbone": "tiny", "output_dir": "unused", "folds": task.folds}
-    given = {name: value for name, value in (model | arguments | (own or {})).items() if value is not None}
-    return parsed(task.script, words_of(given))[1]
+    return make_arguments(task.script, model | arguments | (own or {}))[1]
 
 
 def reported(task):
@@ -92,9 +83,9 @@ def test_all_tables_of_the_papers_are_there_in_their_order():
 def test_a_script_takes_the_arguments_of_its_rows_and_reports_their_scores(table, task):
     for row in table.rows.values():
         if row.family is not None:
-            data_arguments(task, setting_of(table, row, task).arguments)
+            data_arguments(task, recipe_arguments(table, row, task))
     known, files = reported(task), load_corpora()[task.corpus].files
-    for score in task.scores:
+    for score in task.scores.values():
         if score.metric == "train_seconds_per_epoch":
             continue
         part, _, name = score.metric.partition("_")
@@ -109,8 +100,8 @@ def test_families_take_the_fields_of_a_table(name):
     table = load_table(name)
     for task in table.tasks.values():
         for row in table.rows.values():
-            if row.family not in (None, recipes.PLAIN):
-                check_fields(row.family, json.dumps(setting_of(table, row, task).local_config))
+            if row.family not in (None, PLAIN):
+                check_fields(row.family, json.dumps(recipe_arguments(table, row, task)["local_config"]))
 
 
 @cache
@@ -129,9 +120,9 @@ def test_grids_are_of_what_can_be_searched_and_hold_what_is_taken_without(name, 
         file = tmp_path / "search.yaml"
         file.write_text(yaml.safe_dump(task.search))
         for row in (own for own in table.rows.values() if own.family is not None):
-            setting = setting_of(table, row, task)
+            setting = recipe_arguments(table, row, task)
             space = read_space(str(file), SimpleNamespace(family=row.family))
-            chosen = {**setting.arguments, **setting.local_config}
+            chosen = {**setting, **setting["local_config"]}
             for dimension, values in space.dimensions.items():
                 assert dimension in SEARCHABLE or dimension not in chosen or chosen[dimension] in values.values
                 assert dimension not in SEARCHABLE or chosen[dimension] in values.values
@@ -141,7 +132,7 @@ def test_grids_are_of_what_can_be_searched_and_hold_what_is_taken_without(name, 
 def test_a_corpus_has_a_sample_and_says_where_it_is_from(corpus):
     assert all((RESOURCES / file).exists() for file in corpus.sample.values())
     assert corpus.source.startswith(("https://", "http://"))
-    assert corpus.licence
+    assert corpus.license
     assert corpus.format
     assert any(corpus.name in (task.corpus, *task.also.values()) for _, task in WORK), "no recipe reads it"
 
@@ -149,8 +140,8 @@ def test_a_corpus_has_a_sample_and_says_where_it_is_from(corpus):
 def test_published_numbers_are_in_the_unit_of_the_scores():
     for table, task in TRAINED:
         for row in table.rows.values():
-            for score in task.scores:
-                number = row.published.get(task.name, {}).get(score.name)
+            for score in task.scores.values():
+                number = table.published(row, task, score.name)
                 assert number is None or score.ratio or 1 < number < 100
 
 
@@ -158,9 +149,12 @@ def test_what_two_tables_print_of_one_model_is_the_same_but_where_a_note_says_so
     known, differences = {}, set()
     for table, task in TRAINED:
         for row in (own for own in table.rows.values() if own.family is not None):
-            setting = setting_of(table, row, task)
-            for score, number in row.published.get(task.name, {}).items():
-                key = json.dumps([task.corpus, score, vars(setting)], sort_keys=True)
+            setting = recipe_arguments(table, row, task)
+            printed = {score: table.published(row, task, score) for score in task.scores}
+            for score, number in printed.items():
+                if number is None:
+                    continue
+                key = json.dumps([task.corpus, score, setting], sort_keys=True)
                 if known.setdefault(key, number) != number:
                     differences.add((table.name, row.name, task.name))
                     assert any(str(known[key]) in note for note in table.notes)
@@ -169,23 +163,25 @@ def test_what_two_tables_print_of_one_model_is_the_same_but_where_a_note_says_so
 
 def test_a_setting_is_of_table_task_and_row():
     table = load_table("sla-1")
-    setting = setting_of(table, table.rows["sla-large"], table.tasks["fce"])
-    assert (setting.family, setting.backbone) == ("sla-bert", "bert-large-cased")
-    assert setting.local_config["local_attention"] == "syntax"
-    assert setting.arguments["metric_for_best_model"] == "f0_5"
-    assert setting.arguments["max_seq_length"] == 128
+    setting = recipe_arguments(table, table.rows["sla-large"], table.tasks["fce"])
+    assert (setting["family"], setting["backbone"]) == ("sla-bert", "bert-large-cased")
+    assert setting["local_config"]["local_attention"] == "syntax"
+    assert setting["metric_for_best_model"] == "f0_5"
+    assert setting["max_seq_length"] == 128
     table = load_table("sam-4")
-    setting = setting_of(table, table.rows["sam-delta-0.1"], table.tasks["trec"])
-    assert setting.local_config == {"head": "sam", "fam_threshold": 0.1, "freeze_backbone": True, "dropout": 0.2}
+    setting = recipe_arguments(table, table.rows["sam-delta-0.1"], table.tasks["trec"])
+    assert setting["local_config"] == {"head": "sam", "fam_threshold": 0.1, "freeze_backbone": True, "dropout": 0.2}
     quoted = load_table("cool-5").rows["ernie-gen-beam-1"]
     with pytest.raises(ValueError, match=re.escape("'ernie-gen-beam-1' of cool-5 cannot be run: quoted from Xiao")):
-        setting_of(load_table("cool-5"), quoted, load_table("cool-5").tasks["squad"])
+        recipe_arguments(load_table("cool-5"), quoted, load_table("cool-5").tasks["squad"])
 
 
 def test_numbers_of_another_table_are_those_of_the_tasks_that_are_taken():
     sam = load_table("sam-3").rows["sam"]
-    assert sam.published == {"sst5": {"Acc.": 59.7, "T": 112}}
-    assert load_table("sam-4").rows["sam"].published["humor"] == {"F1": 96.41, "T": 92}
+    assert sam.published == {"sst5": [59.7, 112]}
+    table = load_table("sam-4")
+    sam, humor = table.rows["sam"], table.tasks["humor"]
+    assert [table.published(sam, humor, score) for score in ("F1", "T", "Acc.")] == [96.41, 92, None]
 
 
 def test_rows_are_selected_in_the_order_of_the_table():
@@ -204,9 +200,9 @@ def test_an_unknown_table_lists_those_there_are():
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A folder of recipes in place of the shipped ones, with the shipped corpora and one small table."""
-    shutil.copy(recipes.FOLDER / "corpora.yaml", tmp_path)
+    shutil.copy(corpora.FOLDER / "corpora.yaml", tmp_path)
     (tmp_path / "tables").mkdir()
-    monkeypatch.setattr(recipes, "FOLDER", tmp_path)
+    monkeypatch.setattr(corpora, "FOLDER", tmp_path)
     load_corpora.cache_clear()
     yield tmp_path
     load_corpora.cache_clear()
@@ -237,34 +233,54 @@ def load_changed(folder, *path, value, name="cool-1"):
 
 def test_a_small_table_is_a_table(folder):
     table = load_changed(folder, "notes", value=["Nothing."])
-    assert (table.runs, table.notes, table.rows["cool"].family) == (1, ("Nothing.",), "cool")
-    assert table.rows["plain"].published == {"qa": {"F1": 80.5}}
+    assert (table.runs, table.notes, table.rows["cool"].family) == (1, ["Nothing."], "cool")
+    assert table.rows["plain"].published == {"qa": [80.5]}
 
 
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
         (("titel",), "x", "cool-1: there is no 'titel'. Did you mean 'title'?"),
-        (("runs",), True, "cool-1: runs must be int; found True."),
-        (("tasks", "qa", "skript"), "x", "cool-1, qa: there is no 'skript'. Did you mean 'script'?"),
-        (("tasks", "qa", "script"), "run_q", "cool-1, qa: the script must be one of run_qa, run_glue"),
-        (("tasks", "qa", "corpus"), "squat", "cool-1, qa: there is no 'squat'. Did you mean 'squad'?"),
-        (("tasks", "qa", "also"), {"A": "squat"}, "cool-1, qa: there is no 'squat'"),
-        (("tasks", "qa", "scores"), {}, "cool-1, qa: has no scores"),
-        (("tasks", "qa", "scores"), {"F1": {"scale": 2}}, "cool-1, qa, F1: metric is missing"),
-        (("tasks", "qa", "arguments"), {"learning_rate": "2e-5"}, "YAML takes 2e-5 for text"),
+        (("runs",), True, "cool-1, runs: must be a valid integer; found True."),
+        (("tasks", "qa", "skript"), "x", "cool-1, tasks, qa: there is no 'skript'. Did you mean 'script'?"),
+        (("tasks", "qa", "script"), "run_q", "cool-1, tasks, qa, script: must be 'run_qa', 'run_glue', "),
+        (("tasks", "qa", "corpus"), "squat", "cool-1, tasks, qa, corpus: there is no 'squat'. Did you mean 'squad'?"),
+        (("tasks", "qa", "also"), {"A": "squat"}, "cool-1, tasks, qa, also, A: there is no 'squat'"),
+        (("tasks", "qa", "scores"), {}, "cool-1, tasks, qa: has no scores"),
+        (("tasks", "qa", "scores"), {"F1": {"scale": 2}}, "cool-1, tasks, qa, scores, F1: metric is missing"),
+        (
+            ("tasks", "qa", "arguments"),
+            {"learning_rate": "2e-5"},
+            "cool-1, tasks, qa, arguments: YAML takes 2e-5 for text",
+        ),
         (("tasks", "qa", "search"), {"learning_rate": ["2e-5"]}, "YAML takes 2e-5 for text"),
-        (("rows", "cool"), "COOL", "cool-1, cool: expected names with values; found 'COOL'"),
-        (("rows", "cool", "baseline"), "plane", "cool-1, cool: its baseline 'plane' is no row that can be run"),
+        (("rows", "cool"), "COOL", "cool-1, rows, cool: must be names with values; found 'COOL'"),
+        (("rows", "cool", "baseline"), "plane", "cool-1, rows, cool: its baseline 'plane' is no row that can be run"),
         (("rows", "cool", "family"), None, "give the family of the row's model, or the reason"),
         (("rows", "plain", "reason"), "quoted", "give the family of the row's model, or the reason"),
         (("rows", "cool", "local_config"), {"usee_conv": True}, "'usee_conv'"),
-        (("rows", "plain", "local_config"), {"use_conv": True}, "cool-1, plain: the stock class has no 'use_conv'"),
-        (("rows", "cool", "tasks"), ["qb"], "cool-1, cool: there is no 'qb'. There can be qa."),
-        (("rows", "cool", "published"), [1.0, 2.0], "cool-1, cool: qa has the scores F1; published is [1.0, 2.0]"),
-        (("rows", "cool", "published"), {"qb": [1.0]}, "cool-1, cool: there is no 'qb'"),
-        (("rows", "cool", "published"), ["high"], "qa has the scores F1; published is"),
-        (("figure",), {"kind": "pie"}, "cool-1, figure: the kind must be one of curve, bars; found 'pie'"),
+        (
+            ("rows", "plain", "local_config"),
+            {"use_conv": True},
+            "cool-1, rows, plain: the stock class has no 'use_conv'",
+        ),
+        (("rows", "cool", "tasks"), ["qb"], "cool-1, rows, cool: there is no 'qb'. There can be qa."),
+        (
+            ("rows", "cool", "published"),
+            [1.0, 2.0],
+            "cool-1, rows, cool: qa has the scores F1; published is [1.0, 2.0]",
+        ),
+        (("rows", "cool", "published"), {"qb": [1.0]}, "cool-1, rows, cool: there is no 'qb'"),
+        (
+            ("rows", "cool", "published"),
+            ["high"],
+            "cool-1, rows, cool, published, 0: must be a valid number; found 'high'.",
+        ),
+        (
+            ("figure",),
+            {"kind": "pie"},
+            "cool-1, figure: Input tag 'pie' found using 'kind' does not match any of the expected tags: ",
+        ),
         (
             ("figure",),
             {"kind": "bars", "score": "F1", "series": {"A": ["cool", "plane"]}},
@@ -272,7 +288,14 @@ def test_a_small_table_is_a_table(folder):
         ),
         (
             ("figure",),
-            {"kind": "curve", "x": "num_local_layers", "task": "qa", "score": "F1", "series": {"A": ["cool"]}},
+            {
+                "kind": "curve",
+                "x": "num_local_layers",
+                "x_label": "layers",
+                "task": "qa",
+                "score": "F1",
+                "series": {"A": ["cool"]},
+            },
             "cool-1, figure: row 'cool' does not set 'num_local_layers'",
         ),
         (("like",), "cool-2", "cool-1, like: there is no 'cool-2'."),
@@ -285,9 +308,13 @@ def test_a_wrong_table_is_refused(folder, path, value, message):
 
 def test_a_row_that_cannot_be_run_is_no_baseline_and_has_no_settings(folder):
     quoted = {"title": "Quoted", "reason": "quoted"}
-    with pytest.raises(ValueError, match=re.escape("cool-1, cool: its baseline 'plain' is no row that can be run")):
+    with pytest.raises(
+        ValueError, match=re.escape("cool-1, rows, cool: its baseline 'plain' is no row that can be run")
+    ):
         load_changed(folder, "rows", value={"plain": quoted, "cool": {"title": "COOL", "baseline": "plain"}})
-    with pytest.raises(ValueError, match=re.escape("cool-1, plain: the row cannot be run, and needs no settings")):
+    with pytest.raises(
+        ValueError, match=re.escape("cool-1, rows, plain: the row cannot be run, and needs no settings")
+    ):
         load_changed(folder, "rows", value={"plain": {**quoted, "backbone": "tiny"}})
 
 
@@ -313,14 +340,14 @@ def test_a_table_file_of_another_name_is_refused(folder):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"licence": None}, "corpora.yaml, squad: licence must be str; found None"),
+        ({"license": None}, "corpora.yaml, squad, license: must be a valid string; found None"),
         ({"urls": "x"}, "corpora.yaml, squad: there is no 'urls'"),
         ({"files": {"train": None}}, "squad: files are of train, but samples of train, validation"),
-        ({"files": {"training": None}}, "squad: there is no 'training'. Did you mean 'train'?"),
+        ({"files": {"training": None}}, "corpora.yaml, squad, files: there is no 'training'. Did you mean 'train'?"),
     ],
 )
 def test_a_wrong_corpus_is_refused(folder, change, message):
-    corpora = yaml.safe_load((folder / "corpora.yaml").read_text())
-    (folder / "corpora.yaml").write_text(yaml.safe_dump({"squad": corpora["squad"] | change}))
+    known = yaml.safe_load((folder / "corpora.yaml").read_text())
+    (folder / "corpora.yaml").write_text(yaml.safe_dump({"squad": known["squad"] | change}))
     with pytest.raises(ValueError, match=re.escape(message)):
         load_corpora()

@@ -1,0 +1,103 @@
+"""Entries of YAML files as pydantic models, with errors of one line that say where and what is wrong."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter, ValidationError, model_validator
+
+from hf_localattn.data.readers.tables import shorten
+from hf_localattn.parsing import parse_yaml, read_utf8
+
+T = TypeVar("T")
+
+NUMBER_AS_TEXT = re.compile(r"[+-]?[0-9.]+[eE][+-]?[0-9]+")
+"""Numbers that YAML 1.1 reads as text: 2e-5 has to be written 2.0e-5."""
+
+
+class Entry(BaseModel):
+    """An entry of a file: names with values of exactly the annotated types.
+
+    A field `name` is no part of the file. It is the key of the entry, which `name_entries` sets.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_names(cls, content: Any) -> Any:
+        if isinstance(content, dict):
+            check_known(content, [field for field in cls.model_fields if field != "name"])
+        return content
+
+
+def name_entries(entries: Mapping[str, Any]) -> None:
+    """Set the name of each entry to its key."""
+    for name, entry in entries.items():
+        entry.name = name
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Read a file of names with values.
+
+    Raises:
+        ValueError: the file is not YAML, or does not hold names with values; names the file and the place.
+    """
+    return validate(dict[str, Any], parse_yaml(read_utf8(path), path.name), path.name)
+
+
+def validate(kind: type[T], content: Any, where: str) -> T:
+    """Return what a file says as an entry, or as another type.
+
+    Args:
+        kind: class of the entry.
+        content: as read from the file.
+        where: the place in the file, for errors.
+
+    Raises:
+        ValueError: a value is missing, has another type, or has a name that the entry does not have.
+    """
+    try:
+        return TypeAdapter(kind).validate_python(content)
+    except ValidationError as error:
+        raise ValueError(first_problem(error, where)) from None
+
+
+def first_problem(error: ValidationError, where: str) -> str:
+    """Return the first problem that pydantic found as one line, with the path of its entry."""
+    found = error.errors(include_url=False)[0]
+    kind, path = found["type"], [where, *(str(key) for key in found["loc"] if key != "")]
+    if kind == "missing":
+        return f"{', '.join(path[:-1])}: {path[-1]} is missing."
+    if kind == "value_error":  # of a validator of ours
+        return f"{', '.join(path)}: {found['ctx']['error']}"
+    text = found["msg"].replace("Input should be", "must be", 1)
+    if kind in ("dict_type", "model_type"):
+        text = "must be names with values"
+    return f"{', '.join(path)}: {text}; found {shorten(found['input'])}."
+
+
+def check_known(names: Iterable[Any], known: Collection[str], where: str = "") -> None:
+    """Raise `ValueError` for the first name that is not among those known, with the nearest one."""
+    for name in names:
+        if not isinstance(name, str) or name not in known:
+            nearest = difflib.get_close_matches(str(name), list(known), n=1)
+            hint = f" Did you mean {nearest[0]!r}?" if nearest else f" There can be {', '.join(known)}."
+            raise ValueError(f"{where}{': ' if where else ''}there is no {shorten(name)}.{hint}")
+
+
+def _check_numbers(content: Any) -> Any:
+    values = content.values() if isinstance(content, Mapping) else content if isinstance(content, list) else ()
+    for value in values:
+        _check_numbers(value)
+    if isinstance(content, str) and NUMBER_AS_TEXT.fullmatch(content):
+        raise ValueError(f"YAML takes {content} for text: write it with a point, such as 2.0e-5.")
+    return content
+
+
+Settings = Annotated[dict[str, Any], AfterValidator(_check_numbers)]
+"""Arguments of a script or fields of a configuration; a number that YAML has read as text is refused."""

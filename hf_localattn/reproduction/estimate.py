@@ -1,0 +1,160 @@
+"""Estimates of the time that runs take, by a short training of one run of each task and backbone."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import datasets
+import torch
+from transformers import TrainerCallback
+from transformers.trainer_utils import IntervalStrategy
+
+from hf_localattn.reproduction.grid_search import GridSearch
+from hf_localattn.reproduction.measures import MEASURES
+from hf_localattn.reproduction.plan import Trial
+from hf_localattn.reproduction.runs import MODEL, Runner, free_memory, quiet
+from hf_localattn.training.run import Run
+
+STEPS = 3
+"""Steps of the short training; the first one warms up and is not timed."""
+
+BATCHES = 2
+"""Batches of the short evaluation of each split."""
+
+SHORT = {
+    "max_steps": STEPS,
+    "early_stopping_patience": None,
+    "eval_strategy": "no",
+    "load_best_model_at_end": False,
+    "save_strategy": "no",
+}
+"""Arguments of the short training."""
+
+
+def estimates(
+    runner: Runner, left: Sequence[Trial], trials: Sequence[Trial], search: GridSearch | None
+) -> Iterator[str]:
+    """Yield lines that say how many runs are left, and how long they take.
+
+    Args:
+        runner: of the trials.
+        left: trials that are not finished.
+        trials: all of them.
+        search: of their settings, None without one.
+
+    Raises:
+        ValueError, OSError: arguments, data or model of a trial cannot be used.
+    """
+    seconds: dict[tuple[str, str], float] = {}
+
+    def seconds_of(trial: Trial) -> float:
+        if trial.task.script in MEASURES or runner.is_trained(trial):
+            return 0.0
+        key = trial.task.name, trial.arguments["backbone"]
+        if key not in seconds:
+            seconds[key] = estimate(runner, trial)
+        return seconds[key]
+
+    def told(total: float) -> str:
+        return f"about {timedelta(minutes=math.ceil(total / 60))}" if total > 60 else "less than a minute"
+
+    if search is not None:
+        searched = {trial.key: trial for trial in trials}.values()
+        counts = [(count, trial) for trial in searched if (count := search.count(trial))]
+        total = sum(count * seconds_of(trial) for count, trial in counts)
+        yield f"Searches try up to {sum(count for count, _ in counts)} settings, which takes {told(total)}."
+        left = trials  # with the best settings, which are not known yet
+    if left:
+        yield (
+            f"{len(left)} of {len(trials)} runs are left. By a few steps of one of each task they take"
+            f" {told(sum(map(seconds_of, left)))}; loading and further test corpora are not counted."
+        )
+
+
+def estimate(runner: Runner, trial: Trial) -> float:
+    """Return about how many seconds a trial trains, evaluates and predicts.
+
+    A few steps of it are trained on its own data, in a folder that is removed, and a few batches are evaluated.
+
+    Raises:
+        ValueError, OSError: arguments, data or model cannot be used.
+    """
+    own = runner.arguments_of(trial)[2]  # before those of the run: making others resets accelerate's state
+    with TemporaryDirectory() as folder:
+        run = runner.prepare(trial, Path(folder, MODEL), **SHORT)
+        try:
+            return _seconds(run, own)
+        finally:
+            del run
+            free_memory()
+
+
+class StepTimer(TrainerCallback):
+    """Records the time at the end of each step."""
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.times.append(_now())
+
+    @property
+    def seconds(self) -> float:
+        """Mean seconds of a step, without the first one."""
+        return (self.times[-1] - self.times[0]) / (len(self.times) - 1)
+
+
+def _seconds(run: Run, args: Any) -> float:
+    """Return the seconds of all steps that the arguments of a trial ask for.
+
+    Args:
+        run: with the arguments `SHORT`.
+        args: the trial's own training arguments.
+    """
+    trainer, timer = run.trainer, StepTimer()
+    trainer.add_callback(timer)
+    steps_per_epoch = math.ceil(len(trainer.get_train_dataloader()) / args.gradient_accumulation_steps)
+    steps = args.max_steps if args.max_steps > 0 else math.ceil(steps_per_epoch * args.num_train_epochs)
+    with quiet():
+        trainer.train()
+    evaluations = 1.0
+    if args.eval_strategy == IntervalStrategy.EPOCH:
+        evaluations += steps / steps_per_epoch
+    elif args.eval_strategy == IntervalStrategy.STEPS:
+        evaluations += steps / (args.eval_steps or args.logging_steps)
+    total = steps * timer.seconds
+    for split, features in run.features.items():
+        if split != "train":
+            total += (evaluations if split.startswith("validation") else 1.0) * _evaluation_seconds(run, features)
+    return total
+
+
+@torch.no_grad()
+def _evaluation_seconds(run: Run, features: datasets.Dataset) -> float:
+    """Return the seconds of one pass over a split, by its fastest batch."""
+    trainer, args = run.trainer, run.trainer.args
+    model, loader = trainer.model.eval(), trainer.get_eval_dataloader(features)
+    times = []
+    for batch in islice(loader, BATCHES):
+        begun = _now()
+        with trainer.accelerator.autocast():
+            if getattr(args, "predict_with_generate", False):
+                inputs = {name: batch[name] for name in ("input_ids", "attention_mask")}
+                model.generate(**inputs, max_length=args.generation_max_length, num_beams=args.generation_num_beams)
+            else:
+                model(**batch)
+        times.append(_now() - begun)
+    return min(times) * len(loader)
+
+
+def _now() -> float:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.perf_counter()

@@ -1,0 +1,99 @@
+"""The training scripts as a table names them: their tasks, and their arguments of values by name."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+from functools import cache, partial
+from typing import Any, get_args, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+from hf_localattn.reproduction.cli_args import assignments
+from hf_localattn.reproduction.entries import first_problem
+from hf_localattn.studies.search_settings import spoken
+from hf_localattn.tasks import (
+    MultipleChoice,
+    QuestionAnswering,
+    QuestionGeneration,
+    Task,
+    TextClassification,
+    TokenClassification,
+    choose_task,
+)
+from hf_localattn.training.arguments import ModelArguments, TrainingArguments
+from hf_localattn.training.run import Prepare, prepare_run, training_arguments_of
+
+Arguments = tuple[ModelArguments, Any, TrainingArguments]
+
+SCRIPTS: dict[str, type[Task]] = {
+    "run_glue": TextClassification,
+    "run_ner": TokenClassification,
+    "run_qa": QuestionAnswering,
+    "run_qg": QuestionGeneration,
+    "run_swag": MultipleChoice,
+}
+"""The task of each script at the root of the repository."""
+
+QUIET = {"disable_tqdm": True, "log_level": "error", "report_to": "none"}
+"""Arguments of a run among many."""
+
+
+def make_arguments(script: str, values: Mapping[str, Any]) -> Arguments:
+    """Return the model, data and training arguments of a script.
+
+    Args:
+        script: one of `SCRIPTS`.
+        values: by name. None stands for the default, a mapping for a list of `name=value`.
+
+    Raises:
+        ValueError: an unknown argument, or impossible values.
+    """
+    classes: tuple[Any, ...] = (ModelArguments, *_own_classes(SCRIPTS[script]))
+    known = [name for cls in classes for name in _types(cls)]
+    if unknown := [name for name in values if name not in known]:
+        nearest = difflib.get_close_matches(unknown[0], known, n=1)
+        raise ValueError(f"Unknown option --{unknown[0]}." + (f" Did you mean --{nearest[0]}?" if nearest else ""))
+    model, data, training = (_build(cls, values) for cls in classes)
+    return model, data, training
+
+
+def preparer(script: str, data_args: Any) -> Prepare:
+    """Return the function that prepares the runs of a script with these data arguments."""
+    return partial(prepare_run, choose_task(SCRIPTS[script], data_args))
+
+
+def argument_names() -> set[str]:
+    """Return the names of the scripts' arguments for data and training."""
+    return {name for task in SCRIPTS.values() for cls in _own_classes(task) for name in _types(cls)}
+
+
+def _own_classes(task: type[Task]) -> tuple[type, type]:
+    return task.DataArguments, training_arguments_of(task)
+
+
+@cache
+def _types(cls: type) -> dict[str, Any]:
+    """Return the types of a dataclass's options by name."""
+    hints = get_type_hints(cls)
+    return {field.name: hints[field.name] for field in dataclasses.fields(cls) if field.init}
+
+
+def _build(cls: Any, values: Mapping[str, Any]) -> Any:
+    """Return a dataclass of those values that it has and that are not None."""
+    types = _types(cls)
+    own = {name: value for name, value in values.items() if name in types and value is not None}
+    return cls(**{name: _typed(name, types[name], value) for name, value in own.items()})
+
+
+def _typed(name: str, kind: Any, value: Any) -> Any:
+    """Return a value in the type of its option, so that equal settings are equal: 3 is 3.0 where it is a float."""
+    if isinstance(value, Mapping):
+        return assignments(value)
+    try:
+        return TypeAdapter(kind).validate_python(value, strict=True)
+    except ValidationError as error:
+        if kind is str or str in get_args(kind):  # a name that YAML reads as a number
+            return spoken(value)
+        raise ValueError(first_problem(error, f"--{name}")) from None

@@ -1,0 +1,352 @@
+"""The papers' tables as data: models, tasks, scores and published numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, PositiveInt, model_validator
+
+from hf_localattn.families import get_family
+from hf_localattn.reproduction import corpora
+from hf_localattn.reproduction.entries import (
+    Entry,
+    Settings,
+    check_known,
+    name_entries,
+    read_yaml,
+    validate,
+)
+
+PAPERS = ("cool", "sla", "oa", "sam")
+"""Prefixes of the names of tables, in the order of the papers here."""
+
+PLAIN = "none"
+"""The family of the backbone's stock class."""
+
+INHERITED = ("backbone", "runs", "family", "baseline", "scores", "arguments")
+"""Keys that a table takes from the one that it is `like`, besides tasks and rows, if it does not have them."""
+
+
+def _metric_alone(content: Any) -> Any:
+    return {"metric": content} if isinstance(content, str) else content
+
+
+def _known_corpus(name: str) -> str:
+    check_known([name], corpora.load_corpora())
+    return name
+
+
+def _as_lists(content: Any) -> Any:
+    """Give published numbers one form: a list for each task, or one for the only task, whose key is ""."""
+    content = content if isinstance(content, dict) else {"": content}
+    return {task: own if isinstance(own, list) else [own] for task, own in content.items()}
+
+
+CorpusName = Annotated[str, AfterValidator(_known_corpus)]
+
+
+class Score(Entry):
+    """A column of a table.
+
+    Attributes:
+        name: as printed: "F1".
+        metric: its name in a script's `all_results.json`, such as "eval_f1" or "predict_f1"; or
+            "train_seconds_per_epoch", or a measure of "profile" and "statistics" (docs of the tables that have them).
+        scale: the measured value times this is in the paper's unit: 100 where the scripts give fractions.
+        ratio: True if it is shown, published and measured, as a ratio to the row's baseline, as times are.
+    """
+
+    name: str = ""
+    metric: str
+    scale: float = 1.0
+    ratio: bool = False
+
+
+class Task(Entry):
+    """A training with its scores: one part of a row.
+
+    Attributes:
+        name, title: the key, and what is printed above its scores.
+        script: a training script; or, without any training, sizes and times, or the lengths of the texts.
+        corpus: the name of a `Corpus`.
+        scores: the columns by name, in their order; by default the table's.
+        arguments: of the script, by name, besides the table's.
+        folds: runs of the paper's cross-validation; without it runs differ by their seed alone.
+        search: the paper's grid, as in the scripts' `--search` files.
+        also: the titles and names of further test corpora; the trained model is tested there too.
+        local_config: fields of the family's configuration that all rows have here, unless they set them.
+        backbones: what stands for a row's backbone here (SLA takes the cased BERT where capitals count).
+    """
+
+    name: str = ""
+    title: str
+    script: Literal["run_qa", "run_glue", "run_ner", "run_swag", "run_qg", "profile", "statistics"]
+    corpus: CorpusName
+    scores: dict[str, Annotated[Score, BeforeValidator(_metric_alone)]] = {}
+    arguments: Settings = {}
+    folds: PositiveInt | None = None
+    search: Settings = {}
+    also: dict[str, CorpusName] = {}
+    local_config: Settings = {}
+    backbones: dict[str, str] = {}
+
+
+class Row(Entry):
+    """A model, or a number that the paper quotes.
+
+    Attributes:
+        name, title: the key, and what is printed.
+        family: of this package, by default the table's; "none" for the backbone's stock class; None if the row cannot
+            be run.
+        backbone: Hub id, if not the table's.
+        local_config: fields of the family's configuration and settings of its tokenizer.
+        arguments: of the scripts, besides the task's.
+        baseline: the name of the row it is compared with, by default the table's.
+        published: the printed numbers by task, in the order of its scores and in the paper's unit; None if it is not
+            printed. In the file also a number alone, or a list alone if the table has one task.
+        reason: why the row cannot be run.
+        tasks: those of the table that it has; all by default.
+    """
+
+    name: str = ""
+    title: str
+    family: str | None = None
+    backbone: str | None = None
+    local_config: Settings = {}
+    arguments: Settings = {}
+    baseline: str | None = None
+    published: Annotated[dict[str, list[float | None]], BeforeValidator(_as_lists)] = {}
+    reason: str | None = None
+    tasks: list[str] | None = None
+
+
+class Figure(Entry):
+    """A figure whose points are runs.
+
+    Attributes:
+        score: the name of a score.
+        series: the rows of each series, by its title.
+    """
+
+    score: str
+    series: dict[str, list[str]]
+
+    @property
+    def rows(self) -> list[str]:
+        """The names of all rows in its series."""
+        return [row for rows in self.series.values() for row in rows]
+
+
+class Bars(Figure):
+    """A bar for each task: how much the first row of a series has more than the second."""
+
+    kind: Literal["bars"]
+
+
+class Curve(Figure):
+    """A point for each row, at its value of a field.
+
+    Attributes:
+        x, x_label: the field, and what it is called.
+        task: the task whose score is drawn.
+        levels: rows that are drawn across, by title.
+    """
+
+    kind: Literal["curve"]
+    x: str
+    x_label: str
+    task: str
+    levels: dict[str, str] = {}
+
+
+class Table(Entry):
+    """A table, or a figure whose points are runs.
+
+    Attributes:
+        name, title: the key, and what it shows.
+        source: the paper, and the number of the table there.
+        backbone: Hub id of the rows that name none.
+        family, baseline: of the rows that name none.
+        scores, arguments: of the tasks that have none of their own, and of all tasks.
+        tasks, rows: by name, in the paper's order.
+        runs: seeds that the paper averages over; 1 where it does not say.
+        notes: where the recipe departs from the paper and why, and what is not printed there.
+        figure: how it is drawn, if it is a figure.
+    """
+
+    name: str = ""
+    title: str
+    source: str
+    backbone: str
+    family: str | None = None
+    baseline: str | None = None
+    scores: dict[str, Annotated[Score, BeforeValidator(_metric_alone)]] = {}
+    arguments: Settings = {}
+    tasks: dict[str, Task] = {}
+    rows: dict[str, Row] = {}
+    runs: PositiveInt = 1
+    notes: list[str] = []
+    figure: Annotated[Curve | Bars, Field(discriminator="kind")] | None = None
+
+    @model_validator(mode="after")
+    def _hand_down(self) -> Table:
+        for task in self.tasks.values():
+            task.scores = task.scores if "scores" in task.model_fields_set else self.scores
+            task.arguments = {**self.arguments, **task.arguments}
+            name_entries(task.scores)
+        for name, row in self.rows.items():
+            if row.reason is None:
+                row.family = row.family if "family" in row.model_fields_set else self.family
+                row.baseline = row.baseline if "baseline" in row.model_fields_set else self.baseline
+            if row.baseline == name:
+                row.baseline = None
+            if "" in row.published and len(self.tasks) == 1:
+                row.published = dict.fromkeys(self.tasks, row.published[""])
+        name_entries(self.tasks)
+        name_entries(self.rows)
+        return self
+
+    def published(self, row: Row, task: Task, score: str) -> float | None:
+        """Return the number that the paper prints, None if it prints none."""
+        numbers = dict(zip(self.tasks[task.name].scores, row.published.get(task.name, ()), strict=False))
+        return numbers.get(score)
+
+
+def recipe_arguments(table: Table, row: Row, task: Task) -> dict[str, Any]:
+    """Return the arguments of a script that table, task and row set; the row has the last word.
+
+    `local_config` is a mapping. The data and the seed come on top.
+
+    Raises:
+        ValueError: the row cannot be run.
+    """
+    if row.family is None:
+        raise ValueError(f"Row {row.name!r} of {table.name} cannot be run: {row.reason}")
+    backbone = row.backbone or table.backbone
+    return {
+        "family": row.family,
+        "backbone": task.backbones.get(backbone, backbone),
+        "local_config": {**task.local_config, **row.local_config},
+        **task.arguments,
+        **row.arguments,
+    }
+
+
+def select_rows(table: Table, names: Sequence[str] | None) -> list[Row]:
+    """Return the rows of these names, in the table's order, or all of them; no baselines are added.
+
+    Raises:
+        ValueError: the table has no such row; the message lists those it has.
+    """
+    if names is None:
+        return list(table.rows.values())
+    for name in names:
+        if name not in table.rows:
+            raise ValueError(f"{table.name} has no row {name!r}. It has {', '.join(table.rows)}.")
+    return [row for row in table.rows.values() if row.name in names]
+
+
+def table_names() -> list[str]:
+    """Return the names of all tables and figures, in the order of the papers, figures last."""
+    return sorted((path.stem for path in (corpora.FOLDER / "tables").glob("*.yaml")), key=_place)
+
+
+def load_table(name: str) -> Table:
+    """Return a table or figure.
+
+    Raises:
+        ValueError: there is none of that name (the message lists those there are), or its file is wrong.
+    """
+    if name not in table_names():
+        raise ValueError(f"There is no table {name!r}. Choose one of {', '.join(table_names())}.")
+    table = validate(Table, _content(name), name)
+    table.name = name
+    for task in table.tasks.values():
+        if not task.scores:
+            raise ValueError(f"{name}, tasks, {task.name}: has no scores.")
+    for row in table.rows.values():
+        _check_row(table, row, f"{name}, rows, {row.name}")
+    if table.figure is not None:
+        _check_figure(table, table.figure, f"{name}, figure")
+    return table
+
+
+def _place(name: str) -> tuple[int, bool, int]:
+    found = re.fullmatch(r"(\w+)-(figure-)?(\d+)", name)
+    if found is None or found[1] not in PAPERS:
+        raise ValueError(f"tables/{name}.yaml: a name is one of {', '.join(PAPERS)}, -, figure- or not, and a number.")
+    return PAPERS.index(found[1]), found[2] is not None, int(found[3])
+
+
+def _content(name: str, before: Sequence[str] = ()) -> dict[str, Any]:
+    """Read the file of a table, with what it takes from another one, unless that is among those `before`."""
+    content = read_yaml(corpora.FOLDER / "tables" / f"{name}.yaml")
+    other = content.pop("like", None)
+    if other is None:
+        return content
+    before = (*before, name)
+    check_known([other], [own for own in table_names() if own not in before], f"{name}, like")
+    base = _content(other, before)
+    tasks, rows = (_chosen(content, base, part, name, other) for part in ("tasks", "rows"))
+    for row, own in rows.items():
+        # Numbers of tasks that are not taken; a row that is written here has none of them.
+        if own is base["rows"].get(row) and isinstance(own, dict) and isinstance(own.get("published"), dict):
+            published = {task: numbers for task, numbers in own["published"].items() if task in tasks}
+            rows[row] = {**own, "published": published}
+    return {**{key: base[key] for key in INHERITED if key in base}, **content, "tasks": tasks, "rows": rows}
+
+
+def _chosen(content: dict[str, Any], base: dict[str, Any], part: str, name: str, other: str) -> dict[str, Any]:
+    """Tasks or rows of a table: all of another, those that a list names, or those that a mapping leaves empty."""
+    own, where = content.get(part), f"{name}, {part}"
+    known = validate(dict[str, Any], base.get(part), f"{other}, {part}")
+    if own is None:
+        return known
+    if isinstance(own, list):
+        check_known(own, known, where)
+        own = dict.fromkeys(own)
+    own = validate(dict[str, Any], own, where)
+    check_known([one for one, written in own.items() if written is None], known, where)
+    return {one: known[one] if written is None else written for one, written in own.items()}
+
+
+def _check_row(table: Table, row: Row, where: str) -> None:
+    """Compare a row with the tasks and rows of its table, and its fields with its family."""
+    if row.baseline is not None and (row.baseline not in table.rows or table.rows[row.baseline].family is None):
+        raise ValueError(f"{where}: its baseline {row.baseline!r} is no row that can be run.")
+    if (row.family is None) != (row.reason is not None):
+        raise ValueError(f"{where}: give the family of the row's model, or the reason why it cannot be run.")
+    if row.reason is not None and (row.local_config or row.arguments or row.backbone):
+        raise ValueError(f"{where}: the row cannot be run, and needs no settings.")
+    if "" in row.published:
+        raise ValueError(f"{where}: say of which task the published numbers are.")
+    check_known([*(row.tasks or ()), *row.published], table.tasks, where)
+    for task, numbers in row.published.items():
+        scores = table.tasks[task].scores
+        if len(numbers) != len(scores):
+            raise ValueError(f"{where}: {task} has the scores {', '.join(scores)}; published is {numbers!r}.")
+    for own in table.tasks.values():
+        fields = {**own.local_config, **row.local_config}
+        if row.family == PLAIN and fields:
+            raise ValueError(f"{where}: the stock class has no {next(iter(fields))!r}.")
+        if row.family not in (None, PLAIN):
+            try:
+                get_family(str(row.family)).split_fields(fields)
+            except ValueError as error:
+                raise ValueError(f"{where}: {error}") from None
+
+
+def _check_figure(table: Table, figure: Figure, where: str) -> None:
+    check_known(figure.rows, table.rows, where)
+    tasks = list(table.tasks)
+    if isinstance(figure, Curve):
+        check_known(figure.levels.values(), table.rows, where)
+        check_known([figure.task], table.tasks, where)
+        tasks = [figure.task]
+        for row in figure.rows:
+            if figure.x not in table.rows[row].local_config:
+                raise ValueError(f"{where}: row {row!r} does not set {figure.x!r}.")
+    for task in tasks:
+        check_known([figure.score], table.tasks[task].scores, where)
