@@ -48,6 +48,12 @@ def reproduce(
         bool, Option("--keep-models", help="Leave the trained models in the output folder.")
     ] = False,
     dry_run: Annotated[bool, Option("--dry-run", help="Only show what would be run, and how long it takes.")] = False,
+    workers: Annotated[
+        int, Option(metavar="N", help="Runs, or trials of a search, at a time: one on each GPU, or sharing the cores.")
+    ] = 1,
+    ray_address: Annotated[
+        str | None, Option(metavar="ADDRESS", help="Ray cluster that runs them: auto, HOST:PORT or local.")
+    ] = None,
     output_dir: Annotated[Path, Option("-o", "--output-dir", metavar="FOLDER", help="Folder to write.")] = Path(
         "reproduced"
     ),
@@ -74,5 +80,7 @@ def reproduce(
             keep_models=keep_models,
             dry_run=dry_run,
             output=output_dir,
+            workers=workers,
+            ray_address=ray_address,
         )
     )

@@ -27,10 +27,11 @@ class GridSearch:
     Args:
         runner: its folder has the searches and the runs.
         given: names of arguments that the caller has set; they are not searched.
+        spread: `workers` and `ray_address` of the searches.
     """
 
-    def __init__(self, runner: Runner, given: Collection[str] = ()):
-        self.runner, self.given = runner, given
+    def __init__(self, runner: Runner, given: Collection[str] = (), spread: Mapping[str, Any] | None = None):
+        self.runner, self.given, self.spread = runner, given, spread or {}
         self.found: dict[tuple[str, str], dict[str, Any]] = {}
         """The best setting of each row and task, its score, and all others."""
 
@@ -70,7 +71,7 @@ class GridSearch:
         grid = folder / "grid.yaml"
         write_whole(grid, yaml.safe_dump(space))
         output = folder / "trials"
-        own = {**QUIET, "search": str(grid), "output_dir": str(output), "seed": trial.seed}
+        own = {**QUIET, **self.spread, "search": str(grid), "output_dir": str(output), "seed": trial.seed}
         model_args, data_args, training_args = make_arguments(trial.task.script, {**trial.arguments, **own})
         data_args.fold = trial.fold
         with quiet():

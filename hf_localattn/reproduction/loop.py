@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tqdm.auto import tqdm
 
 from hf_localattn.claims import claimed
+from hf_localattn.errors import listed
 from hf_localattn.files import remove_leftovers, writing
 from hf_localattn.reproduction.checks import check_trials
 from hf_localattn.reproduction.estimate import estimates
@@ -15,9 +19,14 @@ from hf_localattn.reproduction.figures import draw_figure
 from hf_localattn.reproduction.grid_search import GridSearch
 from hf_localattn.reproduction.plan import Selection, Trial, plan
 from hf_localattn.reproduction.report import Report
-from hf_localattn.reproduction.runs import Runner
+from hf_localattn.reproduction.runs import RunJob, Runner
+from hf_localattn.studies.executors import TrialFailed, Workers
+from hf_localattn.studies.ray_executor import RayCluster
 
 RUNS = "runs"
+
+WORKER = (sys.executable, "-m", "hf_localattn.reproduction.worker")
+"""The command that starts a worker process for runs."""
 
 
 def reproduce(
@@ -27,6 +36,8 @@ def reproduce(
     searches: bool = False,
     keep_models: bool = False,
     dry_run: bool = False,
+    workers: int = 1,
+    ray_address: str | None = None,
 ) -> None:
     """Run what is not yet run of a table, and write `TABLE.json`, `TABLE.md` and, of a figure, `TABLE.png`.
 
@@ -36,20 +47,51 @@ def reproduce(
         searches: search the paper's grid for each row and task first, with the first seed.
         keep_models: leave the trained models there.
         dry_run: only show the plan.
+        workers: how many runs, or trials of a search, are at work at a time.
+        ray_address: of a Ray cluster that runs them.
 
     Raises:
+        TrialFailed: runs failed in workers; the others are reported.
         ValueError, OSError, ImportError: something cannot be run here, or another process is at the output
             folder; before anything is run.
     """
+    elsewhere = Elsewhere(workers, ray_address) if workers > 1 or ray_address is not None else None
     if dry_run:
-        _reproduce(selection, output, searches=searches, keep_models=keep_models, dry_run=True)
+        _reproduce(selection, output, elsewhere, searches=searches, keep_models=keep_models, dry_run=True)
         return
     with claimed(output), writing(output):
         remove_leftovers(output)
-        _reproduce(selection, output, searches=searches, keep_models=keep_models, dry_run=False)
+        _reproduce(selection, output, elsewhere, searches=searches, keep_models=keep_models, dry_run=False)
 
 
-def _reproduce(selection: Selection, output: Path, *, searches: bool, keep_models: bool, dry_run: bool) -> None:
+@dataclass(frozen=True)
+class Elsewhere:
+    """Processes other than this one, as the command asks for them.
+
+    Attributes:
+        workers: how many runs are at work at a time; with a cluster 1 leaves it to the cluster.
+        ray_address: of a Ray cluster; None for processes of this machine.
+    """
+
+    workers: int
+    ray_address: str | None = None
+
+    def executor(self, folder: Path, *, use_cpu: bool) -> Workers | RayCluster:
+        """Return what runs jobs; logs of workers go to a folder."""
+        if self.ray_address is None:
+            return Workers(self.workers, folder, use_cpu=use_cpu, command=WORKER)
+        return RayCluster(self.ray_address, None if self.workers == 1 else self.workers, use_cpu=use_cpu)
+
+
+def _reproduce(
+    selection: Selection,
+    output: Path,
+    elsewhere: Elsewhere | None,
+    *,
+    searches: bool,
+    keep_models: bool,
+    dry_run: bool,
+) -> None:
     table = selection.table
     runner = Runner(output / RUNS, keep_models=keep_models)
     trials = plan(selection)
@@ -60,7 +102,8 @@ def _reproduce(selection: Selection, output: Path, *, searches: bool, keep_model
     if dry_run:
         _show(trials, left)
     check_trials(runner, trials if searches else left, searches=searches)
-    search = GridSearch(runner, given=selection.overrides.arguments) if searches else None
+    spread = {} if elsewhere is None else dataclasses.asdict(elsewhere)
+    search = GridSearch(runner, given=selection.overrides.arguments, spread=spread) if searches else None
     for line in estimates(runner, left, trials, search):
         print(line)
     if dry_run:
@@ -70,14 +113,40 @@ def _reproduce(selection: Selection, output: Path, *, searches: bool, keep_model
     else:  # a search does not know the best settings of other rows
         selection, known = _with_finished_baselines(selection, runner)
         trials = [*known, *trials]
+    failed = {} if elsewhere is None else _run_elsewhere(elsewhere, table.name, runner, trials, output)
     report = Report(selection, output, [] if search is None else list(search.found.values()))
-    with tqdm(trials, unit="run") as bar:
+    with tqdm([trial for trial in trials if runner.folder_of(trial) not in failed], unit="run") as bar:
         for trial in bar:
             bar.set_postfix_str(trial.name)
             report.add(trial, runner.run(trial), runner.model_of(trial))
+    if failed:
+        reasons = listed(list(failed.values()))
+        raise TrialFailed(f"Runs without a result: {reasons}. The same command takes them up again.")
     report.show()
     if table.figure is not None:
         print(f"Drew {draw_figure(table, report.runs, output)}.")
+
+
+def _run_elsewhere(
+    elsewhere: Elsewhere, table: str, runner: Runner, trials: Sequence[Trial], output: Path
+) -> dict[Path, str]:
+    """Run what is left of trials in other processes, and return the reasons of those that failed, by folder.
+
+    Those that measure times are left to this process: nothing else should be at work then.
+    """
+    left = [trial for trial in trials if not trial.is_timed and runner.result_of(trial) is None]
+    jobs = {runner.folder_of(trial): RunJob(table, trial, runner.folder, runner.keep_models) for trial in left}
+    if not jobs:
+        return {}
+    executor = elsewhere.executor(output, use_cpu=all(trial.arguments.get("use_cpu") for trial in left))
+    failed = {}
+    with tqdm(total=len(jobs), unit="run") as bar:
+        for outcome in executor.run(jobs.values()):
+            bar.set_postfix_str(outcome.job.trial.name)
+            bar.update()
+            if outcome.error is not None:
+                failed[outcome.job.folder] = f"{outcome.job.trial.name}: {outcome.error}"
+    return failed
 
 
 def _with_finished_baselines(selection: Selection, runner: Runner) -> tuple[Selection, list[Trial]]:

@@ -127,6 +127,11 @@ class Trial:
         return None if self.task.folds is None else Fold(self.number, self.task.folds, seed=0)
 
     @property
+    def is_timed(self) -> bool:
+        """True if it measures times, and so needs the machine for itself."""
+        return self.task.script not in SCRIPTS or any(score.ratio for score in self.task.scores.values())
+
+    @property
     def command(self) -> str:
         """A command that runs it, without a path of this machine; for a measure a comment."""
         told, output = to_command_line(self.arguments), f"--output_dir {self.row.name}-{self.task.name}"

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hf_localattn.errors import one_line_errors
 from hf_localattn.families import read_value
 from hf_localattn.reproduction.corpora import SAMPLES, load_corpora
 from hf_localattn.reproduction.loop import reproduce
 from hf_localattn.reproduction.plan import Overrides, Selection
 from hf_localattn.reproduction.scripts import argument_names
 from hf_localattn.reproduction.tables import Table, Task, load_table, select_rows, table_names
+from hf_localattn.studies.executors import TrialFailed
 
 _BY_RECIPE = "the recipe says what is trained, evaluated and predicted."
 SET_OTHERWISE = {
@@ -22,6 +24,8 @@ SET_OTHERWISE = {
     "output_dir": "give -o.",
     "resume_from_checkpoint": "runs go on by themselves.",
     "search": "give --search, for the paper's grid.",
+    "workers": "give --workers.",
+    "ray_address": "give --ray-address.",
     "dataset_name": "data are given by --data.",
     **dict.fromkeys(("do_train", "do_eval", "do_predict"), _BY_RECIPE),
 }
@@ -45,6 +49,8 @@ class Request:
         keep_models: whether trained models are kept.
         dry_run: whether the plan is only shown.
         output: folder to write.
+        workers: how many runs are at work at a time.
+        ray_address: of a Ray cluster that runs them.
     """
 
     table: str | None = None
@@ -61,6 +67,8 @@ class Request:
     keep_models: bool = False
     dry_run: bool = False
     output: Path = Path("reproduced")
+    workers: int = 1
+    ray_address: str | None = None
 
 
 def run_request(request: Request) -> None:
@@ -75,13 +83,16 @@ def run_request(request: Request) -> None:
     table = load_table(request.table)
     rows, overrides = select_rows(table, request.rows), _overrides(table, request)
     tasks = _select_tasks(table, request.tasks, overrides.also)
-    reproduce(
-        Selection(table, rows, tasks, overrides),
-        request.output,
-        searches=request.search,
-        keep_models=request.keep_models,
-        dry_run=request.dry_run,
-    )
+    with one_line_errors(TrialFailed):
+        reproduce(
+            Selection(table, rows, tasks, overrides),
+            request.output,
+            searches=request.search,
+            keep_models=request.keep_models,
+            dry_run=request.dry_run,
+            workers=request.workers,
+            ray_address=request.ray_address,
+        )
 
 
 def _select_tasks(table: Table, names: Sequence[str] | None, also: Sequence[str] | None) -> list[Task]:
@@ -104,7 +115,8 @@ def _select_tasks(table: Table, names: Sequence[str] | None, also: Sequence[str]
 
 
 def _overrides(table: Table, request: Request) -> Overrides:
-    for option, value in (("--num-runs", request.num_runs), ("--max-samples", request.max_samples)):
+    counts = {"--num-runs": request.num_runs, "--max-samples": request.max_samples, "--workers": request.workers}
+    for option, value in counts.items():
         if value is not None and value < 1:
             raise ValueError(f"{option} must be at least 1; got {value}.")
     return Overrides(

@@ -15,6 +15,7 @@ import logging
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from hf_localattn.reproduction.cli_args import to_cli_args
 from hf_localattn.reproduction.measures import MEASURES
 from hf_localattn.reproduction.plan import Trial
 from hf_localattn.reproduction.scripts import QUIET, Arguments, make_arguments, preparer
+from hf_localattn.reproduction.tables import load_table
 from hf_localattn.studies.results import entry, write_results
 from hf_localattn.studies.settings import digest_of, settings_of
 from hf_localattn.studies.trial import prepare_part
@@ -201,6 +203,57 @@ class Runner:
         with quiet():
             run = preparer(trial.task.script, data_args)(model_args, data_args, training_args)
             return run.complete(), fingerprint(run.data["test"])
+
+
+@dataclass(frozen=True)
+class RunJob:
+    """A run for a worker process, which leaves its result in the run's folder.
+
+    Attributes:
+        table: name of the table.
+        trial: of the plan.
+        runs: folder of all runs.
+        keep_models: leave the trained model there.
+    """
+
+    table: str
+    trial: Trial
+    runs: Path
+    keep_models: bool
+
+    @property
+    def folder(self) -> Path:
+        """Where it is run."""
+        return Runner(self.runs).folder_of(self.trial)
+
+    def to_json(self) -> str:
+        """Return it as one line."""
+        trial = self.trial
+        return json.dumps(
+            {
+                "table": self.table,
+                "row": trial.row.name,
+                "task": trial.task.name,
+                "number": trial.number,
+                "arguments": trial.arguments,
+                "tests": trial.tests,
+                "runs": str(self.runs.absolute()),
+                "keep_models": self.keep_models,
+            }
+        )
+
+    @classmethod
+    def from_json(cls, line: str) -> RunJob:
+        """Make it of that line."""
+        found = json.loads(line)
+        table = load_table(found["table"])
+        row, task = table.rows[found["row"]], table.tasks[found["task"]]
+        trial = Trial(row, task, found["number"], found["arguments"], found["tests"])
+        return cls(found["table"], trial, Path(found["runs"]), found["keep_models"])
+
+    def run(self) -> dict[str, Any]:
+        """Run it in this process, and return its metrics."""
+        return Runner(self.runs, keep_models=self.keep_models).run(self.trial)["metrics"]
 
 
 def named(kind: str, content: Any) -> str:

@@ -14,17 +14,18 @@ import queue
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 
 from hf_localattn.studies.trial import Prepared, Trial, free_memory, prepare_trial, run_trial
 from hf_localattn.training.arguments import TrainingArguments
+from hf_localattn.training.console import set_up_logging
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +36,7 @@ PATIENCE = 10.0
 """Seconds that a process has to end by itself."""
 
 WORKER = (sys.executable, "-m", "hf_localattn.studies.worker")
-"""The command that starts a worker process."""
+"""The command that starts a worker process for trials."""
 
 OF_THE_SETTING = (ValueError, FloatingPointError, torch.OutOfMemoryError)
 """Errors that the setting of a trial may be the cause of."""
@@ -58,6 +59,28 @@ class Job:
         """Make it of that line."""
         found = json.loads(line)
         return cls(Trial.from_dict(found["trial"]), Path(found["folder"]), found["keep"])
+
+    def run(self) -> dict[str, Any]:
+        """Run it in this process, and return its metrics."""
+        set_up_logging(self.trial.arguments(self.folder)[2])
+        return run_trial(self.trial, self.folder, keep=self.keep)
+
+
+class Work(Protocol):
+    """Anything that workers can run: a `Job`, or a run of a table."""
+
+    @property
+    def folder(self) -> Path:
+        """Where it is run; no two have the same."""
+
+    def to_json(self) -> str:
+        """Return it as one line, from which the program of the worker makes it again."""
+
+    def run(self) -> dict[str, Any]:
+        """Run it in this process, and return its metrics."""
+
+
+W = TypeVar("W", bound=Work)
 
 
 class TrialFailed(RuntimeError):
@@ -84,7 +107,7 @@ def reason_of(error: Exception) -> str:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Outcome(Generic[W]):
     """How a job ended: with metrics, or with an error.
 
     Attributes:
@@ -94,7 +117,7 @@ class Outcome:
         is_of_setting: True if the error may come from the trial's setting, such as too little memory.
     """
 
-    job: Job
+    job: W
     metrics: dict[str, Any]
     error: Exception | None = None
     is_of_setting: bool = False
@@ -106,7 +129,7 @@ class Executor(Protocol):
     def check(self, job: Job) -> None:
         """Raise what is wrong with arguments, data or model of a job, before any is run."""
 
-    def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
+    def run(self, jobs: Iterable[Job]) -> Iterator[Outcome[Job]]:
         """Run jobs and yield how they end, in the order in which they do."""
 
 
@@ -120,7 +143,7 @@ class InProcess:
         """Prepare a job, which `run` then takes up."""
         self._checked[job.folder] = prepare_trial(job.trial, job.folder)
 
-    def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
+    def run(self, jobs: Iterable[Job]) -> Iterator[Outcome[Job]]:
         """Run jobs in their order."""
         for job in jobs:
             try:
@@ -142,9 +165,10 @@ class Workers:
         count: how many jobs run at a time.
         folder: for the files `worker-1.log` and so on, with all that trials print.
         use_cpu: leave GPUs alone.
+        command: starts a worker process; by default one for trials.
     """
 
-    def __init__(self, count: int, folder: Path, *, use_cpu: bool = False):
+    def __init__(self, count: int, folder: Path, *, use_cpu: bool = False, command: Sequence[str] | None = None):
         gpus = [] if use_cpu else visible_gpus()
         if 0 < len(gpus) < count:
             logger.warning(
@@ -158,30 +182,30 @@ class Workers:
             {**shares, **os.environ, **({"CUDA_VISIBLE_DEVICES": gpus[number % len(gpus)]} if gpus else {})}
             for number in range(count)
         ]
-        self.folder = folder
+        self.folder, self.command = folder, WORKER if command is None else command
 
     def check(self, job: Job) -> None:
         """Prepare a job here, and forget it."""
         check_elsewhere(job)
 
-    def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
+    def run(self, jobs: Iterable[W]) -> Iterator[Outcome[W]]:
         """Run as many jobs at a time as there are workers."""
         workers = [
-            _Worker(self.folder / f"worker-{number}.log", environment)
+            _Worker(self.command, self.folder / f"worker-{number}.log", environment)
             for number, environment in enumerate(self.environments, start=1)
         ]
         idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
         for worker in workers:
             idle.put(worker)
 
-        def work(job: Job) -> Outcome:
+        def work(job: W) -> Outcome[W]:
             worker = idle.get()
             try:
                 return worker.run(job)
             finally:
                 idle.put(worker)
 
-        source, running = iter(jobs), set[Future[Outcome]]()
+        source, running = iter(jobs), set[Future[Outcome[W]]]()
         with ThreadPoolExecutor(len(workers)) as threads:
             try:
                 while True:
@@ -200,14 +224,14 @@ class Workers:
 class _Worker:
     """A process that runs one job after the other; `hf_localattn.studies.worker` is its other half."""
 
-    def __init__(self, log: Path, environment: dict[str, str]):
+    def __init__(self, command: Sequence[str], log: Path, environment: dict[str, str]):
         # It imports what this process would: a script may stand anywhere.
         paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
-        self.log, self.environment = log, {**environment, "PYTHONPATH": paths}
+        self.command, self.log, self.environment = command, log, {**environment, "PYTHONPATH": paths}
         self.process: subprocess.Popen[str] | None = None
         self.is_stopped = False
 
-    def run(self, job: Job) -> Outcome:
+    def run(self, job: W) -> Outcome[W]:
         for attempt in range(1 + RETRIES):
             if answer := self._ask(job):
                 return outcome_of(job, json.loads(answer), self.log)
@@ -218,13 +242,13 @@ class _Worker:
                 logger.warning("The process of %s %s; it goes on in a new one.", job.folder, end)
         return Outcome(job, {}, TrialFailed(f"its process {end}, for the {1 + RETRIES}th time", self.log))
 
-    def _ask(self, job: Job) -> str:
+    def _ask(self, job: Work) -> str:
         """Return the answer of the process, empty if it is killed before it has one."""
         if self.process is None:
             self.log.parent.mkdir(parents=True, exist_ok=True)
             with self.log.open("a") as log:
                 self.process = subprocess.Popen(
-                    WORKER,
+                    self.command,
                     env=self.environment,
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
@@ -272,7 +296,7 @@ def check_elsewhere(job: Job) -> None:
     free_memory()
 
 
-def outcome_of(job: Job, answer: Mapping[str, Any], log: str | Path) -> Outcome:
+def outcome_of(job: W, answer: Mapping[str, Any], log: str | Path) -> Outcome[W]:
     """Return the outcome of a job of which another process says this; `log` tells where more is to be read."""
     if "error" not in answer:
         return Outcome(job, answer["metrics"])

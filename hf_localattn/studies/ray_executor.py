@@ -9,7 +9,17 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from hf_localattn.extras import import_extra
-from hf_localattn.studies.executors import RETRIES, Job, Outcome, TrialFailed, check_elsewhere, outcome_of, reason_of
+from hf_localattn.studies.executors import (
+    RETRIES,
+    Job,
+    Outcome,
+    TrialFailed,
+    W,
+    Work,
+    check_elsewhere,
+    outcome_of,
+    reason_of,
+)
 from hf_localattn.studies.worker import answer
 
 logger = logging.getLogger(__name__)
@@ -47,20 +57,20 @@ class RayCluster:
         resources = self.ray.cluster_resources()
         gpus = 0 if use_cpu else int(resources.get("GPU", 0))
         self.count = count or gpus or max(1, int(resources.get("CPU", 1)))
-        self.task = self.ray.remote(num_gpus=min(1, gpus), num_cpus=0 if gpus else 1, max_retries=RETRIES)(run_line)
+        self.task = self.ray.remote(num_gpus=min(1, gpus), num_cpus=0 if gpus else 1, max_retries=RETRIES)(run_job)
         logger.info("A Ray cluster with %d GPUs runs %d trials at a time.", gpus, self.count)
 
     def check(self, job: Job) -> None:
         """Prepare a job here, and forget it."""
         check_elsewhere(job)
 
-    def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
+    def run(self, jobs: Iterable[W]) -> Iterator[Outcome[W]]:
         """Run as many jobs at a time as the cluster has room for."""
-        source, running = iter(jobs), dict[Any, Job]()
+        source, running = iter(jobs), dict[Any, W]()
         try:
             while True:
                 while len(running) < self.count and (job := next(source, None)) is not None:
-                    running[self.task.remote(job.to_json(), os.getcwd())] = job
+                    running[self.task.remote(job, os.getcwd())] = job
                 if not running:
                     return
                 for done in self.ray.wait(list(running))[0]:
@@ -74,7 +84,7 @@ class RayCluster:
                 self.ray.cancel(task, force=True)
 
 
-def run_line(line: str, folder: str) -> dict[str, Any]:
+def run_job(job: Work, folder: str) -> dict[str, Any]:
     """Run a job in a process of Ray, in the folder that the command was given in: its paths may be relative."""
     os.chdir(folder)
-    return answer(Job.from_json(line))
+    return answer(job)

@@ -8,10 +8,9 @@ import os
 import queue
 import sys
 import threading
+from collections.abc import Callable
 
-from hf_localattn.studies.executors import OF_THE_SETTING, Job, reason_of
-from hf_localattn.studies.trial import run_trial
-from hf_localattn.training.console import set_up_logging
+from hf_localattn.studies.executors import OF_THE_SETTING, Job, Work, reason_of
 
 logger = logging.getLogger(__name__)
 
@@ -37,8 +36,12 @@ class Jobs:
         return self._lines.get()
 
 
-def main() -> None:
-    """Run jobs until there are no more."""
+def main(read: Callable[[str], Work] = Job.from_json) -> None:
+    """Run jobs until there are no more.
+
+    Args:
+        read: makes a job of its line.
+    """
     answers = os.dup(1)
     os.dup2(2, 1)  # what trials print goes to the log
     if hasattr(os, "register_at_fork"):
@@ -46,17 +49,15 @@ def main() -> None:
         os.register_at_fork(after_in_child=lambda: os.close(answers))
     jobs = Jobs()
     while line := jobs.next():
-        job = Job.from_json(line)
-        line = json.dumps(answer(job)) + "\n"
+        line = json.dumps(answer(read(line))) + "\n"
         jobs.open -= 1
         os.write(answers, line.encode())
 
 
-def answer(job: Job) -> dict[str, object]:
+def answer(job: Work) -> dict[str, object]:
     """Run a job, and return its metrics, or its error and whether its setting may be the cause."""
     try:
-        set_up_logging(job.trial.arguments(job.folder)[2])
-        return {"metrics": run_trial(job.trial, job.folder, keep=job.keep)}
+        return {"metrics": job.run()}
     except Exception as error:
         logger.exception("%s failed.", job.folder)
         return {"error": reason_of(error), "is_of_setting": isinstance(error, OF_THE_SETTING)}

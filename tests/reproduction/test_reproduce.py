@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import sys
 
 import pytest
 
@@ -14,6 +15,9 @@ from hf_localattn.reproduction.tables import load_table, table_names
 from hf_localattn.resources import reading_comprehension, tiny_backbone
 
 TINY = ("--backbone", "tiny", "--parser", "tiny", "--data", "samples", "--max-samples", "8", "--args", "max_steps=1")
+
+
+TIMES = "second|runtime"
 
 
 def reproduce(folder, table, *arguments):
@@ -87,6 +91,44 @@ def test_tables_share_their_runs(whole, folder, monkeypatch):
     monkeypatch.setattr("hf_localattn.reproduction.runs.prepare_part", None)
     own = reproduce(folder, "cool-3", "--rows", "bert", "--num-runs", "2")
     assert own["runs"] == [run for run in whole["runs"] if run["row"] == "bert"]
+
+
+def test_workers_measure_the_same(whole, tmp_path, monkeypatch):
+    """Bit for bit; processes of their own run all of it."""
+    monkeypatch.setattr("hf_localattn.reproduction.runs.Progress", None)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    own = reproduce(tmp_path, "cool-4", "--rows", "bert", "outlook", "--num-runs", "2", "--workers", "2")
+
+    def without_times(runs):
+        return [
+            run | {"metrics": {name: value for name, value in run["metrics"].items() if not re.search(TIMES, name)}}
+            for run in runs
+        ]
+
+    assert without_times(own["runs"]) == without_times(whole["runs"])
+    assert own["scores"] == whole["scores"]
+    assert (tmp_path / "worker-2.log").is_file()
+
+
+def test_a_run_that_fails_in_a_worker_is_named_and_the_others_are_kept(tmp_path, monkeypatch, capsys):
+    failing = """
+import json, sys
+for line in sys.stdin:
+    print(json.dumps({"error": "no room", "is_of_setting": False}), flush=True)
+"""
+    monkeypatch.setattr("hf_localattn.reproduction.loop.WORKER", (sys.executable, "-c", failing))
+    with pytest.raises(SystemExit) as ended:
+        reproduce(tmp_path, "cool-4", "--rows", "bert", "--num-runs", "1", "--workers", "2")
+    assert ended.value.code == 2
+    last = capsys.readouterr().err.rstrip().rsplit("\n", 1)[-1]
+    assert last.startswith("error: Runs without a result: bert, squad_v2")
+    assert "no room" in last
+
+
+def test_impossible_workers_are_refused(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        reproduce(tmp_path, "cool-4", "--workers", "0")
+    assert "--workers must be at least 1; got 0" in capsys.readouterr().err
 
 
 def test_a_run_is_known_by_what_is_in_folders_not_by_their_names(tmp_path):
