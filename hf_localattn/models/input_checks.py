@@ -69,7 +69,7 @@ def can_look_at(value: torch.Tensor) -> bool:
 def check_positions(name: str, value: Any, batch: int) -> None:
     """Raise `ValueError` for anything but a token's position for each row; beyond the end there is no answer."""
     check_tensor(name, value)
-    if not value.dim() or value.numel() != batch or value.dtype != torch.int64:
+    if tuple(value.shape) not in ((batch,), (batch, 1)) or value.dtype != torch.int64:
         raise ValueError(
             f"`{name}` has shape {tuple(value.shape)} and is of {value.dtype}; it must be ({batch},) of torch.int64."
         )

@@ -493,8 +493,10 @@ def check_inputs(
     if states.dim() != (2 if inputs_embeds is None else 3):
         name, wanted = ("input_ids", "") if inputs_embeds is None else ("inputs_embeds", ", width")
         raise ValueError(f"`{name}` has shape {tuple(states.shape)}; it must be (batch, length{wanted}).")
-    if states.shape[1] == 0:
+    if 0 in states.shape[:2]:
         name = "input_ids" if inputs_embeds is None else "inputs_embeds"
+        if states.shape[0] == 0:
+            raise ValueError(f"`{name}` has no rows: give at least one.")
         raise ValueError(f"`{name}` has no tokens, not even special ones: give at least one in each row.")
     if inputs_embeds is None and states.dtype not in WHOLE:
         raise ValueError(f"`input_ids` are of {states.dtype}; they must be of torch.int64.")

@@ -170,6 +170,13 @@ def test_eq16_ignores_positions_past_the_end():
     assert model(ids, start_positions=torch.tensor([7, 7]), end_positions=torch.tensor([7, 7])).loss == 0
 
 
+@pytest.mark.parametrize("starts", [[[1, 1]], [1], [1, 1, 1], 1])
+def test_answers_are_one_position_for_each_row(starts):
+    model = tiny_model("cool", "question-answering")
+    with pytest.raises(ValueError, match=r"`start_positions` has shape .*; it must be \(2,\) of torch.int64"):
+        model(token_ids(2, 7), start_positions=torch.tensor(starts), end_positions=torch.tensor([1, 1]))
+
+
 @pytest.mark.parametrize("positions", [[1, 3], [2, 40]])
 def test_loss_is_the_stock_classes(positions):
     """With the local layers silenced COOL is BERT, and its loss is BertForQuestionAnswering's."""

@@ -229,6 +229,9 @@ def test_lengths_that_cannot_be_are_named(name, backbone):
     for empty in ({"input_ids": ids[:, :0]}, {"inputs_embeds": torch.zeros(1, 0, width)}):
         with pytest.raises(ValueError, match="has no tokens, not even special ones"):
             run(model, **empty)
+    for empty in ({"input_ids": ids[:0]}, {"inputs_embeds": torch.zeros(0, 3, width)}):
+        with pytest.raises(ValueError, match="has no rows: give at least one"):
+            run(model, **empty)
 
 
 @pytest.mark.parametrize(("name", "task", "backbone"), BACKBONE_CASES)
