@@ -44,9 +44,6 @@ RESULT = "result.json"
 PROGRESS = "progress.json"
 MODEL = "model"
 
-ADDED: dict[str, Any] = {"skip_empty": False}
-"""Options that are newer than the first results, with defaults at which they do not count: old runs are known."""
-
 NOT_TESTED = (
     *("family", "backbone", "dataset_name", "dataset_config_name", "train_file", "validation_file"),
     *("do_train", "do_eval", "early_stopping_patience", "eval_strategy", "load_best_model_at_end"),
@@ -187,8 +184,7 @@ class Runner:
             words = to_cli_args(trial.arguments)
             pairs = zip(words, (*words[1:], None), strict=True)
             return {"words": [digest_of(name.removeprefix("--"), value) for name, value in pairs]}
-        settings = settings_of(*self.arguments_of(trial))
-        return {name: value for name, value in settings.items() if name not in ADDED or ADDED[name] != value}
+        return settings_of(*self.arguments_of(trial))
 
     def _test(
         self, trial: Trial, arguments: Mapping[str, Any], model: Path

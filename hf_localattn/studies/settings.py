@@ -24,6 +24,9 @@ WITHOUT_EFFECT = {
 }
 WITHOUT_EFFECT_PREFIXES = ("log_", "logging_", "hub_", "push_", "trackio_", "ddp_")
 
+ADDED = {"skip_empty": False}
+"""Options that are newer than the first results. At these defaults they do not count, so that old runs are known."""
+
 FOLDERS = ("dataset_name", "backbone", "model_name_or_path")
 """Options that may name a folder, where it does not matter but what is in it."""
 
@@ -44,7 +47,9 @@ def settings_of(
     kept = {
         name: value
         for name, value in options.items()
-        if name not in WITHOUT_EFFECT and not name.startswith(WITHOUT_EFFECT_PREFIXES)
+        if name not in WITHOUT_EFFECT
+        and not name.startswith(WITHOUT_EFFECT_PREFIXES)
+        and not (name in ADDED and value == ADDED[name])
     }
     return as_written(kept)
 
@@ -69,7 +74,7 @@ def _files(path: Path) -> list[Path]:
 
 @lru_cache(maxsize=64)
 def _digest(path: Path, state: tuple[tuple[str, int, int], ...]) -> str:
-    """What a file contains, or all files of a folder; computed anew where one of them looks otherwise."""
+    """Return the digest of a file, or of all files of a folder; `state` tells when it has to be computed anew."""
     digest = hashlib.sha256()
     for file in _files(path):
         digest.update(f"{file.relative_to(path)}\0{file.stat().st_size}\0".encode())
