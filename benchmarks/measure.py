@@ -74,7 +74,7 @@ def synchronise(device: torch.device) -> None:
 
 
 def environment(device: torch.device) -> dict[str, Any]:
-    """What a result depends on besides the code."""
+    """Return what a result depends on besides the code."""
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else processor(),

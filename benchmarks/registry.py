@@ -1,4 +1,4 @@
-"""What is measured: cases, each a handful of variants of one computation, the first of which is the peer."""
+"""Benchmark cases: each a handful of variants of one computation, the first of which is the peer."""
 
 from __future__ import annotations
 

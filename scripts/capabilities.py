@@ -50,7 +50,7 @@ def gradients(model: Any) -> list[torch.Tensor]:
 
 
 def same(actual: torch.Tensor, expected: torch.Tensor, tolerance: float = 1e-5) -> bool:
-    """Whether states agree at real tokens."""
+    """Return True if states agree at real tokens."""
     actual, expected = actual.float()[MASK.bool()], expected.float()[MASK.bool()]
     return bool(torch.allclose(actual, expected, rtol=tolerance, atol=tolerance))
 
@@ -118,7 +118,7 @@ def subject(family: str, backbone: str, capability: str) -> Any:
 
 
 def can(check: Callable[[Any], bool], model: Any) -> bool:
-    """Whether a model passes; whatever it raises means no."""
+    """Return True if a model passes; whatever it raises means no."""
     try:
         return check(model)
     except Exception as error:

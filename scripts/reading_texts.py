@@ -1,4 +1,4 @@
-"""A small reading-comprehension set, written from templates, in which only neighbouring words tell the answer.
+"""A small reading-comprehension set, written from templates, in which only neighboring words tell the answer.
 
 Every passage says of a few people who they are; every question asks for one of them. All names fill all roles, equally
 often, so that knowing a name or a role is of no use: what answers is the name beside the role. No sentence of one half
@@ -17,7 +17,7 @@ NAMES = ("Anton", "Clara", "Felix", "Greta", "Hugo", "Ines", "Mira", "Oskar")
 
 @dataclass(frozen=True)
 class World:
-    """Who there is, where they live and what they do."""
+    """People of a text, the places where they live, and what they do."""
 
     roles: tuple[str, ...]
     places: tuple[str, ...]

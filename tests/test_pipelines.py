@@ -36,7 +36,7 @@ def squeezed(text):
 
 
 @pytest.mark.filterwarnings("ignore:.*pipelines sequentially")
-def test_texts_and_words_are_labelled(save):
+def test_texts_and_words_are_labeled(save):
     classify = pipeline("text-classification", model=save("text-classification", id2label=NAMES), device="cpu")
     alone = [classify(text)[0] for text in TEXTS]
     assert {answer["label"] for answer in alone} <= set(NAMES.values())

@@ -127,7 +127,7 @@ def test_each_kind_of_labels(main, files, tmp_path, data, arguments, problem_typ
     result = main(options(files, out, *work, *arguments, data=data))
     measured = {"loss", "runtime", "samples_per_second", "steps_per_second", "samples", *metrics.split()}
     assert {name.removeprefix("eval_") for name in result if name.startswith("eval_")} == measured
-    assert {name: result[f"predict_{name}"] for name in metrics.split()} == {  # the same rows, labelled
+    assert {name: result[f"predict_{name}"] for name in metrics.split()} == {  # the same rows, labeled
         name: result[f"eval_{name}"] for name in metrics.split()
     }
     assert AutoConfig.from_pretrained(out).problem_type == problem_type

@@ -218,7 +218,7 @@ def _looks(
 
 
 def _common_kind(models: list[Loaded], *, of_file: bool) -> str:
-    """What can be seen of all models; the encoder's attention where they have nothing else in common."""
+    """Return what can be shown of all models; the encoder's attention if they have nothing else in common."""
     kinds = set()
     for model, _ in models:
         if weighs_tokens(model.config):

@@ -26,7 +26,7 @@ class ConvolutionBlock(nn.Module):
         kernel_sizes: widths in tokens; the "adaptive" alignment needs 1 .. 5.
         num_filters: output features of each width; F is their sum.
         pooling: "max" or "avg" (the paper does not say; max keeps an n-gram's strongest match).
-        alignment: "adaptive" pools L + 5 - k positions to L as `AdaptiveMaxPool1d` does; "same" centres each kernel on
+        alignment: "adaptive" pools L + 5 - k positions to L as `AdaptiveMaxPool1d` does; "same" centers each kernel on
             its token as torch's `padding="same"` does (an even one reaches one token further right) and pools nothing.
     """
 

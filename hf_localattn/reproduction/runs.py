@@ -219,7 +219,7 @@ class RunJob:
 
     @property
     def folder(self) -> Path:
-        """Where it is run."""
+        """Folder in which it is run."""
         return Runner(self.runs).folder_of(self.trial)
 
     def to_json(self) -> str:

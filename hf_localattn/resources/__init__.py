@@ -28,6 +28,6 @@ def tiny_parser() -> Path:
 def reading_comprehension() -> dict[str, Path]:
     """Files of a small question-answering set in SQuAD's layout: "train" and "validation".
 
-    All names fill all roles equally often and no sentence is in both, so that only neighbouring words tell the answer.
+    All names fill all roles equally often and no sentence is in both, so that only neighboring words tell the answer.
     """
     return {half: FOLDER / "reading" / f"{half}.json" for half in ("train", "validation")}

@@ -19,7 +19,7 @@ from hf_localattn.training.run import Run, prepare_run, training_arguments_of
 
 
 class Command:
-    """What is left to do in an output folder that no other process can write to until it is done.
+    """Work in an output folder that no other process can write to until it is done.
 
     Args:
         work: ready to go.

@@ -30,7 +30,7 @@ from hf_localattn.training.console import set_up_logging
 logger = logging.getLogger(__name__)
 
 RETRIES = 3
-"""How often a trial is taken up again whose process was killed."""
+"""Restarts of a trial whose process was killed, at most."""
 
 PATIENCE = 10.0
 """Seconds that a process has to end by itself."""
@@ -71,7 +71,7 @@ class Work(Protocol):
 
     @property
     def folder(self) -> Path:
-        """Where it is run; no two have the same."""
+        """Folder in which it is run; no two jobs have the same."""
 
     def to_json(self) -> str:
         """Return it as one line, from which the program of the worker makes it again."""
@@ -108,7 +108,7 @@ def reason_of(error: Exception) -> str:
 
 @dataclass(frozen=True)
 class Outcome(Generic[W]):
-    """How a job ended: with metrics, or with an error.
+    """Result of a job: metrics, or an error.
 
     Attributes:
         job: which one.

@@ -1,4 +1,4 @@
-"""How long a study will take, by the time that its trials took so far."""
+"""Estimate of the time that a study still takes."""
 
 from __future__ import annotations
 

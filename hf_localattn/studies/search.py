@@ -216,7 +216,7 @@ class Search:
         return worst if math.isnan(value) else value  # Optuna takes no NaN, which is what a loss may become
 
     def _tried(self, study: Any) -> list[dict[str, Any]]:
-        """What is known of the trials that have a score or an error, in their order."""
+        """Return the trials that have a score or an error, in their order."""
         errors, state = study.user_attrs.get(FAILED, {}), self.optuna.trial.TrialState
         ended = [trial for trial in self._begun(study) if trial.state != state.RUNNING]
         return [

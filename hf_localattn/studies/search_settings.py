@@ -1,4 +1,4 @@
-"""Which settings of a search there can be, and which are the same model: told before anything is trained."""
+"""Checks of the settings of a search, and of settings that give the same model, before anything is trained."""
 
 from __future__ import annotations
 

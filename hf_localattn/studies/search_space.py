@@ -1,4 +1,4 @@
-"""What a search tries: training arguments and fields of a family's configuration, with ranges or lists of values."""
+"""The space of a search: training arguments and fields of a family's configuration, with ranges or lists of values."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class Trial:
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """What its scores depend on; of files and folders what is in them."""
+        """Settings that its scores depend on; files and folders count by their content."""
         own = {"task": self.task, "fold": None if self.fold is None else dataclasses.asdict(self.fold)}
         return settings_of(*self.arguments(Path("unused"))) | own
 

@@ -61,12 +61,12 @@ class MultipleChoice(Task):
     metrics = MappingProxyType({"loss": False, "accuracy": True})
     args: MultipleChoiceDataArguments
 
-    def read(self, path: str, labelled: bool) -> datasets.Dataset:
-        return load_choices(path, self.args.columns, require_labels=labelled, skip_empty=self.args.skip_empty)
+    def read(self, path: str, labeled: bool) -> datasets.Dataset:
+        return load_choices(path, self.args.columns, require_labels=labeled, skip_empty=self.args.skip_empty)
 
-    def normalize(self, rows: datasets.Dataset, name: str, labelled: bool) -> datasets.Dataset:
+    def normalize(self, rows: datasets.Dataset, name: str, labeled: bool) -> datasets.Dataset:
         return normalize_choices(
-            rows, name, self.args.columns, require_labels=labelled, skip_empty=self.args.skip_empty
+            rows, name, self.args.columns, require_labels=labeled, skip_empty=self.args.skip_empty
         )
 
     def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Data) -> None:

@@ -64,20 +64,20 @@ class NegationScope(Task):
     names: list[str]
     examples: dict[str, ScopeExamples]
 
-    def read(self, path: str, labelled: bool) -> datasets.Dataset:
+    def read(self, path: str, labeled: bool) -> datasets.Dataset:
         args = self.args
         return load_negation(
             path,
             args.cues,
             args.cue_in_scope,
             stray_scopes=args.stray_scopes,
-            require_scopes=labelled,
+            require_scopes=labeled,
             skip_empty=args.skip_empty,
         )
 
-    def normalize(self, rows: datasets.Dataset, name: str, labelled: bool) -> datasets.Dataset:
+    def normalize(self, rows: datasets.Dataset, name: str, labeled: bool) -> datasets.Dataset:
         return normalize_negation(
-            rows, name, self.args.cue_in_scope, require_scopes=labelled, skip_empty=self.args.skip_empty
+            rows, name, self.args.cue_in_scope, require_scopes=labeled, skip_empty=self.args.skip_empty
         )
 
     def load(self, parts: Mapping[str, str], **hub: Any) -> Data:

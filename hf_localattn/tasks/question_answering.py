@@ -75,11 +75,11 @@ class QuestionAnswering(Task):
             null_score_diff_threshold=args.null_score_diff_threshold,
         )
 
-    def read(self, path: str, labelled: bool) -> datasets.Dataset:
-        return load_squad(path, require_answers=labelled, skip_empty=self.args.skip_empty)
+    def read(self, path: str, labeled: bool) -> datasets.Dataset:
+        return load_squad(path, require_answers=labeled, skip_empty=self.args.skip_empty)
 
-    def normalize(self, rows: datasets.Dataset, name: str, labelled: bool) -> datasets.Dataset:
-        return normalize_squad(rows, name, require_answers=labelled, skip_empty=self.args.skip_empty)
+    def normalize(self, rows: datasets.Dataset, name: str, labeled: bool) -> datasets.Dataset:
+        return normalize_squad(rows, name, require_answers=labeled, skip_empty=self.args.skip_empty)
 
     def load(self, parts: Mapping[str, str], **hub: Any) -> Data:
         data = super().load(parts, **hub)

@@ -77,11 +77,11 @@ class QuestionGeneration(Task):
         self.metrics = {**scores, "loss": False}
         training_args.generation_num_beams = self.args.num_beams or training_args.generation_num_beams
 
-    def read(self, path: str, labelled: bool) -> datasets.Dataset:
-        return load_answered(path, require_questions=labelled, skip_empty=self.args.skip_empty)
+    def read(self, path: str, labeled: bool) -> datasets.Dataset:
+        return load_answered(path, require_questions=labeled, skip_empty=self.args.skip_empty)
 
-    def normalize(self, rows: datasets.Dataset, name: str, labelled: bool) -> datasets.Dataset:
-        return normalize_answered(rows, name, require_questions=labelled, skip_empty=self.args.skip_empty)
+    def normalize(self, rows: datasets.Dataset, name: str, labeled: bool) -> datasets.Dataset:
+        return normalize_answered(rows, name, require_questions=labeled, skip_empty=self.args.skip_empty)
 
     def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Data) -> None:
         check_can_write(model, tokenizer)

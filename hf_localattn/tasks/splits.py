@@ -66,15 +66,15 @@ def load_splits(task: Task, data_args: DataArguments, parts: Mapping[str, str], 
         if part not in parts:
             continue
         limit = getattr(data_args, LIMITS[part])
-        labelled = part != "test" or data_args.fold is not None
+        labeled = part != "test" or data_args.fold is not None
         names = [name for name in task.hub_splits[part] if name in hub]
         if part in folded:
             data[part] = _first(folded[part], limit)
         elif files[part] is not None:
-            data[part] = _first(task.read(files[part], labelled), limit)
+            data[part] = _first(task.read(files[part], labeled), limit)
         elif names:
             for name in names:
-                rows = task.normalize(_first(hub[name], limit), f"{data_args.dataset_name} ({name})", labelled)
+                rows = task.normalize(_first(hub[name], limit), f"{data_args.dataset_name} ({name})", labeled)
                 data[part if name == names[0] else name] = rows
         else:
             instead = f"the data set has {', '.join(hub)}" if hub else f"give --{part}_file"

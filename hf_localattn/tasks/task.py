@@ -78,22 +78,22 @@ class Task:
         """Names of the splits on the Hub, for each part of a run."""
         return SPLITS
 
-    def read(self, path: str, labelled: bool) -> datasets.Dataset:
+    def read(self, path: str, labeled: bool) -> datasets.Dataset:
         """Return the rows of a file.
 
         Args:
             path: of the file.
-            labelled: whether rows without a label are an error.
+            labeled: whether rows without a label are an error.
         """
         raise NotImplementedError
 
-    def normalize(self, rows: datasets.Dataset, name: str, labelled: bool) -> datasets.Dataset:
+    def normalize(self, rows: datasets.Dataset, name: str, labeled: bool) -> datasets.Dataset:
         """Return the rows of a data set in the form that `read` gives those of a file.
 
         Args:
             rows: from the Hub.
             name: of data set and split, for error messages.
-            labelled: whether rows without a label are an error.
+            labeled: whether rows without a label are an error.
         """
         raise NotImplementedError
 
@@ -185,7 +185,7 @@ class Task:
             predictions: of `score_examples`.
         """
 
-    def is_labelled(self, rows: datasets.Dataset) -> bool:
+    def is_labeled(self, rows: datasets.Dataset) -> bool:
         """Return whether predictions for these rows can be scored."""
         return True
 

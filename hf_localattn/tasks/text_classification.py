@@ -120,11 +120,11 @@ class TextClassification(Task):
     def hub_splits(self) -> Mapping[str, Sequence[str]]:
         return MNLI_SPLITS if self.args.task_name == "mnli" else SPLITS
 
-    def read(self, path: str, labelled: bool) -> datasets.Dataset:
-        return load_texts(path, self.args.layout, require_labels=labelled, skip_empty=self.args.skip_empty)
+    def read(self, path: str, labeled: bool) -> datasets.Dataset:
+        return load_texts(path, self.args.layout, require_labels=labeled, skip_empty=self.args.skip_empty)
 
-    def normalize(self, rows: datasets.Dataset, name: str, labelled: bool) -> datasets.Dataset:
-        return normalize_texts(rows, self.args.layout, name, require_labels=labelled, skip_empty=self.args.skip_empty)
+    def normalize(self, rows: datasets.Dataset, name: str, labeled: bool) -> datasets.Dataset:
+        return normalize_texts(rows, self.args.layout, name, require_labels=labeled, skip_empty=self.args.skip_empty)
 
     def config_fields(self, data: Data, checkpoint: Checkpoint) -> dict[str, Any]:
         self.labels = choose_labels(data, checkpoint, fixed=self.args.layout.names is not None)

@@ -130,16 +130,16 @@ class TokenClassification(Task):
         self._declared = list(self.columns.names or ())
         self._found: set[str] = set()
 
-    def read(self, path: str, labelled: bool) -> datasets.Dataset:
-        sentences = load_sentences(path, self.columns, require_labels=labelled, skip_empty=self.args.skip_empty)
+    def read(self, path: str, labeled: bool) -> datasets.Dataset:
+        sentences = load_sentences(path, self.columns, require_labels=labeled, skip_empty=self.args.skip_empty)
         if path == self.args.train_file:  # all of it, even if no more than max_train_samples are used
             self._found.update(chain.from_iterable(sentences["labels"]), format_labels(path))
         return sentences
 
-    def normalize(self, rows: datasets.Dataset, name: str, labelled: bool) -> datasets.Dataset:
+    def normalize(self, rows: datasets.Dataset, name: str, labeled: bool) -> datasets.Dataset:
         if not self._declared:
             self._declared.extend(class_names(rows, self.columns) or ())
-        return normalize_sentences(rows, name, self.columns, require_labels=labelled, skip_empty=self.args.skip_empty)
+        return normalize_sentences(rows, name, self.columns, require_labels=labeled, skip_empty=self.args.skip_empty)
 
     def config_fields(self, data: Data, checkpoint: Checkpoint) -> dict[str, Any]:
         known = checkpoint_names(checkpoint.config)
@@ -201,7 +201,7 @@ class TokenClassification(Task):
         )
         return scoring_of(self.names).score(predictions, references, each=self.args.return_entity_level_metrics)
 
-    def is_labelled(self, rows: datasets.Dataset) -> bool:
+    def is_labeled(self, rows: datasets.Dataset) -> bool:
         return any(rows["labels"])  # otherwise the labels in the features only tell the places of words
 
     def write_predictions(

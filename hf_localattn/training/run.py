@@ -253,7 +253,7 @@ class Run:
         return metrics
 
     def predict(self) -> dict[str, float]:
-        """Write the predictions for the test rows if asked to; metrics, of labelled rows, begin with `predict_`."""
+        """Write the predictions for the test rows if asked to; metrics, of labeled rows, begin with `predict_`."""
         metrics: dict[str, float] = {}
         for split in self._splits("test"):
             prefix = split.replace("test", "predict")
@@ -299,16 +299,16 @@ class Run:
     def predict_split(self, split: str, prefix: str) -> PredictionOutput:
         """Return predictions for one split, and metrics if it has labels."""
         trainer = self.trainer
-        is_labelled = self.task.is_labelled(self.data[split])
+        is_labeled = self.task.is_labeled(self.data[split])
         scores = trainer.compute_metrics
         try:
-            if not is_labelled:
+            if not is_labeled:
                 trainer.compute_metrics = None
             output = trainer.predict(self.features[split], metric_key_prefix=prefix, **self._examples(split))
         finally:
             trainer.compute_metrics = scores
         metrics = dict(output.metrics)
-        if not is_labelled:
+        if not is_labeled:
             metrics.pop(f"{prefix}_loss", None)
         return output._replace(metrics=metrics | self._notes(prefix))
 

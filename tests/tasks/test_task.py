@@ -34,7 +34,7 @@ class Parity(Task):
     DataArguments = ParityArguments
     metrics = MappingProxyType({"loss": False, "agreement": True})
 
-    def read(self, path, labelled):
+    def read(self, path, labeled):
         with open(path, encoding="utf-8") as file:
             return datasets.Dataset.from_dict({"text": file.read().splitlines()})
 

@@ -44,7 +44,7 @@ def check_window_settings(tokenizer: PreTrainedTokenizerBase, max_length: int, d
     if room - doc_stride < 2:
         raise ValueError(
             f"doc_stride {doc_stride} is too large: a window of {max_length} tokens has room for {max(room, 0)} of"
-            f" question and passage, and neighbours overlap by doc_stride; choose at most {max(room - 2, 0)}"
+            f" question and passage, and neighbors overlap by doc_stride; choose at most {max(room - 2, 0)}"
             " (a third of the window is usual), or a larger max_seq_length."
         )
     return room - doc_stride - min(MIN_NEW_TOKENS, (room - doc_stride) // 2)

@@ -51,7 +51,7 @@ class TokenColumns:
 def load_sentences(
     path: PathLike, columns: TokenColumns | None = None, *, require_labels: bool = True, skip_empty: bool = False
 ) -> Dataset:
-    """Read a file of labelled sentences into `tokens` and `labels`, both lists of texts, whatever its layout.
+    """Read a file of labeled sentences into `tokens` and `labels`, both lists of texts, whatever its layout.
 
     Args:
         path: .json or .jsonl (rows with a list of words and one of labels), .conllu, .xml (CGED), or columns.

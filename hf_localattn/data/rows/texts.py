@@ -183,7 +183,7 @@ def _schema(
         return {**dict(zip(("text", "text_pair"), values, strict=False)), "label": value}
 
     def complete(rows: Dataset, source: str) -> Dataset:
-        kept = _labelled(rows, source) if require_labels and layout.skip_unlabelled else rows
+        kept = _labeled(rows, source) if require_labels and layout.skip_unlabelled else rows
         return with_class_labels(kept, problem_type, names)
 
     return Schema("texts", [*texts, label], features, convert, skip_empty=skip_empty, complete=complete)
@@ -197,7 +197,7 @@ def _is_absent(label: Any, layout: Layout, names: tuple[str, ...] | None) -> boo
     return layout.unlabelled is not None and str(label) in (f"{layout.unlabelled}", f"{layout.unlabelled}.0")
 
 
-def _labelled(rows: Dataset, name: str) -> Dataset:
+def _labeled(rows: Dataset, name: str) -> Dataset:
     """The rows that have a label; says how many have none."""
     numbers = [number for number, label in enumerate(rows["label"][:]) if label is not None]
     if not numbers:

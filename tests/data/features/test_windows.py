@@ -50,7 +50,7 @@ def test_an_answer_is_where_it_is_in_every_window_that_holds_it(tokenizer, conte
         found += 1
         assert offsets[first][0] <= start < offsets[first][1]
         assert offsets[last][0] < end <= offsets[last][1]
-    assert found  # 12 characters are at most 12 tokens, fewer than neighbours overlap by
+    assert found  # 12 characters are at most 12 tokens, fewer than neighbors overlap by
 
 
 @TOKENIZERS

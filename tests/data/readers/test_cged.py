@@ -153,7 +153,7 @@ def test_each_character_has_the_type_of_the_first_error_that_covers_it(tmp_path_
     path = tmp_path_factory.getbasetemp() / "drawn.xml"
     write(path, "\n".join(document(escape(text), *errors) for text, errors in texts))
     rows = load_cged(path, require_labels=False)
-    labelled = any(errors for _, errors in texts)
+    labeled = any(errors for _, errors in texts)
     for (text, errors), row in zip(texts, rows, strict=True):
         assert "".join(row["tokens"]) == text
         covering = [
@@ -167,4 +167,4 @@ def test_each_character_has_the_type_of_the_first_error_that_covers_it(tmp_path_
             else:
                 goes_on = place and covering[place - 1] == number
                 expected.append(("I-" if goes_on else "B-") + errors[number][2])
-        assert row["labels"] == (expected if labelled else [])
+        assert row["labels"] == (expected if labeled else [])
