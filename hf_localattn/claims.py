@@ -25,6 +25,10 @@ UNKNOWN = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 """Error numbers of file systems without locks."""
 
 
+class InUse(ValueError):
+    """A folder is claimed by another process."""
+
+
 @dataclass
 class _Claim:
     descriptor: int
@@ -43,7 +47,8 @@ def claimed(folder: str | os.PathLike[str]) -> Iterator[None]:
     it holds between machines too. On file systems without locks there is a warning.
 
     Raises:
-        ValueError: another process has claimed the folder, or it is a file.
+        InUse: another process has claimed the folder.
+        ValueError: it is a file.
     """
     path = Path(folder).resolve()
     if path.exists() and not path.is_dir():
@@ -90,7 +95,7 @@ def _lock(folder: Path) -> int:
             holder = os.pread(descriptor, 1000, 0).decode(errors="replace").split() if os.name == "posix" else []
             os.close(descriptor)
             by = f" (process {holder[0]} on {holder[1]})" if len(holder) == 2 else ""
-            raise ValueError(
+            raise InUse(
                 f"{folder} is in use by another process{by}. Wait until that has ended, or choose another folder."
             ) from None
         except BaseException:

@@ -1,4 +1,4 @@
-"""The grammar of all commands, as far as it is more than click's: several values, spellings, former names."""
+"""Extensions of click's grammar: options with several values, underscores for hyphens, former names."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class Fold:
     """One run of a cross-validation.
 
     Attributes:
-        number: which one, from 1.
+        number: number of the fold, from 1.
         count: how many there are.
         seed: of the partition, the same in all of them.
     """

@@ -78,7 +78,10 @@ class GridSearch:
             Search(choose_task(SCRIPTS[trial.task.script], data_args), model_args, data_args, training_args).complete()
         found = read_json(Path(output, RESULTS))
         choose = max if found["direction"] == "maximize" else min
-        best = choose(found["trials"], key=lambda one: one["score"])
+        scored = [one for one in found["trials"] if one["score"] is not None]  # null: not a number
+        if not scored:
+            raise ValueError(f"{trial.name}: no setting of the grid has a score that is a number.")
+        best = choose(scored, key=lambda one: one["score"])
         return {
             "row": trial.row.name,
             "task": trial.task.name,

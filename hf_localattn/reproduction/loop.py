@@ -25,7 +25,7 @@ from hf_localattn.studies.ray_executor import RayCluster
 
 RUNS = "runs"
 
-WORKER = (sys.executable, "-m", "hf_localattn.reproduction.worker")
+WORKER = (sys.executable, "-P", "-m", "hf_localattn.reproduction.worker")
 """The command that starts a worker process for runs."""
 
 
@@ -66,7 +66,7 @@ def reproduce(
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """Processes other than this one, as the command asks for them.
+    """Options that start workers or use a Ray cluster.
 
     Attributes:
         workers: how many runs are at work at a time; with a cluster 1 leaves it to the cluster.
@@ -104,8 +104,14 @@ def _reproduce(
     check_trials(runner, trials if searches else left, searches=searches)
     spread = {} if elsewhere is None else dataclasses.asdict(elsewhere)
     search = GridSearch(runner, given=selection.overrides.arguments, spread=spread) if searches else None
+    executor = None
+    if elsewhere is not None and not dry_run:  # a cluster that does not answer is better told now
+        executor = elsewhere.executor(output, use_cpu=all(trial.arguments.get("use_cpu") for trial in trials))
     for line in estimates(runner, left, trials, search):
         print(line)
+    if elsewhere is not None:
+        timed = sum(trial.is_timed for trial in left)
+        print(f"That is one run at a time. {timed or 'No'} of {len(left)} runs measure times, and run here, alone.")
     if dry_run:
         return
     if search is not None:
@@ -113,7 +119,7 @@ def _reproduce(
     else:  # a search does not know the best settings of other rows
         selection, known = _with_finished_baselines(selection, runner)
         trials = [*known, *trials]
-    failed = {} if elsewhere is None else _run_elsewhere(elsewhere, table.name, runner, trials, output)
+    failed = {} if executor is None else _run_elsewhere(executor, table.name, runner, trials)
     report = Report(selection, output, [] if search is None else list(search.found.values()))
     with tqdm([trial for trial in trials if runner.folder_of(trial) not in failed], unit="run") as bar:
         for trial in bar:
@@ -128,7 +134,7 @@ def _reproduce(
 
 
 def _run_elsewhere(
-    elsewhere: Elsewhere, table: str, runner: Runner, trials: Sequence[Trial], output: Path
+    executor: Workers | RayCluster, table: str, runner: Runner, trials: Sequence[Trial]
 ) -> dict[Path, str]:
     """Run what is left of trials in other processes, and return the reasons of those that failed, by folder.
 
@@ -136,10 +142,9 @@ def _run_elsewhere(
     """
     left = [trial for trial in trials if not trial.is_timed and runner.result_of(trial) is None]
     jobs = {runner.folder_of(trial): RunJob(table, trial, runner.folder, runner.keep_models) for trial in left}
+    failed: dict[Path, str] = {}
     if not jobs:
-        return {}
-    executor = elsewhere.executor(output, use_cpu=all(trial.arguments.get("use_cpu") for trial in left))
-    failed = {}
+        return failed
     with tqdm(total=len(jobs), unit="run") as bar:
         for outcome in executor.run(jobs.values()):
             bar.set_postfix_str(outcome.job.trial.name)

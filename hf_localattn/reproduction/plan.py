@@ -99,7 +99,7 @@ class Trial:
 
     Attributes:
         row, task: of the table.
-        number: which of the runs, from 1.
+        number: number of the run, from 1.
         arguments: of the script, by name, without the folder, the seed and the number of folds; `local_config` is a
             mapping.
         tests: for each further test corpus of the task its title and the data arguments that read it.

@@ -178,7 +178,7 @@ class Runner:
         return make_arguments(trial.task.script, {**trial.arguments, **common, **own})
 
     def settings(self, trial: Trial) -> dict[str, Any]:
-        """Return what a trial's scores depend on, but for its seed and fold; of files and folders what is in them."""
+        """Return the settings that scores depend on, without seed and fold; files count by their content."""
         if trial.task.script in MEASURES:
             # Folders of results are named after this list: each word of a command line, read after its option.
             words = to_cli_args(trial.arguments)

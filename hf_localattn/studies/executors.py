@@ -14,6 +14,7 @@ import queue
 import signal
 import subprocess
 import sys
+import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
@@ -23,6 +24,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 
+from hf_localattn.claims import InUse
 from hf_localattn.studies.trial import Prepared, Trial, free_memory, prepare_trial, run_trial
 from hf_localattn.training.arguments import TrainingArguments
 from hf_localattn.training.console import set_up_logging
@@ -35,8 +37,8 @@ RETRIES = 3
 PATIENCE = 10.0
 """Seconds that a process has to end by itself."""
 
-WORKER = (sys.executable, "-m", "hf_localattn.studies.worker")
-"""The command that starts a worker process for trials."""
+WORKER = (sys.executable, "-P", "-m", "hf_localattn.studies.worker")
+"""The command that starts a worker process for trials. It gets the paths of this process, not the current folder."""
 
 OF_THE_SETTING = (ValueError, FloatingPointError, torch.OutOfMemoryError)
 """Errors that the setting of a trial may be the cause of."""
@@ -52,7 +54,7 @@ class Job:
 
     def to_json(self) -> str:
         """Return it as one line."""
-        return json.dumps({**dataclasses.asdict(self), "folder": str(self.folder.absolute())})
+        return json.dumps({**dataclasses.asdict(self), "folder": str(self.folder.absolute())}, default=str)
 
     @classmethod
     def from_json(cls, line: str) -> Job:
@@ -71,7 +73,7 @@ class Work(Protocol):
 
     @property
     def folder(self) -> Path:
-        """Folder in which it is run; no two jobs have the same."""
+        """Folder of the job. Jobs that run at the same time have different ones."""
 
     def to_json(self) -> str:
         """Return it as one line, from which the program of the worker makes it again."""
@@ -87,8 +89,8 @@ class TrialFailed(RuntimeError):
     """Trials failed in other processes.
 
     Args:
-        reason: of the failure.
-        log: the place to read more of it.
+        reason: why they failed.
+        log: file with the details.
     """
 
     def __init__(self, reason: str, log: str | Path | None = None):
@@ -96,7 +98,7 @@ class TrialFailed(RuntimeError):
         self.reason = reason
 
 
-def reason_of(error: Exception) -> str:
+def reason_of(error: BaseException) -> str:
     """Return the message of an error on one line, with its type where that says more."""
     if isinstance(error, TrialFailed):
         return error.reason
@@ -104,6 +106,11 @@ def reason_of(error: Exception) -> str:
     if isinstance(error, (*OF_THE_SETTING, OSError, ImportError)) and text:
         return text
     return f"{type(error).__name__}: {text}".removesuffix(": ")
+
+
+def is_of_setting(error: BaseException) -> bool:
+    """Return True for an error that the setting of a trial may be the cause of."""
+    return isinstance(error, OF_THE_SETTING) and not isinstance(error, InUse)
 
 
 @dataclass(frozen=True)
@@ -150,9 +157,12 @@ class InProcess:
                 checked = self._checked
                 metrics = run_trial(job.trial, job.folder, keep=job.keep, prepared=checked.pop(job.folder, None))
             except Exception as error:
-                yield Outcome(job, {}, error, isinstance(error, OF_THE_SETTING))
+                outcome = Outcome(job, {}, error, is_of_setting(error))
+                if outcome.is_of_setting:  # the next trial needs the memory of the models that its frames hold
+                    traceback.clear_frames(error.__traceback__)
             else:
-                yield Outcome(job, metrics)
+                outcome = Outcome(job, metrics)
+            yield outcome
 
 
 class Workers:
@@ -257,6 +267,7 @@ class _Worker:
                     start_new_session=True,  # Ctrl-C is for this process, which then stops them
                 )
         if self.is_stopped:  # meanwhile
+            self.stop()
             return ""
         assert self.process.stdin is not None
         assert self.process.stdout is not None

@@ -87,4 +87,4 @@ class RayCluster:
 def run_job(job: Work, folder: str) -> dict[str, Any]:
     """Run a job in a process of Ray, in the folder that the command was given in: its paths may be relative."""
     os.chdir(folder)
-    return answer(job)
+    return answer(lambda: job)

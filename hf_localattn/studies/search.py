@@ -268,7 +268,7 @@ class Search:
         return [*given, *(f"{name}={spoken(setting[name])}" for name in self.space.fields)]
 
     def _ranked(self, trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Those that have a score, the best first."""
+        """Return the trials with a score, best first."""
         scored = [trial for trial in trials if "score" in trial]
         return sorted(scored, key=lambda trial: trial["score"], reverse=self.direction == "maximize")
 

@@ -56,7 +56,7 @@ class Range:
 
     @property
     def examples(self) -> list[float]:
-        """Those that have to be possible, if all are to be."""
+        """Values to check: if these are possible, all are."""
         return [self.low, self.high]
 
     def distribution(self, optuna: Any) -> Any:
@@ -82,7 +82,7 @@ class Choices:
 
     @property
     def examples(self) -> list[Any]:
-        """Those that have to be possible, if all are to be."""
+        """Values to check: if these are possible, all are."""
         return self.values
 
     def distribution(self, optuna: Any) -> Any:

@@ -21,13 +21,13 @@ import torch
 
 from hf_localattn.claims import LOCK, claimed
 from hf_localattn.data.folds import Fold
-from hf_localattn.files import writing
+from hf_localattn.files import UNFINISHED, writing
 from hf_localattn.parsing import read_json
 from hf_localattn.studies.results import as_written, check_same_settings, entry, write_results
 from hf_localattn.studies.settings import settings_of
-from hf_localattn.tasks import TASKS, DataArguments, Task, get_task
+from hf_localattn.tasks import TASKS, DataArguments, Task, choose_task, get_task
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
-from hf_localattn.training.output_folder import STATE, last_complete_checkpoint
+from hf_localattn.training.output_folder import STATE, check_unused, last_complete_checkpoint
 from hf_localattn.training.run import Prepare, Run, prepare_run, training_arguments_of
 
 logger = logging.getLogger(__name__)
@@ -79,13 +79,18 @@ class Trial:
             task: one of `hf_localattn.tasks.TASKS`.
             model_args, data_args, training_args: what all trials of a study have in common.
             **changes: training arguments of this trial, and its `fold`.
+
+        Raises:
+            ValueError: the task is not in `TASKS`.
         """
         fold = changes.pop("fold", data_args.fold)
         # The token that is masked there serves uploads, which no trial makes.
         alone = {"hub_token": None, "workers": 1, "ray_address": None}
         training = as_written({**training_args.to_dict(), **alone, **changes})
         training.pop("output_dir")
-        name = next(name for name, known in TASKS.items() if known is task)
+        name = next((name for name, known in TASKS.items() if known is choose_task(task, data_args)), None)
+        if name is None:
+            raise ValueError(f"Other processes do not know the task {task.__name__}: it is not in `TASKS`.")
         return cls(name, _initial(model_args), _initial(data_args), training, training.pop("seed"), fold)
 
     @classmethod
@@ -109,7 +114,8 @@ class Trial:
     @cached_property
     def settings(self) -> dict[str, Any]:
         """Settings that its scores depend on; files and folders count by their content."""
-        own = {"task": self.task, "fold": None if self.fold is None else dataclasses.asdict(self.fold)}
+        own: dict[str, Any] = {"task": self.task, "fold": None if self.fold is None else dataclasses.asdict(self.fold)}
+        own |= {name: bool(self.training.get(name)) for name in ("do_eval", "do_predict")}  # which scores there are
         return settings_of(*self.arguments(Path("unused"))) | own
 
     @property
@@ -160,15 +166,17 @@ def run_trial(trial: Trial, folder: Path, *, keep: bool = True, prepared: Prepar
             claim.enter_context(claimed(folder))
         metrics = result_of(trial, folder) if prepared is None else None
         if metrics is None:
-            with writing(folder):
-                prepared = prepared or prepare_trial(trial, folder)
-                metrics = prepared.run.complete()
-                if prepared.writes:
-                    # What was measured before this process began is in the folder.
-                    metrics = read_json(folder / "all_results.json") | metrics
-                    write_results(folder / RESULT, {"settings": trial.settings, "metrics": metrics})
-            prepared = None
-            free_memory()
+            try:
+                with writing(folder):
+                    prepared = prepared or prepare_trial(trial, folder)
+                    metrics = prepared.run.complete()
+                    if prepared.writes:
+                        # What was measured before this process began is in the folder.
+                        metrics = read_json(folder / "all_results.json") | metrics
+                        write_results(folder / RESULT, {"settings": trial.settings, "metrics": metrics})
+            finally:
+                prepared = None
+                free_memory()
         if not keep and is_first:
             _clear(folder, but=RESULT)
     return metrics
@@ -217,16 +225,16 @@ def prepare_part(
     """Return a run in a folder of its own that trains, or takes up what was trained there, and then is scored.
 
     Args:
-        prepare: the task's.
-        model_args, data_args, training_args: of all the runs; they stay as they are.
-        folder: of this run. What a run left there that was killed before its first checkpoint is removed.
-        seed: of this run.
+        prepare: returns a run of the task.
+        model_args, data_args, training_args: arguments of all the runs; they stay as they are.
+        folder: folder of this run. What a run left there that was killed before its first checkpoint is removed.
+        seed: seed of this run.
         fold: the part of the data that it works on; by default all of them.
 
     Raises:
-        ValueError, OSError: of `prepare`.
+        ValueError, OSError: arguments, data or model cannot be used.
     """
-    # A task's `prepare` writes into them.
+    # Preparing a run writes into them.
     model_args, data_args, training_args = copy.copy(model_args), copy.copy(data_args), copy.copy(training_args)
     if fold is not None:
         data_args.folds, data_args.fold = fold.count, fold
@@ -244,7 +252,10 @@ def _prepare(prepare: Prepare, model_args: ModelArguments, data_args: Any, train
         logger.warning("%s is trained, but not scored.", folder)
         training_args.resume_from_checkpoint = str(folder)
     elif folder.is_dir() and training_args.should_save and last_complete_checkpoint(folder) is None:
-        _clear(folder)  # it was killed before its first checkpoint
+        if (folder / UNFINISHED).is_file():  # it was killed before its first checkpoint
+            _clear(folder)
+        else:
+            check_unused(folder, "trial to go on from")
     return prepare(model_args, data_args, training_args)
 
 

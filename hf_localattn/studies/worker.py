@@ -9,14 +9,15 @@ import queue
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 
-from hf_localattn.studies.executors import OF_THE_SETTING, Job, Work, reason_of
+from hf_localattn.studies.executors import Job, Work, is_of_setting, reason_of
 
 logger = logging.getLogger(__name__)
 
 
 class Jobs:
-    """The jobs of stdin. Its end is that of the process, at once if it is at work: nobody waits for its answer."""
+    """Reads jobs from stdin. When stdin closes, the process ends, even in the middle of a job: nobody waits for it."""
 
     def __init__(self) -> None:
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -49,18 +50,22 @@ def main(read: Callable[[str], Work] = Job.from_json) -> None:
         os.register_at_fork(after_in_child=lambda: os.close(answers))
     jobs = Jobs()
     while line := jobs.next():
-        line = json.dumps(answer(read(line))) + "\n"
+        line = json.dumps(answer(partial(read, line)), default=str) + "\n"
         jobs.open -= 1
         os.write(answers, line.encode())
 
 
-def answer(job: Work) -> dict[str, object]:
-    """Run a job, and return its metrics, or its error and whether its setting may be the cause."""
+def answer(read: Callable[[], Work]) -> dict[str, object]:
+    """Run a job, and return its metrics, or its error and whether its setting may be the cause.
+
+    Args:
+        read: returns the job.
+    """
     try:
-        return {"metrics": job.run()}
-    except Exception as error:
-        logger.exception("%s failed.", job.folder)
-        return {"error": reason_of(error), "is_of_setting": isinstance(error, OF_THE_SETTING)}
+        return {"metrics": read().run()}
+    except (Exception, SystemExit) as error:  # the latter by errors that end a command
+        logger.exception("A job failed.")
+        return {"error": reason_of(error), "is_of_setting": is_of_setting(error)}
 
 
 if __name__ == "__main__":

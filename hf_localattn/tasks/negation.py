@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
@@ -26,18 +27,26 @@ from hf_localattn.data.features.scopes import (
 from hf_localattn.data.features.words import prepare_tokenizer
 from hf_localattn.data.readers.negation import describe_cues
 from hf_localattn.data.rows.negation import load_negation, normalize_negation
+from hf_localattn.data.schema import row_numbers
 from hf_localattn.files import write_whole
 from hf_localattn.metrics import load_metric
 from hf_localattn.models.cue_marker import is_marker
 from hf_localattn.tasks.lengths import input_length, padding
 from hf_localattn.tasks.splits import Data
 from hf_localattn.tasks.task import Checkpoint, Task
-from hf_localattn.tasks.token_classification import TokenClassificationDataArguments
+from hf_localattn.tasks.token_classification import NEGATION, TokenClassificationDataArguments
 from hf_localattn.tasks.word_labels import checkpoint_names, choose_names, label_fields
 
 logger = logging.getLogger(__name__)
 
 PREDICTIONS = "predictions.jsonl"
+
+
+@dataclass
+class NegationDataArguments(TokenClassificationDataArguments):
+    """Sentences with cues and scopes."""
+
+    task_name: str = NEGATION
 
 
 class NegationScope(Task):
@@ -48,7 +57,7 @@ class NegationScope(Task):
 
     name = "token-classification"
     head = "ForTokenClassification"
-    DataArguments = TokenClassificationDataArguments
+    DataArguments = NegationDataArguments
     metrics = MappingProxyType(
         {
             "loss": False,
@@ -86,11 +95,11 @@ class NegationScope(Task):
             raise ValueError("No train row has a word in scope: there is nothing to learn.")
         for split, rows in data.items():
             logger.info("%s: %s.", split, describe_cues(rows))
-            for number, tokens in enumerate(rows["tokens"][:], start=1):
+            for number, tokens in zip(row_numbers(rows), rows["tokens"][:], strict=True):
                 if marker := next(filter(is_marker, tokens), None):
                     raise ValueError(
-                        f"{split} row {number}: the word {marker!r} is a cue marker. Leave out the markers: the column"
-                        " cue says where they go."
+                        f"{split} row {number + 1}: the word {marker!r} is a cue marker. Leave out the markers: the"
+                        " column cue says where they go."
                     )
         return data
 

@@ -36,8 +36,8 @@ class Checkpoint:
 class Task:
     """One task, with the data of one run.
 
-    A run calls the methods in the order in which they are defined here. A task keeps what later methods need, such as
-    its labels, in attributes. To add a task, derive a class, and list it in `hf_localattn.tasks.TASKS`.
+    A run calls the methods nearly in the order in which they are defined here. A task keeps what later methods need,
+    such as its labels, in attributes. To add a task, derive a class, and list it in `hf_localattn.tasks.TASKS`.
 
     Args:
         args: the data arguments, an instance of `DataArguments`.
@@ -49,7 +49,10 @@ class Task:
     """The end of its model classes' names, if a checkpoint's labels matter, such as "ForTokenClassification"."""
     DataArguments: ClassVar[type[DataArguments]]
     metrics: Mapping[str, bool]
-    """All scores by which the best model can be chosen, with whether greater is better; the main score comes first."""
+    """Scores by which the best model can be chosen, with True if greater is better.
+
+    The first one stands for the loss, and the first one that is not the loss is the main score.
+    """
     metrics_depend_on_labels: ClassVar[bool] = False
     """True if `reported_metrics` is a part of `metrics` that is known once the data are loaded."""
     generates: ClassVar[bool] = False
@@ -71,6 +74,13 @@ class Task:
 
         Raises:
             ValueError: the task cannot be trained like this.
+        """
+
+    def check_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Check the model that a run starts from before the data are loaded.
+
+        Raises:
+            ValueError: it is one for another task.
         """
 
     @property

@@ -130,6 +130,10 @@ class TokenClassification(Task):
         self._declared = list(self.columns.names or ())
         self._found: set[str] = set()
 
+    def check_checkpoint(self, checkpoint: Checkpoint) -> None:
+        if set(checkpoint_names(checkpoint.config)) == set(SCOPE_LABELS):
+            raise ValueError(f"{checkpoint.name} finds the scopes of cues: give --task {NEGATION}.")
+
     def read(self, path: str, labeled: bool) -> datasets.Dataset:
         sentences = load_sentences(path, self.columns, require_labels=labeled, skip_empty=self.args.skip_empty)
         if path == self.args.train_file:  # all of it, even if no more than max_train_samples are used
@@ -142,10 +146,7 @@ class TokenClassification(Task):
         return normalize_sentences(rows, name, self.columns, require_labels=labeled, skip_empty=self.args.skip_empty)
 
     def config_fields(self, data: Data, checkpoint: Checkpoint) -> dict[str, Any]:
-        known = checkpoint_names(checkpoint.config)
-        if set(known) == set(SCOPE_LABELS):
-            raise ValueError(f"{checkpoint.name} finds the scopes of cues: give --task {NEGATION}.")
-        args = self.args
+        known, args = checkpoint_names(checkpoint.config), self.args
         if not self._declared and "train" in data:
             # Folds are all of the training rows.
             for split in data if args.fold is not None and args.dataset_name is not None else ("train",):

@@ -15,7 +15,7 @@ from hf_localattn.data.schema import INDEX
 from hf_localattn.errors import one_line_errors
 from hf_localattn.hub import Score
 from hf_localattn.parsing import read_json
-from hf_localattn.tasks import Checkpoint, DataArguments, Task
+from hf_localattn.tasks import Checkpoint, DataArguments, Task, choose_task
 from hf_localattn.tasks.splits import Data, warn_of_no_query
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.generation import GenerationTrainer, GenerationTrainingArguments
@@ -102,11 +102,13 @@ def prepare_run(
         ValueError, OSError: arguments, data or model cannot be used.
         ImportError: an argument needs an extra that is not installed.
     """
-    task = task_class(data_args)
+    task = choose_task(task_class, data_args)(data_args)
     task.check_training(training_args)
     begin(training_args, task.metrics, all_reported=not task.metrics_depend_on_labels)
+    checkpoint = _checkpoint(task, model_args, training_args)
+    task.check_checkpoint(checkpoint)
     data = task.load(needed_parts(training_args), cache_dir=model_args.cache_dir, token=model_args.token)
-    fields = task.config_fields(data, _checkpoint(task, model_args, training_args))
+    fields = task.config_fields(data, checkpoint)
     if task.metrics_depend_on_labels:
         check_best_metric(training_args, task.reported_metrics)
     data = task.number_labels(data)

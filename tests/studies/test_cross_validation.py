@@ -10,7 +10,7 @@ import weakref
 
 import pytest
 
-from hf_localattn.files import write_whole
+from hf_localattn.files import UNFINISHED, write_whole
 from hf_localattn.studies import executors
 from hf_localattn.studies.command import prepare_command
 from hf_localattn.studies.cross_validation import CrossValidation, summary_of
@@ -125,7 +125,8 @@ def test_finished_folds_are_read_and_not_run_again(tmp_path, train_file):
     with pytest.raises(RuntimeError, match="killed"):
         prepare_run(Runs(failing=2), *arguments(tmp_path, train_file)).complete()
     (tmp_path / "out" / "fold-2").mkdir(exist_ok=True)
-    (tmp_path / "out" / "fold-2" / "eval_predictions.json").touch()  # it was killed before its first checkpoint
+    for name in ("eval_predictions.json", UNFINISHED):  # it was killed before its first checkpoint
+        (tmp_path / "out" / "fold-2" / name).touch()
     again = Runs()
     result = prepare_run(again, *arguments(tmp_path, train_file, logging_steps=3)).complete()
     assert [(data.fold.number, data.fold.seed) for _, data, _ in again.prepared] == [(2, 7)]

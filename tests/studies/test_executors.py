@@ -22,7 +22,7 @@ for line in sys.stdin:
     folder = job["folder"]
     os.makedirs(folder, exist_ok=True)
     attempts = len(os.listdir(folder))
-    open(f"{folder}/{attempts}-{os.getpid()}", "w").close()
+    open(f"{folder}/.{attempts}-{os.getpid()}", "w").close()
     print("said", flush=True, file=sys.stderr)
     if "killed" in folder and ("always" in folder or not attempts):
         os.kill(os.getpid(), 9)

@@ -8,10 +8,11 @@ import re
 import pytest
 
 from hf_localattn.data.folds import Fold
+from hf_localattn.files import UNFINISHED
 from hf_localattn.studies import executors
 from hf_localattn.studies import trial as module
 from hf_localattn.studies.trial import RESULT, Trial, result_of, run_trial
-from hf_localattn.tasks import TASKS, choose_task
+from hf_localattn.tasks import TASKS, Task, TokenClassification, choose_task
 from hf_localattn.training.arguments import ModelArguments, parse_arguments
 from hf_localattn.training.run import training_arguments_of
 from tests.script_helpers import ROOT
@@ -98,13 +99,45 @@ def test_a_finished_trial_is_not_run_again(tmp_path, monkeypatch):
 
 def test_what_a_killed_trial_left_before_its_first_checkpoint_is_removed(tmp_path, monkeypatch):
     (tmp_path / "checkpoint-1").mkdir()
-    (tmp_path / "config.json").touch()
+    for name in ("config.json", UNFINISHED):
+        (tmp_path / name).touch()
 
     def prepare(task, model_args, data_args, training_args):
         return Run(training_args, sorted(path.name for path in tmp_path.iterdir()))
 
     monkeypatch.setattr(module, "prepare_run", prepare)
     assert run_trial(trial_of(), tmp_path)["eval_f1"] == [".hf-localattn.lock"]
+
+
+def test_a_folder_with_something_else_stays_as_it_is(tmp_path):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter-1.txt").touch()
+    with pytest.raises(ValueError, match=r"is not empty \(thesis\) and holds no trial to go on from"):
+        run_trial(trial_of(), tmp_path)
+    assert (tmp_path / "thesis" / "chapter-1.txt").is_file()
+
+
+def test_what_is_evaluated_makes_another_trial():
+    more = ({}, {"do_eval": True}, {"do_predict": True})
+    names = {dataclasses.replace(trial_of(), training={**trial_of().training, **own}).name for own in more}
+    assert len(names) == 3
+
+
+def test_scopes_are_a_task_of_their_own(tmp_path):
+    data = {"train_file": "x", "task_name": "negation"}
+    words = Trial("token-classification", {"family": "cool", "backbone": "tiny"}, data, {})
+    model_args, data_args, training_args = words.arguments(tmp_path)
+    assert Trial.of(TokenClassification, model_args, data_args, training_args).task == "negation"
+    cues = Trial("negation", words.model, {"train_file": "x", "cues": "speculation"}, {})
+    assert cues.arguments(tmp_path)[1].task_name == "negation"
+
+
+def test_a_task_of_ones_own_is_not_for_other_processes(tmp_path):
+    class Own(Task):
+        """Not in `TASKS`."""
+
+    with pytest.raises(ValueError, match="do not know the task Own"):
+        Trial.of(Own, *trial_of().arguments(tmp_path))
 
 
 def test_the_program_for_slurm_runs(monkeypatch, tmp_path, capsys):
