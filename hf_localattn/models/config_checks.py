@@ -126,6 +126,7 @@ def check_names(config_class: type[PreTrainedConfig], names: Iterable[str]) -> N
         there = getattr(config_class, name, None) if isinstance(name, str) else None
         is_free = there is None or name in known or getattr(there, "fset", None) is not None
         is_free &= name not in ("per_layer_config", "_auto_class")  # layers that differ; what is saved as code
+        is_free &= isinstance(name, str) and not name.startswith("__")  # in a file these are refused as well
         is_value = isinstance(there, str | bool | int | float) and name != "_auto_class"
         if not isinstance(name, str) or not (is_free or is_value):
             raise ValueError(f"`{name}` is no field of {config_class.__name__} that can be set: leave it out.")

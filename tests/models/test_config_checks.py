@@ -100,3 +100,8 @@ def test_hidden_states_are_asked_for_by_index(layers):
 
 def test_some_layers_may_be_asked_for():
     assert CoolConfig(output_hidden_states=[0, -1]).output_hidden_states == [0, -1]
+
+
+def test_names_of_python_are_no_fields():
+    with pytest.raises(ValueError, match="`__x` is no field of CoolConfig that can be set"):
+        CoolConfig(**{"__x": 1})
