@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from importlib import import_module
 from typing import Any
 
 from hf_localattn.extras import import_extra
@@ -15,7 +16,6 @@ from hf_localattn.studies.executors import (
     Outcome,
     TrialFailed,
     W,
-    Work,
     check_elsewhere,
     outcome_of,
     reason_of,
@@ -57,7 +57,7 @@ class RayCluster:
         resources = self.ray.cluster_resources()
         gpus = 0 if use_cpu else int(resources.get("GPU", 0))
         self.count = count or gpus or max(1, int(resources.get("CPU", 1)))
-        self.task = self.ray.remote(num_gpus=min(1, gpus), num_cpus=0 if gpus else 1, max_retries=RETRIES)(run_job)
+        self.task = self.ray.remote(num_gpus=min(1, gpus), num_cpus=0 if gpus else 1, max_retries=RETRIES)(run_line)
         logger.info("A Ray cluster with %d GPUs runs %d trials at a time.", gpus, self.count)
 
     def check(self, job: Job) -> None:
@@ -70,7 +70,8 @@ class RayCluster:
         try:
             while True:
                 while len(running) < self.count and (job := next(source, None)) is not None:
-                    running[self.task.remote(job, os.getcwd())] = job
+                    kind = (type(job).__module__, type(job).__qualname__)
+                    running[self.task.remote(job.to_json(), kind, os.getcwd())] = job
                 if not running:
                     return
                 for done in self.ray.wait(list(running))[0]:
@@ -84,7 +85,13 @@ class RayCluster:
                 self.ray.cancel(task, force=True)
 
 
-def run_job(job: Work, folder: str) -> dict[str, Any]:
-    """Run a job in a process of Ray, in the folder that the command was given in: its paths may be relative."""
+def run_line(line: str, kind: tuple[str, str], folder: str) -> dict[str, Any]:
+    """Run a job in a process of Ray.
+
+    Args:
+        line: the job.
+        kind: module and name of its class.
+        folder: where the command was given, as paths may be relative.
+    """
     os.chdir(folder)
-    return answer(lambda: job)
+    return answer(lambda: getattr(import_module(kind[0]), kind[1]).from_json(line))
