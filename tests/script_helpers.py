@@ -25,3 +25,15 @@ def assert_one_line_error(main, arguments, message, output_dir, capsys):
     assert last.startswith("error: ")
     assert message in last
     assert not output_dir.exists()
+
+
+def assert_only_one_line(call, message, folder, capsys):
+    """The call ends with a single line on stderr, and leaves nothing in the folder."""
+    with pytest.raises(SystemExit) as stopped:
+        call()
+    assert stopped.value.code == 2
+    error = capsys.readouterr().err.strip()
+    assert error.startswith("error: ")
+    assert message in error
+    assert "\n" not in error
+    assert not list(folder.iterdir())

@@ -281,7 +281,7 @@ def _results(task: str | None, record: TrainingRecord) -> list[EvalResult]:
 
 
 def _added(found: dict[str, Any], config: Mapping[str, Any], record: TrainingRecord | None) -> dict[str, Any]:
-    """Those of a card's metadata that are people's own: entries that a checkpoint does not have, and more of some."""
+    """Return the metadata of a card that people wrote: entries that no checkpoint has, and further values of some."""
     ours = _own_metadata(config, record)
     known = ours.keys() | (_OF_RECORDS if record is not None else set())
     added = {name: value for name, value in found.items() if name not in known and value is not None}

@@ -19,7 +19,8 @@ from transformers.trainer_utils import IntervalStrategy
 from hf_localattn.reproduction.grid_search import GridSearch
 from hf_localattn.reproduction.measures import MEASURES
 from hf_localattn.reproduction.plan import Trial
-from hf_localattn.reproduction.runs import MODEL, Runner, free_memory, quiet
+from hf_localattn.reproduction.runs import MODEL, Runner, quiet
+from hf_localattn.studies.trial import free_memory
 from hf_localattn.training.run import Run
 
 STEPS = 3

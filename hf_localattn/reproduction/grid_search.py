@@ -18,7 +18,6 @@ from hf_localattn.reproduction.runs import Runner, named, quiet
 from hf_localattn.reproduction.scripts import QUIET, SCRIPTS, make_arguments
 from hf_localattn.studies.search import RESULTS, Search
 from hf_localattn.studies.search_space import SEARCHABLE
-from hf_localattn.tasks import choose_task
 
 
 class GridSearch:
@@ -75,7 +74,7 @@ class GridSearch:
         model_args, data_args, training_args = make_arguments(trial.task.script, {**trial.arguments, **own})
         data_args.fold = trial.fold
         with quiet():
-            Search(choose_task(SCRIPTS[trial.task.script], data_args), model_args, data_args, training_args).complete()
+            Search(SCRIPTS[trial.task.script], model_args, data_args, training_args).complete()
         found = read_json(Path(output, RESULTS))
         choose = max if found["direction"] == "maximize" else min
         scored = [one for one in found["trials"] if one["score"] is not None]  # null: not a number

@@ -20,7 +20,7 @@ from hf_localattn.reproduction.grid_search import GridSearch
 from hf_localattn.reproduction.plan import Selection, Trial, plan
 from hf_localattn.reproduction.report import Report
 from hf_localattn.reproduction.runs import RunJob, Runner
-from hf_localattn.studies.executors import TrialFailed, Workers
+from hf_localattn.studies.executors import TrialFailed, Workers, executor_elsewhere
 from hf_localattn.studies.ray_executor import RayCluster
 
 RUNS = "runs"
@@ -78,9 +78,7 @@ class Elsewhere:
 
     def executor(self, folder: Path, *, use_cpu: bool) -> Workers | RayCluster:
         """Return what runs jobs; logs of workers go to a folder."""
-        if self.ray_address is None:
-            return Workers(self.workers, folder, use_cpu=use_cpu, command=WORKER)
-        return RayCluster(self.ray_address, None if self.workers == 1 else self.workers, use_cpu=use_cpu)
+        return executor_elsewhere(self.workers, self.ray_address, folder, use_cpu=use_cpu, command=WORKER)
 
 
 def _reproduce(
@@ -121,7 +119,9 @@ def _reproduce(
         trials = [*known, *trials]
     failed = {} if executor is None else _run_elsewhere(executor, table.name, runner, trials)
     report = Report(selection, output, [] if search is None else list(search.found.values()))
-    with tqdm([trial for trial in trials if runner.folder_of(trial) not in failed], unit="run") as bar:
+    if failed:
+        trials = [trial for trial in trials if runner.folder_of(trial) not in failed]
+    with tqdm(trials, unit="run") as bar:
         for trial in bar:
             bar.set_postfix_str(trial.name)
             report.add(trial, runner.run(trial), runner.model_of(trial))
@@ -141,7 +141,8 @@ def _run_elsewhere(
     Those that measure times are left to this process: nothing else should be at work then.
     """
     left = [trial for trial in trials if not trial.is_timed and runner.result_of(trial) is None]
-    jobs = {runner.folder_of(trial): RunJob(table, trial, runner.folder, runner.keep_models) for trial in left}
+    every = [RunJob(table, trial, runner.folder, runner.keep_models) for trial in left]
+    jobs = {job.folder: job for job in every}  # rows may share a run
     failed: dict[Path, str] = {}
     if not jobs:
         return failed

@@ -11,8 +11,10 @@ from typing import Any
 
 import torch
 
-from hf_localattn.reproduction.scripts import QUIET, Arguments, make_arguments, preparer
+from hf_localattn.reproduction.scripts import QUIET, SCRIPTS, make_arguments
+from hf_localattn.studies.trial import Arguments
 from hf_localattn.training.models import load_model_and_tokenizer
+from hf_localattn.training.run import prepare_run
 
 BATCH_SIZES = (1, 8, 32)
 REPEATS = 5
@@ -57,7 +59,7 @@ def text_statistics(arguments: Mapping[str, Any]) -> dict[str, float]:
     """
     with TemporaryDirectory() as folder:
         model_args, data_args, training_args = _parse("run_glue", arguments, folder)
-        run = preparer("run_glue", data_args)(model_args, data_args, training_args)
+        run = prepare_run(SCRIPTS["run_glue"], model_args, data_args, training_args)
     special = run.trainer.processing_class.num_special_tokens_to_add()
     metrics: dict[str, float] = {}
     for split, features in run.features.items():

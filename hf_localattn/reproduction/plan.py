@@ -17,11 +17,11 @@ from hf_localattn.reproduction.corpora import SAMPLES, corpus_arguments, load_co
 from hf_localattn.reproduction.scripts import SCRIPTS
 from hf_localattn.reproduction.tables import Row, Table, Task, recipe_arguments
 from hf_localattn.resources import tiny_parser
+from hf_localattn.tasks.splits import LIMITS
 
 TINY = "tiny"
 
 PARTS = {"train": "do_train", "validation": "do_eval", "test": "do_predict"}
-LIMITS = {"train": "max_train_samples", "validation": "max_eval_samples", "test": "max_predict_samples"}
 
 
 @dataclass(frozen=True)

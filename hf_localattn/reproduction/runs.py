@@ -7,7 +7,6 @@ goes on from its last checkpoint.
 from __future__ import annotations
 
 import contextlib
-import gc
 import hashlib
 import io
 import json
@@ -16,6 +15,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -32,13 +32,13 @@ from hf_localattn.parsing import read_json
 from hf_localattn.reproduction.cli_args import to_cli_args
 from hf_localattn.reproduction.measures import MEASURES
 from hf_localattn.reproduction.plan import Trial
-from hf_localattn.reproduction.scripts import QUIET, Arguments, make_arguments, preparer
+from hf_localattn.reproduction.scripts import QUIET, SCRIPTS, make_arguments
 from hf_localattn.reproduction.tables import load_table
 from hf_localattn.studies.results import entry, write_results
 from hf_localattn.studies.settings import digest_of, settings_of
-from hf_localattn.studies.trial import prepare_part
+from hf_localattn.studies.trial import Arguments, free_memory, prepare_part
 from hf_localattn.training.output_folder import STATE
-from hf_localattn.training.run import Run
+from hf_localattn.training.run import Run, prepare_run
 
 RESULT = "result.json"
 PROGRESS = "progress.json"
@@ -162,10 +162,10 @@ class Runner:
             ValueError, OSError: arguments, data or model cannot be used.
         """
         model_args, data_args, training_args = self.arguments_of(trial, **own)
-        prepare = preparer(trial.task.script, data_args)
+        task = SCRIPTS[trial.task.script]
         with quiet():
             return prepare_part(
-                prepare, model_args, data_args, training_args, folder=folder, seed=trial.seed, fold=trial.fold
+                task, model_args, data_args, training_args, folder=folder, seed=trial.seed, fold=trial.fold
             )
 
     def arguments_of(self, trial: Trial, **own: Any) -> Arguments:
@@ -197,7 +197,7 @@ class Runner:
             own["local_config"] = family.split_fields(trial.arguments["local_config"])[1]
         model_args, data_args, training_args = self.arguments_of(trial, **own)
         with quiet():
-            run = preparer(trial.task.script, data_args)(model_args, data_args, training_args)
+            run = prepare_run(SCRIPTS[trial.task.script], model_args, data_args, training_args)
             return run.complete(), fingerprint(run.data["test"])
 
 
@@ -217,7 +217,7 @@ class RunJob:
     runs: Path
     keep_models: bool
 
-    @property
+    @cached_property  # it digests all files that the run reads
     def folder(self) -> Path:
         """Folder in which it is run."""
         return Runner(self.runs).folder_of(self.trial)
@@ -342,10 +342,3 @@ def quiet() -> Iterator[None]:
         for bar, was_on in zip(bars, were_on, strict=True):
             if was_on:
                 bar.enable_progress_bar()
-
-
-def free_memory() -> None:
-    """Give back the memory of models that are not used any more."""
-    gc.collect()  # a trainer and its model hold each other
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()

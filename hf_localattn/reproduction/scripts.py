@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Mapping
-from functools import cache, partial
+from functools import cache
 from typing import Any, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from hf_localattn.reproduction.cli_args import assignments
 from hf_localattn.reproduction.entries import first_problem
 from hf_localattn.studies.search_settings import spoken
+from hf_localattn.studies.trial import Arguments
 from hf_localattn.tasks import (
     MultipleChoice,
     QuestionAnswering,
@@ -20,12 +21,9 @@ from hf_localattn.tasks import (
     Task,
     TextClassification,
     TokenClassification,
-    choose_task,
 )
-from hf_localattn.training.arguments import ModelArguments, TrainingArguments
-from hf_localattn.training.run import Prepare, prepare_run, training_arguments_of
-
-Arguments = tuple[ModelArguments, Any, TrainingArguments]
+from hf_localattn.training.arguments import ModelArguments
+from hf_localattn.training.run import training_arguments_of
 
 SCRIPTS: dict[str, type[Task]] = {
     "run_glue": TextClassification,
@@ -57,11 +55,6 @@ def make_arguments(script: str, values: Mapping[str, Any]) -> Arguments:
         raise ValueError(f"Unknown option --{unknown[0]}." + (f" Did you mean --{nearest[0]}?" if nearest else ""))
     model, data, training = (_build(cls, values) for cls in classes)
     return model, data, training
-
-
-def preparer(script: str, data_args: Any) -> Prepare:
-    """Return the function that prepares the runs of a script with these data arguments."""
-    return partial(prepare_run, choose_task(SCRIPTS[script], data_args))
 
 
 def argument_names() -> set[str]:

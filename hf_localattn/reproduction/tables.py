@@ -18,12 +18,10 @@ from hf_localattn.reproduction.entries import (
     read_yaml,
     validate,
 )
+from hf_localattn.training.arguments import PLAIN
 
 PAPERS = ("cool", "sla", "oa", "sam")
 """Prefixes of the names of tables, in the order of the papers here."""
-
-PLAIN = "none"
-"""The family of the backbone's stock class."""
 
 INHERITED = ("backbone", "runs", "family", "baseline", "scores", "arguments")
 """Keys that a table takes from the one that it is `like`, besides tasks and rows, if it does not have them."""

@@ -12,7 +12,7 @@ from hf_localattn.files import CannotWrite, remove_leftovers, writing
 from hf_localattn.studies.cross_validation import CrossValidation
 from hf_localattn.studies.executors import TrialFailed
 from hf_localattn.studies.search import Search
-from hf_localattn.tasks import DataArguments, Task, choose_task
+from hf_localattn.tasks import DataArguments, Task
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments, parse_arguments
 from hf_localattn.training.console import set_up_logging
 from hf_localattn.training.run import Run, prepare_run, training_arguments_of
@@ -54,7 +54,7 @@ def run_script(task: type[Task], arguments: Sequence[str] | None = None) -> dict
         classes = (ModelArguments, task.DataArguments, training_arguments_of(task))
         model_args, data_args, training_args = parse_arguments(classes, arguments)
         set_up_logging(training_args)
-        command = prepare_command(choose_task(task, data_args), model_args, data_args, training_args)
+        command = prepare_command(task, model_args, data_args, training_args)
     return command.complete()
 
 

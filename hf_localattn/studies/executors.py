@@ -20,7 +20,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import torch
 
@@ -28,6 +28,9 @@ from hf_localattn.claims import InUse
 from hf_localattn.studies.trial import Prepared, Trial, free_memory, prepare_trial, run_trial
 from hf_localattn.training.arguments import TrainingArguments
 from hf_localattn.training.console import set_up_logging
+
+if TYPE_CHECKING:
+    from hf_localattn.studies.ray_executor import RayCluster
 
 logger = logging.getLogger(__name__)
 
@@ -327,11 +330,35 @@ def executor_of(training_args: TrainingArguments) -> Executor:
         ImportError: Ray is not installed.
         ConnectionError: there is no Ray cluster at the address.
     """
-    if training_args.ray_address is not None:
-        from hf_localattn.studies.ray_executor import RayCluster
-
-        count = None if training_args.workers == 1 else training_args.workers
-        return RayCluster(training_args.ray_address, count, use_cpu=training_args.use_cpu)
-    if training_args.workers == 1:
+    args = training_args
+    if args.workers == 1 and args.ray_address is None:
         return InProcess()
-    return Workers(training_args.workers, Path(training_args.output_dir), use_cpu=training_args.use_cpu)
+    return executor_elsewhere(args.workers, args.ray_address, Path(args.output_dir), use_cpu=args.use_cpu)
+
+
+def executor_elsewhere(
+    workers: int,
+    ray_address: str | None,
+    folder: Path,
+    *,
+    use_cpu: bool = False,
+    command: Sequence[str] | None = None,
+) -> Workers | RayCluster:
+    """Return what runs jobs in other processes.
+
+    Args:
+        workers: jobs at a time; 1 leaves their number to a Ray cluster.
+        ray_address: address of a Ray cluster; None for processes of this machine.
+        folder: for the logs of these.
+        use_cpu: leave GPUs alone.
+        command: starts a worker process; by default one for trials.
+
+    Raises:
+        ImportError: Ray is not installed.
+        ConnectionError: there is no Ray cluster at the address.
+    """
+    if ray_address is None:
+        return Workers(workers, folder, use_cpu=use_cpu, command=command)
+    from hf_localattn.studies.ray_executor import RayCluster
+
+    return RayCluster(ray_address, None if workers == 1 else workers, use_cpu=use_cpu)

@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from hf_localattn.studies.settings import settings_of
 from hf_localattn.tasks import TASKS, DataArguments, Task, choose_task, get_task
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.output_folder import STATE, check_unused, last_complete_checkpoint
-from hf_localattn.training.run import Prepare, Run, prepare_run, training_arguments_of
+from hf_localattn.training.run import Run, prepare_run, training_arguments_of
 
 logger = logging.getLogger(__name__)
 
@@ -208,12 +208,12 @@ def prepare_trial(trial: Trial, folder: Path) -> Prepared:
         ValueError, OSError: arguments, data or model cannot be used.
     """
     model_args, data_args, training_args = trial.arguments(folder)
-    run = _prepare(partial(prepare_run, get_task(trial.task)), model_args, data_args, training_args)
+    run = _prepare(get_task(trial.task), model_args, data_args, training_args)
     return Prepared(run, training_args.process_index == 0, training_args.should_save)
 
 
 def prepare_part(
-    prepare: Prepare,
+    task: type[Task],
     model_args: ModelArguments,
     data_args: DataArguments,
     training_args: TrainingArguments,
@@ -225,7 +225,7 @@ def prepare_part(
     """Return a run in a folder of its own that trains, or takes up what was trained there, and then is scored.
 
     Args:
-        prepare: returns a run of the task.
+        task: one of `hf_localattn.tasks.TASKS`.
         model_args, data_args, training_args: arguments of all the runs; they stay as they are.
         folder: folder of this run. What a run left there that was killed before its first checkpoint is removed.
         seed: seed of this run.
@@ -241,10 +241,10 @@ def prepare_part(
         training_args.do_eval = training_args.do_predict = True
     training_args.output_dir = str(folder)
     training_args.seed = seed
-    return _prepare(prepare, model_args, data_args, training_args)
+    return _prepare(task, model_args, data_args, training_args)
 
 
-def _prepare(prepare: Prepare, model_args: ModelArguments, data_args: Any, training_args: TrainingArguments) -> Run:
+def _prepare(task: type[Task], model_args: ModelArguments, data_args: Any, training_args: TrainingArguments) -> Run:
     folder = Path(training_args.output_dir)
     training_args.resume_from_checkpoint = None
     training_args.do_train = True
@@ -256,7 +256,7 @@ def _prepare(prepare: Prepare, model_args: ModelArguments, data_args: Any, train
             _clear(folder)
         else:
             check_unused(folder, "trial to go on from")
-    return prepare(model_args, data_args, training_args)
+    return prepare_run(task, model_args, data_args, training_args)
 
 
 def _clear(folder: Path, but: str | None = None) -> None:

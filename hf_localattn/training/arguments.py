@@ -19,6 +19,7 @@ from hf_localattn.tasks.arguments import option
 from hf_localattn.training.lookahead import DEFAULT_ALPHA, check_lookahead
 
 PLAIN = "none"
+"""The family of the backbone's stock class."""
 
 
 @dataclass

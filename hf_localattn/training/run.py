@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -326,7 +326,3 @@ class Run:
     def _report(self, stage: str, metrics: dict[str, float]) -> None:
         self.trainer.log_metrics(stage, metrics)
         self.trainer.save_metrics(stage, metrics)  # also into all_results.json
-
-
-Prepare = Callable[[Any, Any, Any], Run]
-"""A function of model, data and training arguments that returns a run that is ready to go."""

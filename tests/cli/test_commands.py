@@ -10,6 +10,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 from hf_localattn import CoolForConditionalGeneration, __version__
 from hf_localattn.cli import main
 from hf_localattn.families import FAMILIES
+from tests.script_helpers import assert_only_one_line
 
 
 def test_init_writes_a_folder_and_says_what_next(tmp_path, capsys):
@@ -40,14 +41,9 @@ def test_init_makes_a_generating_checkpoint_of_an_encoder_decoder(tmp_path):
 )
 def test_bad_input_is_one_line_and_exit_code_2(arguments, message, tmp_path, capsys):
     family, backbone, *options = arguments
-    with pytest.raises(SystemExit) as stopped:
-        main(["init", family, backbone, str(tmp_path / "out"), *options])
-    assert stopped.value.code == 2
-    error = capsys.readouterr().err.strip()
-    assert error.startswith("error: ")
-    assert message in error
-    assert "\n" not in error
-    assert not list(tmp_path.iterdir())
+    assert_only_one_line(
+        lambda: main(["init", family, backbone, str(tmp_path / "out"), *options]), message, tmp_path, capsys
+    )
 
 
 def test_version_and_help(capsys):

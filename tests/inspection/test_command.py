@@ -10,6 +10,7 @@ from hf_localattn.cli import main
 from hf_localattn.inspection import attention_map
 from hf_localattn.inspection.command import load
 from hf_localattn.resources import reading_comprehension, tiny_backbone
+from tests.script_helpers import assert_only_one_line
 
 TEXT = "Mira grows white roses."
 
@@ -118,14 +119,7 @@ def test_where_two_checkpoints_answer_differently(folders, tmp_path, capsys):
 )
 def test_bad_input_is_one_line_before_anything_is_loaded(arguments, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit) as stopped:
-        inspect("nowhere", *arguments)
-    assert stopped.value.code == 2
-    error = capsys.readouterr().err.strip()
-    assert error.startswith("error: ")
-    assert message in error
-    assert "\n" not in error
-    assert not list(tmp_path.iterdir())
+    assert_only_one_line(lambda: inspect("nowhere", *arguments), message, tmp_path, capsys)
 
 
 def test_a_picture_without_matplotlib_says_what_to_install(monkeypatch, capsys):
