@@ -395,9 +395,9 @@ def test_bilstm_drops_out_between_its_layers_in_training():
 BILSTM, FAM = {"bilstm_hidden_size": 5}, {"fam_reduction": 2, "fam_threshold": 0.2}
 TAM = {"tam_max_length": LONGEST, "tam_hidden_size": 6}
 MODELS = {
-    "rb": {"head": "rb", **BILSTM},
-    "rba": {"head": "rba", **BILSTM},
-    "disan": {"head": "disan", "disan_hidden_size": 5},
+    "rb": {"pooling": "rb", **BILSTM},
+    "rba": {"pooling": "rba", **BILSTM},
+    "disan": {"pooling": "disan", "disan_hidden_size": 5},
     "sam": {**BILSTM, **FAM, **TAM},
     "sam, summed": {"bilstm_merge": "sum", **BILSTM, **FAM, **TAM},
     "sam, swapped": {"order": "tam_fam", **BILSTM, **FAM, **TAM},
@@ -416,7 +416,7 @@ def model_loop(model, row, real):
         return vector, reference.per_token(terms, real, True)
     weighed = False
     if model.sequential_attention is not None:
-        row, _, token_map = loop(model.sequential_attention, row, real, model.config.order)
+        row, _, token_map = loop(model.sequential_attention, row, real, model.config.attention_order)
         weighed = token_map is not None
     return reference.pooled(row, real, weighed), reference.per_token(row, real, weighed)
 
