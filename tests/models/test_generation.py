@@ -338,9 +338,9 @@ def test_half_precision(model, source, labels):
 
 def test_left_padding_is_refused(model, source, labels):
     source["attention_mask"] = source["attention_mask"].flip(1)
-    with pytest.raises(ValueError, match=r"pads on the left.*padding_side = 'right'"):
+    with pytest.raises(ValueError, match=r"padding on the left.*padding_side = 'right'"):
         model(**source, labels=labels)
-    with pytest.raises(ValueError, match="pads on the left"):
+    with pytest.raises(ValueError, match="padding on the left"):
         model.generate(**source)
 
 
@@ -364,7 +364,7 @@ def test_from_backbone_says_what_kind_it_needs(backbone, tmp_path):
 
 
 def test_a_composite_of_two_models_is_refused():
-    with pytest.raises(ValueError, match="'encoder-decoder' does not turn text into text"):
+    with pytest.raises(ValueError, match="'encoder-decoder' is not a text-to-text model"):
         CoolConfig(
             backbone_config=EncoderDecoderConfig(encoder={"model_type": "bert"}, decoder={"model_type": "bert"})
         )

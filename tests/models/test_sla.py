@@ -301,7 +301,7 @@ def test_lisa_needs_heads_beside_labels_alone(inputs):
     model = tiny_model("sla-bert", "token-classification", local_attention="lisa")
     expected = run(model, **inputs).logits
     assert torch.equal(model(**inputs).logits, expected)
-    with pytest.raises(ValueError, match="needs `dep_heads` beside labels"):
+    with pytest.raises(ValueError, match="needs `dep_heads` in addition to labels"):
         model(**inputs, **labels("token-classification", 3, 11))
 
 
@@ -342,7 +342,7 @@ def test_every_kind_compiles(kind, inputs):
 @pytest.mark.parametrize("kind", ["syntax", "window", "sgnet"])
 def test_what_is_missing_is_named(kind, inputs):
     model = tiny_model("sla-bert", local_attention=kind)
-    with pytest.raises(ValueError, match="needs `word_index`, which SlaBertTokenizer gives"):
+    with pytest.raises(ValueError, match="needs `word_index`, which SlaBertTokenizer returns"):
         model(**inputs)
     given = adapted(model, **inputs)
     if kind == "window":
@@ -435,7 +435,7 @@ def test_an_encoder_built_like_bert_runs_with_a_warning(inputs, caplog):
         ("gate_bias_init", "high", "`gate_bias_init` is 'high'"),
         ("gate_bias_init", 2**63, "`gate_bias_init` is 9223372036854775808; it must be between"),
         ("sla_layers", 3, "`sla_layers` is 3; give a list"),
-        ("sla_layers", [1, 1], r"`sla_layers` is \[1, 1\]; give a list of different"),
+        ("sla_layers", [1, 1], r"`sla_layers` is \[1, 1\]; give a list of distinct"),
         ("sla_layers", [[0]], r"`sla_layers` is \[\[0\]\]; give a list"),
         ("sla_layers", [], r"`sla_layers` is \[\]; give a list"),
     ],
@@ -475,7 +475,7 @@ def test_heads_that_were_not_moved_by_padding_on_the_left(implementation):
 def test_lisa_names_heads_that_cannot_be(inputs):
     model = tiny_model("sla-bert", "token-classification", local_attention="lisa")
     given = adapted(model, **inputs) | labels("token-classification", 3, 11)
-    for wrong, message in ((99, "is 99: this head is outside the 11 tokens"), (0, "at a special token or a pad")):
+    for wrong, message in ((99, "is 99: this head is outside the 11 tokens"), (0, "at a special token or padding")):
         heads = given["dep_heads"].clone()
         heads[0, 3] = wrong
         with pytest.raises(ValueError, match=message):
@@ -508,5 +508,5 @@ def test_a_bottleneck_is_refused():
 def test_whole_numbers_are_asked_for(inputs):
     model = tiny_model("sla-bert")
     given = adapted(model, **inputs)
-    with pytest.raises(ValueError, match=r"`dep_heads` holds whole numbers; these are torch.float32"):
+    with pytest.raises(ValueError, match=r"`dep_heads` is of torch.float32; it must be of torch.int64"):
         model(**{**given, "dep_heads": given["dep_heads"].float()})

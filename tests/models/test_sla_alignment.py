@@ -162,9 +162,9 @@ def test_forests_are_accepted(heads):
     ("heads", "words", "text"),
     [
         ([0], ["a", "b"], "row 7 has 2 words but 1 heads"),
-        ([0, 2], ["a", "b"], r"row 7, word 1 \('b'\): the head 2 is none of its 2 words.*CoNLL-U"),
+        ([0, 2], ["a", "b"], r"row 7, word 1 \('b'\): the head 2 is not one of its 2 words.*CoNLL-U"),
         ([-1, 0], ["a", "b"], r"row 7, word 0 \('a'\): the head -1"),
-        ([1, 2, 1], ["a", "b", "c"], r"row 7, word [12] \('[bc]'\): its heads run in a cycle.*root"),
+        ([1, 2, 1], ["a", "b", "c"], r"row 7, word [12] \('[bc]'\): its heads form a cycle.*root"),
     ],
 )
 def test_what_is_no_forest_is_refused(heads, words, text):

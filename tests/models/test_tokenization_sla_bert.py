@@ -218,7 +218,7 @@ def test_slow_tokenizers_are_refused():
     class Slow:
         is_fast = False
 
-    with pytest.raises(ValueError, match=r"slow.*Load the backbone's fast one"):
+    with pytest.raises(ValueError, match=r"slow.*Load the backbone's fast tokenizer"):
         SlaBertTokenizer.from_backbone(Slow())
 
 
@@ -497,12 +497,12 @@ def test_ready_made_heads(backbone, parsed, with_parser):
     ("arguments", "options", "text"),
     [
         ((["a", "b"],), {"heads": [0]}, "`heads` of row 0 has 2 words but 1 heads"),
-        (([["a"], ["b", "c"]],), {"heads": [[0], [2, 1]]}, r"`heads` of row 1, word 0 \('b'\).*root its own number"),
+        (([["a"], ["b", "c"]],), {"heads": [[0], [2, 1]]}, r"`heads` of row 1, word 0 \('b'\).*root its own index"),
         (([["a"], ["b", "c"]],), {"heads": [[0], [1, 0]]}, "`heads` of row 1, word .* cycle"),
         (([["a"], ["b", "c"]],), {"heads": [[0]]}, "`heads` has 1 lists for a batch of 2"),
         ((["a"], ["b"]), {"heads": [0]}, "`heads_pair` is missing"),
         ((["a"], ["b"]), {"heads": [0], "heads_pair": [1]}, r"`heads_pair` of row 0, word 0 \('b'\)"),
-        ((["a"],), {"heads": [0], "heads_pair": [0]}, "second texts, and there are none"),
+        ((["a"],), {"heads": [0], "heads_pair": [0]}, "second texts, but there are none"),
     ],
 )
 def test_wrong_heads_are_refused(wordpiece, arguments, options, text):
