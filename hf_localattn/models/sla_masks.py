@@ -95,7 +95,7 @@ def ancestor_mask(word_index: torch.Tensor, dep_heads: torch.Tensor, *, max_leng
 
 
 def first_tokens(word_index: torch.Tensor) -> torch.Tensor:
-    """Return the position (B, L) of the first token of each token's word; special tokens return their own position."""
+    """Return the position (B, L) of the first token of each token's word; a special token counts as a word."""
     positions = torch.arange(word_index.shape[-1], device=word_index.device).expand_as(word_index)
     begins = (word_index < 0) | (word_index != _shifted(word_index))
     number = begins.cumsum(-1) - 1

@@ -89,8 +89,8 @@ class SlaBertTokenizer(BackboneTokenizer):
         self.words = words
         self.parser_named_by_checkpoint = True  # to be safe, since `super().__init__` reads `parser_version`
         self._saved_version = parser_version
-        own = STRUCTURE if parser is not None else STRUCTURE[:1]
-        super().__init__(*args, parser=parser, words=words, parser_version=parser_version, own_inputs=own, **kwargs)
+        inputs = STRUCTURE if parser is not None else STRUCTURE[:1]
+        super().__init__(*args, parser=parser, words=words, parser_version=parser_version, own_inputs=inputs, **kwargs)
         self.parser_named_by_checkpoint = False  # `from_pretrained` sets it
 
     @classmethod

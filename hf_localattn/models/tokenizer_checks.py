@@ -48,7 +48,7 @@ def check_settings(path: str | os.PathLike[str]) -> None:
         # Many published files still name the source of their special tokens, which is not read.
         if names_a_file and value not in (None, []) and entry != "special_tokens_map_file":
             raise ValueError(
-                f"{name}: `{entry}` is {str(value)[:80]!r}; a tokenizer is read from the files beside it: remove it."
+                f"{name}: `{entry}` is {str(value)[:80]!r}; a tokenizer is read from the files next to it: remove it."
             )
 
 

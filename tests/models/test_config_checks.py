@@ -1,4 +1,4 @@
-"""A configuration from a file is data; one from a program may be more."""
+"""Configurations from files may hold only data; those of programs may hold more."""
 
 import json
 

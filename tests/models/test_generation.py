@@ -1,4 +1,4 @@
-"""Generation: local layers between encoder and decoder, in training, step by step, with beams and caches."""
+"""Generation with local layers between encoder and decoder: training, single steps, beams and caches."""
 
 import copy
 import json
@@ -161,7 +161,7 @@ def test_the_decoder_reads_the_local_layers_output(model, source, labels):
 
 
 def test_lengths_that_cannot_be_are_named(backbone, model):
-    """ProphetNet's encoder has no limit, and its decoder two positions less."""
+    """ProphetNet's encoder has no limit; its decoder has two positions less."""
     most = 40 if backbone == "bart" else 38
     short = token_ids(1, 3)
     assert model(token_ids(1, 40), labels=token_ids(1, most)).logits.shape[1] == most
@@ -177,7 +177,7 @@ def test_lengths_that_cannot_be_are_named(backbone, model):
 
 
 def test_some_hidden_states_can_be_asked_for(model, source, labels):
-    """By index, as transformers has it: in the call, in the configuration and in `generate`; the others are `None`."""
+    """Hidden states can be chosen by index in the call, the configuration and `generate`; all others are None."""
     every = model(**source, labels=labels, output_hidden_states=True)
     assert (len(every.encoder_hidden_states), len(every.decoder_hidden_states)) == (3, 2)
     in_the_call = model(**source, labels=labels, output_hidden_states=[1])
@@ -221,7 +221,7 @@ def test_generates_what_the_backbone_does_from_these_states(model, source, beams
 
 @pytest.mark.parametrize("beams", [1, 5])
 def test_the_cache_changes_nothing(source, beams):
-    """Of BART: the stock ProphetNet itself computes other relative positions with a cache than without."""
+    """Only for BART: ProphetNet in transformers computes different relative positions with a cache."""
     model, options = tiny_generator("bart"), {"max_new_tokens": 7, "num_beams": beams, "do_sample": False}
     assert torch.equal(model.generate(**source, **options), model.generate(**source, **options, use_cache=False))
 
@@ -354,7 +354,7 @@ def test_kinds_of_backbone_are_not_mixed_up(backbone):
 
 
 def test_from_backbone_says_what_kind_it_needs(backbone, tmp_path):
-    """Before any weight is loaded: there are none."""
+    """The error comes before weights are loaded, since there are none."""
     CoolConfig().backbone_config.save_pretrained(tmp_path / "encoder")
     with pytest.raises(ValueError, match="generates text, which 'bert' alone cannot"):
         CoolForConditionalGeneration.from_backbone(tmp_path / "encoder")
@@ -392,7 +392,7 @@ def test_compiles_and_exports(model, source, labels):
     torch.compiler.reset()
     compiled = torch.compile(model, backend="aot_eager")
     assert_close(compiled(**source, labels=labels).loss, model(**source, labels=labels).loss)
-    # Given, as making them of labels depends on their values.
+    # Computing them from labels depends on values, so they are given.
     inputs = {**source, "decoder_input_ids": labels.clamp(min=0), "use_cache": False}
     program = torch.export.export(model, (), inputs)
     assert_close(program.module()(**inputs).logits, model(**inputs).logits)

@@ -1,4 +1,4 @@
-"""Which regular expressions a tokenizer that comes from a file may have."""
+"""Regular expressions that are allowed in a tokenizer from a file."""
 
 import json
 
@@ -85,7 +85,7 @@ def test_texts_may_not_grow_without_measure():
 def test_settings_name_no_files(tmp_path, entry):
     path = tmp_path / "tokenizer_config.json"
     path.write_text(json.dumps({entry: ["x"], "model_max_length": 512}))
-    with pytest.raises(ValueError, match=f"`{entry}` is .*; a tokenizer is read from the files beside it: remove it"):
+    with pytest.raises(ValueError, match=f"`{entry}` is .*; a tokenizer is read from the files next to it: remove it"):
         check_settings(path)
     path.write_text(json.dumps({entry: None, "model_max_length": 512}))
     check_settings(path)
