@@ -100,4 +100,4 @@ __all__ = [
 __version__: str = runpy.run_path(str(Path(__file__).parent / "models" / "package_version.py"))["VERSION"]
 
 if "hf_localattn_command" not in sys.modules:  # each command imports what it needs, and `--help` nothing
-    importlib.import_module(f"{__name__}.families")
+    importlib.import_module(f"{__name__}.registry")

@@ -9,10 +9,10 @@ import hf_localattn
 
 PACKAGE = Path(hf_localattn.__file__).parent
 LAYERS = [
-    {"models", "resources", "extras", "files", "claims", "downloads", "parsing"},
+    {"models", "resources", "extras", "files", "claims", "downloads", "parsing", "model_utils"},
     {"errors"},
-    {"families", "pretrained"},
-    {"data", "metrics"},
+    {"registry", "pretrained"},
+    {"assignments", "data", "metrics"},
     {"inference", "hub"},
     {"tasks"},
     {"training", "inspection"},

@@ -20,15 +20,7 @@ from transformers.modeling_outputs import BaseModelOutput, BaseModelOutputWithPo
 from .config_checks import check_generation
 from .configuration_local_attention import BackboneField, LocalAttentionConfig
 from .input_checks import WHOLE, can_look_at, check_numbers, check_tensor
-from .weight_checks import building, check_neighbors, loading_from
-
-CONVERSION = (
-    "A .bin file is a pickle, which may run any code when it is read. If you trust it, convert it where it lies: "
-    'python -c "import torch; from safetensors.torch import save_file; '
-    "weights = torch.load('pytorch_model.bin', weights_only=True); "
-    "save_file({name: one.clone() for name, one in weights.items()}, 'model.safetensors', {'format': 'pt'})\""
-)
-"""Error text for weights that would have to be unpickled."""
+from .weight_checks import CONVERSION, building, check_neighbors, loading_from
 
 
 @dataclass

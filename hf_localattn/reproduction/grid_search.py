@@ -10,9 +10,9 @@ from typing import Any
 
 import yaml
 
-from hf_localattn.families import FAMILIES
 from hf_localattn.files import write_whole
 from hf_localattn.parsing import read_json
+from hf_localattn.registry import FAMILIES
 from hf_localattn.reproduction.plan import Trial
 from hf_localattn.reproduction.runs import Runner, named, quiet
 from hf_localattn.reproduction.scripts import QUIET, SCRIPTS, make_arguments

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from hf_localattn.registry import family_of
 from hf_localattn.reproduction.scripts import QUIET, SCRIPTS, make_arguments
 from hf_localattn.studies.trial import Arguments
 from hf_localattn.training.models import load_model_and_tokenizer
@@ -37,14 +38,15 @@ def profile(arguments: Mapping[str, Any]) -> dict[str, float]:
         model, _ = load_model_and_tokenizer("token-classification", model_args, training_args, **fields)
         device = training_args.device
     model.eval().to(device)
+    family = family_of(model.config)
     metrics = {"parameters": float(sum(parameter.numel() for parameter in model.parameters()))}
     positions = getattr(model.config, "max_position_embeddings", None) or data_args.max_seq_length
     length = min(data_args.max_seq_length, positions)
     for size in BATCH_SIZES:
         inputs = {"input_ids": torch.randint(5, model.config.vocab_size, (size, length), device=device)}
-        if "query_mask" in model.config.needed_inputs:
-            inputs["query_mask"] = torch.zeros_like(inputs["input_ids"])
-            inputs["query_mask"][:, length // 2 : length // 2 + CUE] = 1
+        if family is not None and family.query is not None and family.query.input in model.config.needed_inputs:
+            inputs[family.query.input] = torch.zeros_like(inputs["input_ids"])
+            inputs[family.query.input][:, length // 2 : length // 2 + CUE] = 1
         metrics[f"inference_seconds_batch_{size}"] = min(_seconds(model, inputs) for _ in range(REPEATS))
     return metrics
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from hf_localattn.data.folds import Fold
 from hf_localattn.errors import listed
-from hf_localattn.families import FAMILIES
 from hf_localattn.models.tokenization_sla_bert import DEFAULT_PARSER
+from hf_localattn.registry import FAMILIES
 from hf_localattn.reproduction.cli_args import to_command_line
 from hf_localattn.reproduction.corpora import SAMPLES, corpus_arguments, load_corpora
 from hf_localattn.reproduction.scripts import SCRIPTS
@@ -251,5 +251,5 @@ def _parses(family: Any, fields: Mapping[str, Any]) -> bool:
     if family.tokenizer is None or "parser" not in family.tokenizer.SETTINGS:
         return False
     own, settings = family.split_fields(dict(fields))
-    by_default = "dep_heads" in family.config(**own).needed_inputs
+    by_default = family.needs_parse(family.config(**own))
     return settings["parser"] is not None if "parser" in settings else by_default

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hf_localattn.assignments import read_value
 from hf_localattn.errors import one_line_errors
-from hf_localattn.families import read_value
 from hf_localattn.reproduction.corpora import SAMPLES, load_corpora
 from hf_localattn.reproduction.loop import reproduce
 from hf_localattn.reproduction.plan import Overrides, Selection

@@ -25,10 +25,10 @@ import torch
 import transformers
 from transformers import TrainerCallback, TrainerState
 
-from hf_localattn.families import FAMILIES
 from hf_localattn.files import discard, remove_leftovers
 from hf_localattn.hub.record import LIBRARIES
 from hf_localattn.parsing import read_json
+from hf_localattn.registry import FAMILIES
 from hf_localattn.reproduction.cli_args import to_cli_args
 from hf_localattn.reproduction.measures import MEASURES
 from hf_localattn.reproduction.plan import Trial

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PositiveInt, model_validator
 
-from hf_localattn.families import get_family
+from hf_localattn.registry import FAMILIES, get_family
 from hf_localattn.reproduction import corpora
 from hf_localattn.reproduction.entries import (
     Entry,
@@ -20,7 +20,7 @@ from hf_localattn.reproduction.entries import (
 )
 from hf_localattn.training.arguments import PLAIN
 
-PAPERS = ("cool", "sla", "oa", "sam")
+PAPERS = tuple(family.paper for family in FAMILIES.values() if family.paper)
 """Prefixes of the names of tables, in the order of the papers here."""
 
 INHERITED = ("backbone", "runs", "family", "baseline", "scores", "arguments")

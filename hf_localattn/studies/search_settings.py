@@ -9,10 +9,11 @@ from typing import Any
 
 from transformers import AutoConfig
 
+from hf_localattn.assignments import parse_config_fields
 from hf_localattn.errors import loading
-from hf_localattn.families import get_family, parse_config_fields
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
 from hf_localattn.pretrained import resolve_backbone
+from hf_localattn.registry import get_family
 from hf_localattn.studies.search_space import SearchSpace
 from hf_localattn.training.arguments import PLAIN, ModelArguments, TrainingArguments
 from hf_localattn.training.lookahead import import_lookahead
@@ -55,9 +56,10 @@ class SettingCheck:
             if self.backbone_config is None:
                 return dict(setting)
             config = self._config(fields)
-            if changed.local_learning_rate is not None and getattr(config, "freeze_backbone", False):
+            family = get_family(str(self.model_args.family))
+            if changed.local_learning_rate is not None and not family.trains_backbone(config):
                 raise ValueError(
-                    "with `freeze_backbone` all that is trained is local: search learning_rate, without"
+                    "the backbone is frozen, so that all that is trained is local: search learning_rate, without"
                     " local_learning_rate."
                 )
         except ValueError as error:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hf_localattn.families import get_family
 from hf_localattn.parsing import parse_json, parse_yaml, read_utf8
+from hf_localattn.registry import get_family
 from hf_localattn.training.arguments import PLAIN, ModelArguments, TrainingArguments
 
 SEARCHABLE = (

@@ -7,11 +7,12 @@ import hypothesis.strategies as st
 import torch
 from transformers import BertConfig
 
-from hf_localattn.families import FAMILIES, parse_config_fields
+from hf_localattn.assignments import parse_config_fields
 from hf_localattn.models.configuration_cool import LOCAL_ENCODERS
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
 from hf_localattn.models.orthogonal_interaction import DOT_ATTENTIONS, KV_SHARING, VARIANTS
 from hf_localattn.models.sequential_attention import ORDERS, TOKEN_FFNS
+from hf_localattn.registry import FAMILIES
 from tests.fuzz.properties import check, outcome, sizes
 from tests.fuzz.values import TEXTS, anything, json_values, often, or_wrong
 from tests.models.tiny import TINY_BACKBONES, TINY_FIELDS

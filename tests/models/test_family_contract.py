@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModel
 from transformers import PreTrainedModel as TransformersModel
 
-from hf_localattn.families import AUTO_CLASSES, FAMILIES
+from hf_localattn.registry import AUTO_CLASSES, FAMILIES
 from tests.models.tiny import (
     CASES,
     ENCODER_HEADS,

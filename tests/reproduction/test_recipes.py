@@ -17,8 +17,8 @@ from hf_localattn.data.rows.choices import load_choices
 from hf_localattn.data.rows.negation import load_negation
 from hf_localattn.data.rows.sentences import TokenColumns, load_sentences
 from hf_localattn.data.rows.texts import load_texts
-from hf_localattn.families import FAMILIES, get_family
 from hf_localattn.metrics.word_scores import scoring_of
+from hf_localattn.registry import FAMILIES, get_family
 from hf_localattn.reproduction import corpora
 from hf_localattn.reproduction.corpora import load_corpora
 from hf_localattn.reproduction.scripts import SCRIPTS, make_arguments

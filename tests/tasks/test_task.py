@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from transformers import DataCollatorWithPadding
 
-from hf_localattn.families import AUTO_CLASSES
+from hf_localattn.registry import AUTO_CLASSES
 from hf_localattn.tasks import TASKS, DataArguments, NegationScope, Task, TokenClassification, choose_task, get_task
 from hf_localattn.tasks.arguments import option
 from hf_localattn.tasks.lengths import input_length, padding
