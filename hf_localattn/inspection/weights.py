@@ -96,7 +96,7 @@ def token_weights(
     """Return how much each token of each text counts (figure 2 of the SAM paper), and each feature.
 
     Args:
-        model: a SAM model whose head weighs tokens, "sam" with `use_tam` or "rba"; it stays as it was.
+        model: a SAM model whose head weighs tokens; it stays as it was.
         tokenizer: the model's.
         texts: all single ones, or all pairs; one that is too long is cut, with a warning.
         special_tokens: whether those around the texts are told too. The weights stay as they are in either case.

@@ -14,17 +14,13 @@ import torch
 from torch import nn
 from transformers.utils import can_return_tuple
 
+from .backbone_features import LocalModelOutput, check_inputs
 from .configuration_cool import CoolConfig
 from .fusion import Fusion
 from .generation_head import ConditionalGenerationHead
 from .local_baselines import GraphAttentionLayer, HeterogeneousGraphLayer
 from .local_encoder import LocalEncoder
-from .modeling_local_attention import (
-    LocalAttentionPreTrainedModel,
-    LocalModelOutput,
-    check_inputs,
-    register_auto_classes,
-)
+from .modeling_local_attention import LocalAttentionPreTrainedModel, register_auto_classes
 from .task_heads import MultipleChoiceHead, QuestionAnsweringHead, SequenceClassificationHead, TokenClassificationHead
 
 

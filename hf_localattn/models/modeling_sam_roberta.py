@@ -12,14 +12,10 @@ import torch
 from torch import nn
 from transformers.utils import can_return_tuple
 
+from .backbone_features import LocalModelOutput, check_inputs
 from .configuration_sam_roberta import SamRobertaConfig
 from .masking import counted_tokens, masked_mean
-from .modeling_local_attention import (
-    LocalAttentionPreTrainedModel,
-    LocalModelOutput,
-    check_inputs,
-    register_auto_classes,
-)
+from .modeling_local_attention import LocalAttentionPreTrainedModel, register_auto_classes
 from .recurrent_encoder import RecurrentEncoder
 from .sequence_baselines import DiSAN, RecurrentAttention
 from .sequential_attention import SequentialAttention, check_length

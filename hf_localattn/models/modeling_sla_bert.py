@@ -24,6 +24,7 @@ from transformers import (
 from transformers import initialization as init
 from transformers.utils import can_return_tuple
 
+from .backbone_features import LocalModelOutput, check_inputs
 from .configuration_sla_bert import GATED, SlaBertConfig
 from .gated_self_attention import (
     LocalAttentionRecord,
@@ -35,13 +36,7 @@ from .gated_self_attention import (
     self_attentions,
 )
 from .input_checks import WHOLE, check_tensor
-from .modeling_local_attention import (
-    LocalAttentionPreTrainedModel,
-    LocalModelOutput,
-    check_inputs,
-    register_auto_classes,
-    taking,
-)
+from .modeling_local_attention import LocalAttentionPreTrainedModel, register_auto_classes, taking
 from .stock_classifier import StockClassifier, stock_model
 from .syntax_attention import LocalGate
 from .syntax_baselines import SyntaxGuidedLayer
