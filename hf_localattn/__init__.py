@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any
 _OF_INFERENCE = ("Answer", "answer_question", "find_scope")
 
 if TYPE_CHECKING:
-    from hf_localattn import models
+    from hf_localattn import data as data
+    from hf_localattn import hub as hub
+    from hf_localattn import inspection as inspection
+    from hf_localattn import models as models
+    from hf_localattn import registry as registry
+    from hf_localattn import resources as resources
+    from hf_localattn import tasks as tasks
     from hf_localattn.inference import Answer, answer_question, find_scope
     from hf_localattn.models import *  # noqa: F403
 

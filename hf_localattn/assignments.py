@@ -59,6 +59,6 @@ def parse_tokenizer_settings(model_type: str, assignments: Sequence[str]) -> dic
     if fields:
         raise ValueError(
             f"`{next(iter(fields))}` is a field of the model, which a checkpoint has settled. The settings of its"
-            f" tokenizer are {', '.join(family.tokenizer.SETTINGS)}."
+            f" tokenizer are {', '.join(family.tokenizer_settings)}."
         )
     return settings

@@ -30,7 +30,7 @@ from hf_localattn.inspection.maps import AUTO, LOCAL, SELF, attention_map, usual
 from hf_localattn.inspection.reading import Text
 from hf_localattn.inspection.weights import gate_values, gates_of, token_weights, weighs_tokens
 from hf_localattn.pretrained import load_tokenizer, resolve_backbone
-from hf_localattn.registry import AUTO_CLASSES, FAMILIES, task_of_class
+from hf_localattn.registry import AUTO_CLASSES, FAMILIES, family_of, task_of_class
 
 GATES, TOKENS, ANSWERS = "gates", "tokens", "answers"
 Loaded = tuple[PreTrainedModel, PreTrainedTokenizerBase]
@@ -114,7 +114,7 @@ def check(arguments: Inspection) -> None:
         raise ValueError(f"--compare {arguments.compare} is the same checkpoint: give another one.")
     if arguments.pair is not None and len(arguments.texts) != 1:
         raise ValueError("--pair is the second text of one TEXT.")
-    known = {name for family in FAMILIES.values() if family.tokenizer for name in family.tokenizer.SETTINGS}
+    known = {name for family in FAMILIES.values() for name in family.tokenizer_settings}
     for setting in arguments.settings:
         if setting.partition("=")[0].strip() not in known:
             raise ValueError(
@@ -153,8 +153,9 @@ def load(name: str, *, settings: Sequence[str] = (), trust_remote_code: bool = F
     trust = {"trust_remote_code": trust_remote_code}
     with loading("model", source):
         config = AutoConfig.from_pretrained(source, **trust)
-    family = FAMILIES.get(config.model_type)
-    own = [] if family is None else family.tokenizer_assignments(settings)
+    family = family_of(config)
+    known = () if family is None else family.tokenizer_settings
+    own = [setting for setting in settings if setting.partition("=")[0].strip() in known]
     tokenizer = load_tokenizer(source, **parse_tokenizer_settings(config.model_type, own), **trust)
     with loading("model", source):
         architecture = next(iter(config.architectures or ()), "")

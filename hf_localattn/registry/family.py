@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
@@ -66,6 +66,11 @@ class Family:
         """Key of the family in `FAMILIES`, and `model_type` of its configurations."""
         return self.config.model_type
 
+    @property
+    def tokenizer_settings(self) -> tuple[str, ...]:
+        """Settings of the family's tokenizer; none if it has none."""
+        return () if self.tokenizer is None else tuple(self.tokenizer.SETTINGS)
+
     def card_notes(self) -> dict[str, Any]:
         """Read what a model card says of the family.
 
@@ -85,15 +90,9 @@ class Family:
         Raises:
             ValueError: a name is neither; the nearest is named.
         """
-        own = () if self.tokenizer is None else self.tokenizer.SETTINGS
-        check_config_fields(self.config, fields, own)
-        settings = {name: value for name, value in fields.items() if name in own}
-        return {name: value for name, value in fields.items() if name not in own}, settings
-
-    def tokenizer_assignments(self, assignments: Iterable[str]) -> list[str]:
-        """Return those of some `field=value` strings that are settings of the family's tokenizer."""
-        own = () if self.tokenizer is None else self.tokenizer.SETTINGS
-        return [assignment for assignment in assignments if assignment.partition("=")[0].strip() in own]
+        check_config_fields(self.config, fields, self.tokenizer_settings)
+        settings = {name: value for name, value in fields.items() if name in self.tokenizer_settings}
+        return {name: value for name, value in fields.items() if name not in settings}, settings
 
     def adapt_tokenizer(
         self, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, **settings: Any

@@ -248,7 +248,7 @@ def _test_arguments(name: str, overrides: Overrides) -> dict[str, Any]:
 
 def _parses(family: Any, fields: Mapping[str, Any]) -> bool:
     """True if the tokenizer of a family needs a parser for a model with these fields."""
-    if family.tokenizer is None or "parser" not in family.tokenizer.SETTINGS:
+    if "parser" not in family.tokenizer_settings:
         return False
     own, settings = family.split_fields(dict(fields))
     by_default = family.needs_parse(family.config(**own))
