@@ -47,7 +47,7 @@ class LocalModelOutput(LocalOutputs, BaseModelOutputWithPooling):
 class BackboneFeatures(PreTrainedModel):
     """Part of the base class of all models: the forward pass, and the features that heads read."""
 
-    def encode(
+    def forward_backbone(
         self,
         input_ids: torch.Tensor | None,
         attention_mask: torch.Tensor | None,
@@ -165,7 +165,7 @@ class BackboneFeatures(PreTrainedModel):
         """
         return loss if outputs.local_loss is None else loss + share * outputs.local_loss
 
-    def settle_outputs(self, kwargs: dict[str, Any]) -> None:
+    def resolve_output_flags(self, kwargs: dict[str, Any]) -> None:
         """Write into the arguments of a `forward` which outputs the caller, or else the configuration, asks for."""
         for output in ("output_attentions", "output_hidden_states"):
             if kwargs.get(output) is None:

@@ -17,7 +17,7 @@ from torch import nn
 from transformers import MODEL_MAPPING, AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
 
 from .backbone_features import BackboneFeatures
-from .config_checks import check_generation
+from .config_checks import check_generation_config
 from .configuration_local_attention import BackboneField, LocalAttentionConfig
 from .weight_checks import CONVERSION, building, check_neighbors, loading_from
 
@@ -79,6 +79,7 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
             ValueError: an unknown field (the nearest is named) or value, or a backbone that cannot serve.
             OSError: the backbone cannot be fetched or has no safetensors weights.
         """
+        config_fields = cls.config_class.current_names(config_fields)
         check_config_fields(cls.config_class, config_fields)
         source = {
             "cache_dir": cache_dir,
@@ -91,7 +92,7 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
                 f"`from_backbone` takes a Hub id or a folder, not a {type(name_or_path).__name__}: save it to one."
             )
         backbone_config = AutoConfig.from_pretrained(name_or_path, **source)
-        cls.check_kind(backbone_config)
+        cls.validate_architecture(backbone_config)
         config = cls.config_class(backbone_config=backbone_config, **config_fields)
         cls.check_config(config)
         # XLNet builds some weights in fp32 whatever it is told: the type of all has to be said in the end.
@@ -104,7 +105,7 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
                 use_safetensors=True,
                 dtype=dtype,
                 output_loading_info=True,
-                **cls.pooling(backbone_config),
+                **cls.pooler_kwargs(backbone_config),
                 **source,
             )
         except OSError as error:
@@ -154,10 +155,10 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
             if not re.search(r"(no file named|not appear to have a file named) \S*safetensors", str(error)):
                 raise  # such as that a server failed
             raise OSError(f"{str(error).rstrip('.')}, and nothing else is read. {CONVERSION}") from error
-        loaded._settle()
+        loaded._finalize_loading()
         loaded._note_missing(report["missing_keys"])
         if loaded.can_generate():
-            check_generation(loaded.generation_config)
+            check_generation_config(loaded.generation_config)
         return (loaded, report) if wants_report else loaded
 
     @classmethod
@@ -189,11 +190,11 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
                 f"{cls.__name__} takes a {cls.config_class.__name__}, not a {type(config).__name__}. To put new local "
                 "layers on a pretrained encoder use `from_backbone`."
             )
-        cls.check_kind(config.backbone_config)
+        cls.validate_architecture(config.backbone_config)
         config.check()
 
     @classmethod
-    def check_kind(cls, backbone_config: PreTrainedConfig) -> None:
+    def validate_architecture(cls, backbone_config: PreTrainedConfig) -> None:
         """Raise `ValueError` for an encoder-decoder in a class for encoders, or the other way round."""
         model_type, family = backbone_config.model_type, cls.config_class
         if backbone_config.is_encoder_decoder and not cls.can_generate():
@@ -210,7 +211,7 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
             )
 
     @classmethod
-    def pooling(cls, backbone_config: PreTrainedConfig) -> dict[str, bool]:
+    def pooler_kwargs(cls, backbone_config: PreTrainedConfig) -> dict[str, bool]:
         """Return the arguments that build a backbone without a pooler; none if it never has one."""
         backbone_class = MODEL_MAPPING[type(backbone_config)]
         accepts = "add_pooling_layer" in inspect.signature(backbone_class.__init__).parameters
@@ -250,7 +251,7 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
         """Build the backbone."""
         config = self.config.backbone_config_to_build()
         self.backbone = self.backbone_auto_class.from_config(
-            config, dtype=torch.get_default_dtype(), **self.pooling(config)
+            config, dtype=torch.get_default_dtype(), **self.pooler_kwargs(config)
         )
         self._freeze_unused()
         self.supports_gradient_checkpointing = self.backbone.supports_gradient_checkpointing
@@ -269,7 +270,7 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
         if is_known and isinstance(table, nn.Embedding):
             self.most_tokens = table.num_embeddings - self.first_position
 
-    def _settle(self) -> None:
+    def _finalize_loading(self) -> None:
         """Put right what loading leaves behind: parameters made anew, trainable all, some of XLNet's in fp32."""
         self._freeze_unused()
         dtype = self.get_input_embeddings().weight.dtype
@@ -298,7 +299,7 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
         yield from ()
 
 
-def taking(forward: Callable[..., Any], *names: str) -> Callable[..., Any]:
+def with_extra_inputs(forward: Callable[..., Any], *names: str) -> Callable[..., Any]:
     """Name further inputs in the signature of a `forward` that takes any: Trainer drops columns that are not named."""
 
     @functools.wraps(forward)

@@ -27,8 +27,8 @@ COOL = Family(
     },
     paper="cool",
     local_map=LocalMap(
-        is_available=lambda config: config.local_encoder == "outlook" and config.local_depth > 0,
-        settings="local_encoder=outlook",
+        is_available=lambda config: config.local_attention == "outlook" and config.num_active_local_layers > 0,
+        settings="local_attention=outlook",
         title="outlook attention",
         matrix=outlook_attention_matrix,
     ),
@@ -38,7 +38,7 @@ COOL = Family(
         {"mode": "l2g"},
         {"mode": "g&l", "fusion": "gate"},
         {"use_conv": False},
-        *({"local_encoder": name} for name in ("none", "deeper", "conv", "dynamic_conv", "visual_outlook")),
-        *({"local_encoder": name} for name in ("rgcn", "gat", "hgt")),
+        *({"local_attention": name} for name in ("none", "deeper", "conv", "dynamic_conv", "visual_outlook")),
+        *({"local_attention": name} for name in ("rgcn", "gat", "hgt")),
     ),
 )

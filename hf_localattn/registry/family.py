@@ -82,7 +82,7 @@ class Family:
 
     def needs_parse(self, config: PreTrainedConfig) -> bool:
         """Return True if a model with this configuration reads the dependency parse of a text."""
-        return self.parse is not None and self.parse in getattr(config, "needed_inputs", ())
+        return self.parse is not None and self.parse in getattr(config, "required_inputs", ())
 
     def split_fields(self, fields: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Part what a user sets into the configuration's fields and the tokenizer's settings.
@@ -90,6 +90,7 @@ class Family:
         Raises:
             ValueError: a name is neither; the nearest is named.
         """
+        fields = self.config.current_names(fields)
         check_config_fields(self.config, fields, self.tokenizer_settings)
         settings = {name: value for name, value in fields.items() if name in self.tokenizer_settings}
         return {name: value for name, value in fields.items() if name not in settings}, settings

@@ -28,7 +28,7 @@ QUERY = Query(
     remedy="put [CUE] before each word of a cue, as in 'I do [CUE] not know', or give a pair, of which one text is"
     " the query.",
     warning="orthogonal attention adds nothing to single texts without the marker [CUE] before a word. Mark words,"
-    " give pairs of texts, or compare with --local_config variant=none.",
+    " give pairs of texts, or compare with --local_config local_attention=none.",
 )
 
 OA_XLNET = Family(
@@ -45,12 +45,12 @@ OA_XLNET = Family(
     example="Mira is [CUE] not the baker.",
     query=QUERY,
     local_map=LocalMap(
-        is_available=lambda config: config.local_depth > 0,
-        settings="any variant but none",
+        is_available=lambda config: config.num_active_local_layers > 0,
+        settings="any local_attention but none",
         title="orthogonal attention",
         query=QUERY,
     ),
     sample_inputs=sample_query,
     tiny_fields={"oa_dropout": 0.0, "classifier_dropout": 0.0},
-    ablations=({"num_oa_layers": 1}, *({"variant": name} for name in ("em", "c", "ca", "none"))),
+    ablations=({"num_oa_layers": 1}, *({"local_attention": name} for name in ("em", "c", "ca", "none"))),
 )

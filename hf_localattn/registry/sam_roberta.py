@@ -26,8 +26,8 @@ SAM_ROBERTA = Family(
     length_limit="its tam_max_length; a larger one, or tam_ffn=token, takes longer texts",
     trains_backbone=lambda config: not config.freeze_backbone,
     token_weights=View(
-        is_available=lambda config: config.has_tam or config.head == "rba",
-        settings="head=sam and use_tam=true, or with head=rba",
+        is_available=lambda config: config.has_tam or config.pooling == "rba",
+        settings="pooling=sam and use_tam=true, or with pooling=rba",
     ),
     # A network one wide inside may be dead from the start.
     tiny_fields={"bilstm_hidden_size": 16, "fam_reduction": 2, "tam_hidden_size": 9, "dropout": 0.0},
@@ -37,7 +37,7 @@ SAM_ROBERTA = Family(
         {"use_fam": False},
         {"use_tam": False},
         {"tam_ffn": "token"},
-        {"order": "tam_fam"},
-        *({"head": name} for name in ("none", "rb", "rba", "disan")),
+        {"attention_order": "tam_fam"},
+        *({"pooling": name} for name in ("none", "rb", "rba", "disan")),
     ),
 )

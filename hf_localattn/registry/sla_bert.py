@@ -47,7 +47,7 @@ SLA_BERT = Family(
     paper="sla",
     parse="dep_heads",
     local_map=LocalMap(
-        is_available=lambda config: config.local_depth > 0,
+        is_available=lambda config: config.num_active_local_layers > 0,
         settings=f"local_attention={', '.join(GATED)} or sgnet",
         title="local attention",
         by_default=False,
@@ -55,7 +55,7 @@ SLA_BERT = Family(
     gates=Gates(
         is_available=lambda config: config.local_attention in GATED,
         settings=f"local_attention={' or '.join(GATED)}",
-        layers=lambda config: config.chosen_layers,
+        layers=lambda config: config.sla_layer_indices,
     ),
     sample_inputs=sample_structure,
     tiny_fields={"syntax_threshold": 1},

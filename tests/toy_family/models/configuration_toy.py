@@ -27,7 +27,7 @@ class ToyConfig(LocalAttentionConfig):
     classifier_dropout: float = 0.0
 
     @property
-    def local_depth(self) -> int:
+    def num_active_local_layers(self) -> int:
         """Number of layers with local attention weights."""
         return self.num_toy_layers
 

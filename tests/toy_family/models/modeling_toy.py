@@ -8,7 +8,7 @@ from transformers.utils import can_return_tuple
 
 from .backbone_features import LocalModelOutput
 from .configuration_toy import ToyConfig
-from .masking import counted_tokens
+from .masking import ensure_nonempty_mask
 from .modeling_local_attention import LocalAttentionPreTrainedModel, register_auto_classes
 from .task_heads import SequenceClassificationHead, TokenClassificationHead
 from .toy_attention import WindowAttention
@@ -45,10 +45,12 @@ class ToyModel(ToyPreTrainedModel):
         **kwargs: Any,
     ) -> LocalModelOutput:
         """States (B, L, H) of every token."""
-        self.settle_outputs(kwargs)
-        outputs = self.encode(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
+        self.resolve_output_flags(kwargs)
+        outputs = self.forward_backbone(
+            input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs
+        )
         states, weights = outputs.last_hidden_state, []
-        mask = None if attention_mask is None else counted_tokens(attention_mask != 0)
+        mask = None if attention_mask is None else ensure_nonempty_mask(attention_mask != 0)
         for layer in self.layers:
             states, own = layer(states, mask)
             weights.append(own)

@@ -11,15 +11,15 @@ import torch
 from torch import nn
 
 from .configuration_cool import CoolConfig
-from .convolution_block import ConvolutionBlock
-from .local_baselines import (
+from .cool_baselines import (
     DynamicConvolutionLayer,
     GraphAttentionLayer,
     HeterogeneousGraphLayer,
     RelationalGraphLayer,
     VisualOutlookLayer,
 )
-from .outlook_attention import OutlookLayer
+from .cool_convolution import ConvolutionBlock
+from .cool_outlook import OutlookLayer
 
 
 class LocalEncoder(nn.Module):
@@ -41,7 +41,7 @@ class LocalEncoder(nn.Module):
                 config.conv_pooling,
                 config.conv_alignment,
             )
-        self.layers = nn.ModuleList(local_layer(config) for _ in range(config.local_depth))
+        self.layers = nn.ModuleList(local_layer(config) for _ in range(config.num_active_local_layers))
         self.projection = None
         if config.local_size != config.local_output_size:
             self.projection = nn.Linear(config.local_size, config.local_output_size)
@@ -74,7 +74,7 @@ def local_layer(config: CoolConfig) -> nn.Module:
     size, window, neighbors = config.local_size, config.outlook_kernel_size, config.graph_window
     # The backbone's heads; fewer where they do not divide a word embedding that is narrower than its layers.
     heads = math.gcd(size, config.num_attention_heads)
-    match config.local_encoder:
+    match config.local_attention:
         case "outlook":
             return OutlookLayer(
                 size,
@@ -98,4 +98,4 @@ def local_layer(config: CoolConfig) -> nn.Module:
         case "hgt":
             return HeterogeneousGraphLayer(size, neighbors, heads)
         case other:
-            raise ValueError(f"`local_encoder` {other!r} has no layers.")
+            raise ValueError(f"`local_attention` {other!r} has no layers.")

@@ -17,13 +17,13 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from .masking import marked_first, masked_softmax
-from .orthogonal_interaction import (
+from .masking import argsort_mask_first, ensure_nonempty_mask, masked_softmax
+from .oa_interaction import (
     BIDIRECTIONAL,
     CONVOLUTIONAL,
-    DOT_ATTENTIONS,
+    INTERACTIONS,
     KV_SHARING,
-    VARIANTS,
+    QUERY_SUMMARIES,
     ContextualQueryVectors,
     HeadwiseLinear,
     PairInteraction,
@@ -42,11 +42,11 @@ class OrthogonalAttention(nn.Module):
     Args:
         size: D.
         num_heads: k, which divides it.
-        variant: "em", "emb", "c" or "ca": how pairs interact, and whether query vectors have seen the context.
+        interaction: "em", "emb", "c" or "ca": how pairs interact, and whether query vectors have seen the context.
         kv_sharing: of `PairInteraction`: "trunk", "none" or "all".
         share_context_projection: let beta of "emb" and "ca" use alpha's features of the context (alpha's keys').
         conv_num_filters: of alpha's convolution, for "c" and "ca"; sqrt(d) when absent.
-        dot_attention: "torchnlp", or "plain", which leaves out its output layer.
+        query_summary: "tanh", or "plain", which leaves out its output layer.
         dropout: of the weights.
         chunk_size: compute keys and values for so many context tokens at a time, and again in the backward pass. The
             result is the same; the memory for (B, M, N, D) becomes that for (B, chunk_size, N, D). Chunks below d
@@ -61,28 +61,28 @@ class OrthogonalAttention(nn.Module):
         self,
         size: int,
         num_heads: int,
-        variant: str = "emb",
+        interaction: str = "emb",
         kv_sharing: str = "trunk",
         share_context_projection: bool = False,
         conv_num_filters: int | None = None,
-        dot_attention: str = "torchnlp",
+        query_summary: str = "tanh",
         dropout: float = 0.0,
         chunk_size: int | None = None,
     ):
         super().__init__()
-        check_heads(size, num_heads, variant)
+        check_heads(size, num_heads, interaction)
         for option, value, choices in (
-            ("variant", variant, VARIANTS),
+            ("interaction", interaction, INTERACTIONS),
             ("kv_sharing", kv_sharing, KV_SHARING),
-            ("dot_attention", dot_attention, DOT_ATTENTIONS),
+            ("query_summary", query_summary, QUERY_SUMMARIES),
         ):
             if value not in choices:
                 raise ValueError(f"`{option}` is {value!r}; choose one of {', '.join(map(repr, choices))}.")
-        convolutional, bidirectional = variant in CONVOLUTIONAL, variant in BIDIRECTIONAL
+        convolutional, bidirectional = interaction in CONVOLUTIONAL, interaction in BIDIRECTIONAL
         self.interaction = PairInteraction(size, num_heads, convolutional, conv_num_filters, kv_sharing)
         self.query_vectors: QueryVectors = (
             ContextualQueryVectors(
-                size, num_heads, convolutional, dot_attention == "plain", not share_context_projection
+                size, num_heads, convolutional, query_summary == "plain", not share_context_projection
             )
             if bidirectional
             else QueryVectors(size, num_heads)
@@ -112,7 +112,7 @@ class OrthogonalAttention(nn.Module):
         keys, values = self.interaction(context, query)
         if self.is_bidirectional:
             seen = keys.features if self.shares_context else context
-            vectors = self.query_vectors(query, seen, some_token(context_mask))
+            vectors = self.query_vectors(query, seen, ensure_nonempty_mask(context_mask))
         else:
             vectors = self.query_vectors(query)
         vectors = vectors.transpose(1, 2) * vectors.shape[-1] ** -0.5
@@ -216,7 +216,7 @@ class OrthogonalAttentionBlock(GradientCheckpointingLayer):
         """As `OrthogonalAttention.forward`, with C' (B, M, D) in place of Z."""
         attended, weights = self.attention(context, query, context_mask, query_mask, output_attentions)
         states = self.attention_norm(attended + context)
-        exchanged = self.self_attention(states, some_token(context_mask))
+        exchanged = self.self_attention(states, ensure_nonempty_mask(context_mask))
         return self.output_norm(self.output(self.intermediate(exchanged).relu()) + states), weights
 
 
@@ -230,35 +230,30 @@ def query_positions(query_mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
         Positions (B, N) in the order of the text and a mask (B, N), N being the most that a row has, at least 1. In a
         compiled or exported graph, where a size cannot depend on the data, N is L.
     """
-    order = marked_first(query_mask)
+    order = argsort_mask_first(query_mask)
     if not torch.compiler.is_compiling():
         order = order[:, : max(int(query_mask.sum(-1).max()), 1)]
     return order, query_mask.gather(1, order)
 
 
-def some_token(mask: torch.Tensor | None) -> torch.Tensor | None:
-    """The mask (B, M), with all tokens True in rows that have none: they are to attend to something finite."""
-    return None if mask is None else mask | ~mask.any(-1, keepdim=True)
-
-
-def possible_heads(size: int, variant: str) -> list[int]:
-    """Return which numbers of heads divide the width; in a convolutional variant those that are a square wide."""
+def possible_heads(size: int, interaction: str) -> list[int]:
+    """Return the numbers of heads that divide the width; for "c" and "ca" those whose width is a square."""
     small = [heads for heads in range(1, math.isqrt(size) + 1) if size % heads == 0]
     divisors = sorted({*small, *(size // heads for heads in small)})
-    if variant not in CONVOLUTIONAL:
+    if interaction not in CONVOLUTIONAL:
         return divisors
     return [heads for heads in divisors if math.isqrt(size // heads) ** 2 == size // heads]
 
 
-def check_heads(size: int, num_heads: int, variant: str) -> None:
-    """Raise `ValueError` if heads do not divide the width, or are no square wide in a convolutional variant."""
-    possible = possible_heads(size, variant)
+def check_heads(size: int, num_heads: int, interaction: str) -> None:
+    """Raise `ValueError` if heads do not divide the width, or if their width is no square for "c" or "ca"."""
+    possible = possible_heads(size, interaction)
     if num_heads in possible:
         return
     problem = f"does not divide the width {size}"
     if size % num_heads == 0:
         problem = (
-            f"makes heads {size // num_heads} wide, which is not a square: variant {variant!r} convolves them with as "
-            "many filters as these are wide"
+            f"makes heads {size // num_heads} wide, which is not a square: {interaction!r} convolves them with as many"
+            " filters as these are wide"
         )
     raise ValueError(f"`oa_num_heads` is {num_heads}, which {problem}. Take one of {', '.join(map(str, possible))}.")
