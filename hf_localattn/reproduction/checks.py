@@ -1,4 +1,4 @@
-"""Checks of trials before any of them starts: arguments, parsers, extras and memory."""
+"""Checks of runs before any of them starts: arguments, parsers, extras and memory."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from hf_localattn.extras import import_extra
 from hf_localattn.families import get_family, parse_config_fields
 from hf_localattn.models.dependency_parser import load_pipeline
 from hf_localattn.pretrained import resolve_backbone
-from hf_localattn.reproduction.measures import MEASURES
-from hf_localattn.reproduction.plan import Trial
-from hf_localattn.reproduction.runs import Runner
+from hf_localattn.reproduction.plan import TableRun
 from hf_localattn.reproduction.scripts import SCRIPTS
+from hf_localattn.studies.trial import UNUSED
 from hf_localattn.training.arguments import PLAIN
 from hf_localattn.training.lookahead import import_lookahead
 
@@ -26,19 +25,19 @@ TRAINING_BYTES = 16
 """Bytes of each parameter: weight, gradient and Adam's two averages, in fp32. A batch takes more."""
 
 
-def check_trials(runner: Runner, trials: Sequence[Trial], *, searches: bool = False) -> None:
-    """Check everything about trials that can be checked without data and weights.
+def check_runs(runs: Sequence[TableRun], *, searches: bool = False) -> None:
+    """Check everything about runs that can be checked without data and weights.
 
     Raises:
         ValueError: arguments, fields, a parser, an extra or memory are missing or wrong; lists all problems, each
             with its rows and tasks.
     """
-    first: dict[tuple[str, str], Trial] = {}
-    for trial in trials:
-        first.setdefault(trial.key, trial)
+    first: dict[tuple[str, str], TableRun] = {}
+    for run in runs:
+        first.setdefault(run.key, run)
     problems: dict[str, dict[str, list[str]]] = {}  # tasks by problem and row
-    for (row, task), trial in first.items():
-        for problem in _problems(runner, trial, searches=searches):
+    for (row, task), run in first.items():
+        for problem in _problems(run, searches=searches):
             problems.setdefault(problem, {}).setdefault(row, []).append(task)
     if problems:
         raise ValueError(listed([f"{_rows_with_tasks(rows)}: {problem}" for problem, rows in problems.items()]))
@@ -48,22 +47,22 @@ def _rows_with_tasks(rows: Mapping[str, Sequence[str]]) -> str:
     return ", ".join(f"{row} ({', '.join(tasks)})" for row, tasks in rows.items())
 
 
-def _problems(runner: Runner, trial: Trial, *, searches: bool) -> Iterator[str]:
-    """Yield the problems of a trial. Wrong arguments hide those that are checked after them."""
+def _problems(run: TableRun, *, searches: bool) -> Iterator[str]:
+    """Yield the problems of a run. Wrong arguments hide those that are checked after them."""
     try:
-        if searches and trial.task.search:
+        if searches and run.task.search:
             import_extra("optuna", "search", "--search")
-        if trial.task.script not in MEASURES:
-            yield from _check(runner, trial)
+        if run.trains:
+            yield from _check(run)
     except (ValueError, OSError, ImportError) as error:
         yield str(error)
 
 
-def _check(runner: Runner, trial: Trial) -> Iterator[str]:
-    model_args, _, training_args = runner.arguments_of(trial)
+def _check(run: TableRun) -> Iterator[str]:
+    model_args, _, training_args = run.trial.arguments(UNUSED)
     if training_args.lookahead_steps is not None:
         import_lookahead()
-    generates = SCRIPTS[trial.task.script].generates
+    generates = SCRIPTS[run.task.script].generates
     source = resolve_backbone(model_args.source, generates=generates)
     config = _config(source)
     if model_args.family not in (None, PLAIN):

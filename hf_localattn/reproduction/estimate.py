@@ -17,10 +17,9 @@ from transformers import TrainerCallback
 from transformers.trainer_utils import IntervalStrategy
 
 from hf_localattn.reproduction.grid_search import GridSearch
-from hf_localattn.reproduction.measures import MEASURES
-from hf_localattn.reproduction.plan import Trial
+from hf_localattn.reproduction.plan import TableRun
 from hf_localattn.reproduction.runs import MODEL, Runner, quiet
-from hf_localattn.studies.trial import free_memory
+from hf_localattn.studies.trial import UNUSED, free_memory, prepare_trial
 from hf_localattn.training.run import Run
 
 STEPS = 3
@@ -40,60 +39,61 @@ SHORT = {
 
 
 def estimates(
-    runner: Runner, left: Sequence[Trial], trials: Sequence[Trial], search: GridSearch | None
+    runner: Runner, left: Sequence[TableRun], runs: Sequence[TableRun], search: GridSearch | None
 ) -> Iterator[str]:
     """Yield lines that say how many runs are left, and how long they take.
 
     Args:
-        runner: of the trials.
-        left: trials that are not finished.
-        trials: all of them.
+        runner: of the runs.
+        left: runs that are not finished.
+        runs: all of them.
         search: of their settings, None without one.
 
     Raises:
-        ValueError, OSError: arguments, data or model of a trial cannot be used.
+        ValueError, OSError: arguments, data or model of a run cannot be used.
     """
     seconds: dict[tuple[str, str], float] = {}
 
-    def seconds_of(trial: Trial) -> float:
-        if trial.task.script in MEASURES or runner.is_trained(trial):
+    def seconds_of(run: TableRun) -> float:
+        if not run.trains or runner.is_trained(run):
             return 0.0
-        key = trial.task.name, trial.arguments["backbone"]
+        key = run.task.name, run.arguments["backbone"]
         if key not in seconds:
-            seconds[key] = estimate(runner, trial)
+            seconds[key] = estimate(run)
         return seconds[key]
 
     def told(total: float) -> str:
         return f"about {timedelta(minutes=math.ceil(total / 60))}" if total > 60 else "less than a minute"
 
     if search is not None:
-        searched = {trial.key: trial for trial in trials}.values()
-        counts = [(count, trial) for trial in searched if (count := search.count(trial))]
-        total = sum(count * seconds_of(trial) for count, trial in counts)
+        searched = {run.key: run for run in runs}.values()
+        counts = [(count, run) for run in searched if (count := search.count(run))]
+        total = sum(count * seconds_of(run) for count, run in counts)
         yield f"Searches try up to {sum(count for count, _ in counts)} settings, which takes {told(total)}."
-        left = trials  # with the best settings, which are not known yet
+        left = runs  # with the best settings, which are not known yet
     if left:
         yield (
-            f"{len(left)} of {len(trials)} runs are left. By a few steps of one of each task they take"
+            f"{len(left)} of {len(runs)} runs are left. By a few steps of one of each task they take"
             f" {told(sum(map(seconds_of, left)))}; loading and further test corpora are not counted."
         )
 
 
-def estimate(runner: Runner, trial: Trial) -> float:
-    """Return about how many seconds a trial trains, evaluates and predicts.
+def estimate(run: TableRun) -> float:
+    """Return about how many seconds a run trains, evaluates and predicts.
 
     A few steps of it are trained on its own data, in a folder that is removed, and a few batches are evaluated.
 
     Raises:
         ValueError, OSError: arguments, data or model cannot be used.
     """
-    own = runner.arguments_of(trial)[2]  # before those of the run: making others resets accelerate's state
+    own = run.trial.arguments(UNUSED)[2]  # before those of the run: making others resets accelerate's state
     with TemporaryDirectory() as folder:
-        run = runner.prepare(trial, Path(folder, MODEL), **SHORT)
+        with quiet():
+            short = prepare_trial(run.with_arguments(**SHORT).trial, Path(folder, MODEL)).run
         try:
-            return _seconds(run, own)
+            return _seconds(short, own)
         finally:
-            del run
+            del short
             free_memory()
 
 
@@ -113,11 +113,11 @@ class StepTimer(TrainerCallback):
 
 
 def _seconds(run: Run, args: Any) -> float:
-    """Return the seconds of all steps that the arguments of a trial ask for.
+    """Return the seconds of all steps that the arguments of a run ask for.
 
     Args:
         run: with the arguments `SHORT`.
-        args: the trial's own training arguments.
+        args: the run's own training arguments.
     """
     trainer, timer = run.trainer, StepTimer()
     trainer.add_callback(timer)

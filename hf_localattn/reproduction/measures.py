@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from hf_localattn.reproduction.scripts import QUIET, SCRIPTS, make_arguments
+from hf_localattn.reproduction.scripts import SCRIPTS, make_trial
 from hf_localattn.studies.trial import Arguments
 from hf_localattn.training.models import load_model_and_tokenizer
 from hf_localattn.training.run import prepare_run
@@ -79,7 +79,7 @@ MEASURES: dict[str, Measure] = {
 
 
 def _parse(script: str, arguments: Mapping[str, Any], folder: str) -> Arguments:
-    return make_arguments(script, {**arguments, **QUIET, "output_dir": str(Path(folder, "unused"))})
+    return make_trial(script, arguments).arguments(Path(folder, "unused"))
 
 
 @torch.no_grad()

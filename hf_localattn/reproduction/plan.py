@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ from hf_localattn.families import FAMILIES
 from hf_localattn.models.tokenization_sla_bert import DEFAULT_PARSER
 from hf_localattn.reproduction.cli_args import to_command_line
 from hf_localattn.reproduction.corpora import SAMPLES, corpus_arguments, load_corpora
-from hf_localattn.reproduction.scripts import SCRIPTS
-from hf_localattn.reproduction.tables import Row, Table, Task, recipe_arguments
+from hf_localattn.reproduction.scripts import SCRIPTS, make_trial
+from hf_localattn.reproduction.tables import Row, Table, TableTask, recipe_arguments
 from hf_localattn.resources import tiny_parser
+from hf_localattn.studies.trial import Trial
 from hf_localattn.tasks.splits import LIMITS
 
 TINY = "tiny"
@@ -68,7 +70,7 @@ class Selection:
 
     table: Table
     rows: Sequence[Row]
-    tasks: Sequence[Task]
+    tasks: Sequence[TableTask]
     overrides: Overrides
 
     @property
@@ -94,11 +96,11 @@ class Selection:
 
 
 @dataclass(frozen=True)
-class Trial:
-    """One run of a row's model on a task.
+class TableRun:
+    """One run of a row's model on a task of a table.
 
     Attributes:
-        row, task: of the table.
+        row, task: entries of the table.
         number: number of the run, from 1.
         arguments: of the script, by name, without the folder, the seed and the number of folds; `local_config` is a
             mapping.
@@ -106,7 +108,7 @@ class Trial:
     """
 
     row: Row
-    task: Task
+    task: TableTask
     number: int
     arguments: Mapping[str, Any]
     tests: Mapping[str, Mapping[str, Any]]
@@ -127,15 +129,39 @@ class Trial:
         return None if self.task.folds is None else Fold(self.number, self.task.folds, seed=0)
 
     @property
+    def trains(self) -> bool:
+        """True if a script runs it; False for a measure that needs no training."""
+        return self.task.script in SCRIPTS
+
+    @cached_property
+    def trial(self) -> Trial:
+        """The trial that is run, if it trains.
+
+        Raises:
+            ValueError: an argument is unknown, or its value is of another type.
+        """
+        parts = {} if self.fold is None else {"do_eval": True, "do_predict": True}
+        return make_trial(self.task.script, {**self.arguments, **parts}, self.seed, self.fold)
+
+    def with_arguments(self, **changes: Any) -> TableRun:
+        """Return the same run with other arguments."""
+        return dataclasses.replace(self, arguments={**self.arguments, **changes})
+
+    @property
+    def has_ratios(self) -> bool:
+        """True if a score is a ratio of times."""
+        return any(score.ratio for score in self.task.scores.values())
+
+    @property
     def is_timed(self) -> bool:
         """True if it measures times, and so needs the machine for itself."""
-        return self.task.script not in SCRIPTS or any(score.ratio for score in self.task.scores.values())
+        return self.has_ratios or not self.trains
 
     @property
     def command(self) -> str:
         """A command that runs it, without a path of this machine; for a measure a comment."""
         told, output = to_command_line(self.arguments), f"--output_dir {self.row.name}-{self.task.name}"
-        if self.task.script not in SCRIPTS:
+        if not self.trains:
             return f"# {self.task.script} of {told}"
         if self.fold is None:
             return f"python {self.task.script}.py {told} --seed {self.seed} {output}-{self.seed}"
@@ -150,7 +176,7 @@ class Trial:
         return f"{self.row.name}, {self.task.name}, {run}"
 
 
-def plan(selection: Selection) -> list[Trial]:
+def plan(selection: Selection) -> list[TableRun]:
     """Return all runs of the rows that can be run, one run of each before the second of any.
 
     Raises:
@@ -169,16 +195,16 @@ def plan(selection: Selection) -> list[Trial]:
         for task in tasks:
             if _runs(row, task):
                 read, tests = data[task.name]
-                first.append(Trial(row, task, 1, _arguments(table, row, task, overrides, read), tests))
+                first.append(TableRun(row, task, 1, _arguments(table, row, task, overrides, read), tests))
     return [
-        dataclasses.replace(trial, number=number)
+        dataclasses.replace(run, number=number)
         for number in range(1, max(counts.values(), default=0) + 1)
-        for trial in first
-        if number <= counts[trial.task.name]
+        for run in first
+        if number <= counts[run.task.name]
     ]
 
 
-def needed_splits(task: Task) -> tuple[list[str], list[str]]:
+def needed_splits(task: TableTask) -> tuple[list[str], list[str]]:
     """Return the splits of its corpus that a task reads, and those it reads if there are any.
 
     Splits that are not there are held out of the training data by the folds.
@@ -191,11 +217,13 @@ def needed_splits(task: Task) -> tuple[list[str], list[str]]:
     return needed, []
 
 
-def _runs(row: Row, task: Task) -> bool:
+def _runs(row: Row, task: TableTask) -> bool:
     return row.family is not None and (row.tasks is None or task.name in row.tasks)
 
 
-def _data(tasks: Sequence[Task], overrides: Overrides) -> dict[str, tuple[dict[str, Any], dict[str, dict[str, Any]]]]:
+def _data(
+    tasks: Sequence[TableTask], overrides: Overrides
+) -> dict[str, tuple[dict[str, Any], dict[str, dict[str, Any]]]]:
     """Return for each task the arguments that read its data, and those of its further test corpora by their titles."""
     found = {}
     problems: dict[str, None] = {}  # several tasks may lack the same
@@ -210,7 +238,9 @@ def _data(tasks: Sequence[Task], overrides: Overrides) -> dict[str, tuple[dict[s
     return found
 
 
-def _arguments(table: Table, row: Row, task: Task, overrides: Overrides, data: Mapping[str, Any]) -> dict[str, Any]:
+def _arguments(
+    table: Table, row: Row, task: TableTask, overrides: Overrides, data: Mapping[str, Any]
+) -> dict[str, Any]:
     """Merge the arguments of table, task and row, those that read the data, and the overrides."""
     own = recipe_arguments(table, row, task)
     fields = own["local_config"]
@@ -228,7 +258,7 @@ def _arguments(table: Table, row: Row, task: Task, overrides: Overrides, data: M
     }
 
 
-def _data_arguments(task: Task, overrides: Overrides) -> dict[str, Any]:
+def _data_arguments(task: TableTask, overrides: Overrides) -> dict[str, Any]:
     """Return the arguments that read the corpus of a task."""
     corpus = load_corpora()[task.corpus]
     # A profile reads none, but a script wants to be given some.

@@ -15,8 +15,8 @@ from scipy import stats
 
 from hf_localattn.files import write_whole
 from hf_localattn.reproduction.corpora import describe_source, load_corpora
-from hf_localattn.reproduction.plan import Selection, Trial
-from hf_localattn.reproduction.tables import Row, Score, Table, Task
+from hf_localattn.reproduction.plan import Selection, TableRun
+from hf_localattn.reproduction.tables import Row, Score, Table, TableTask
 from hf_localattn.studies.results import write_results
 
 Runs = Mapping[tuple[str, str], Mapping[int, Mapping[str, Any]]]
@@ -61,7 +61,7 @@ class Cell:
         return None if self.measured is None or self.published is None else self.measured - self.published
 
 
-def summarize(table: Table, rows: Sequence[Row], tasks: Sequence[Task], runs: Runs) -> list[Cell]:
+def summarize(table: Table, rows: Sequence[Row], tasks: Sequence[TableTask], runs: Runs) -> list[Cell]:
     """Return a cell for every score that was published or measured, in the table's order."""
     cells = []
     for row in rows:
@@ -75,7 +75,7 @@ def summarize(table: Table, rows: Sequence[Row], tasks: Sequence[Task], runs: Ru
     return cells
 
 
-def scores_of_task(task: Task) -> list[Score]:
+def scores_of_task(task: TableTask) -> list[Score]:
     """Return a task's scores, and those of the other corpora that its models are tested on."""
     others = [
         score.model_copy(update={"name": f"{score.name} on {title}", "metric": f"{score.metric}@{title}"})
@@ -85,7 +85,7 @@ def scores_of_task(task: Task) -> list[Score]:
     return [*task.scores.values(), *others]
 
 
-def _cell(table: Table, row: Row, task: Task, score: Score, runs: Runs) -> Cell:
+def _cell(table: Table, row: Row, task: TableTask, score: Score, runs: Runs) -> Cell:
     own = values_of(runs, row.name, task.name, score)
     published = table.published(row, task, score.name)
     baseline = table.rows[row.baseline] if row.baseline is not None else None
@@ -152,10 +152,10 @@ class Report:
         self.runs: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
         self._results: list[dict[str, Any]] = []
 
-    def add(self, trial: Trial, result: Mapping[str, Any], model: Path | None) -> None:
+    def add(self, run: TableRun, result: Mapping[str, Any], model: Path | None) -> None:
         """Add a finished run, with the folder of its model if it was kept, and write the files."""
-        self.runs.setdefault(trial.key, {})[trial.number] = result["metrics"]
-        where = {"row": trial.row.name, "task": trial.task.name, "run": trial.number, "command": trial.command}
+        self.runs.setdefault(run.key, {})[run.number] = result["metrics"]
+        where = {"row": run.row.name, "task": run.task.name, "run": run.number, "command": run.command}
         kept = None if model is None else str(model.relative_to(self.output))
         self._results.append({**result, **where, "model": kept})
         found = self._content()

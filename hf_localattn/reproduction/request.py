@@ -14,7 +14,7 @@ from hf_localattn.reproduction.corpora import SAMPLES, load_corpora
 from hf_localattn.reproduction.loop import reproduce
 from hf_localattn.reproduction.plan import Overrides, Selection
 from hf_localattn.reproduction.scripts import argument_names
-from hf_localattn.reproduction.tables import Table, Task, load_table, select_rows, table_names
+from hf_localattn.reproduction.tables import Table, TableTask, load_table, select_rows, table_names
 from hf_localattn.studies.executors import TrialFailed
 
 _BY_RECIPE = "the recipe says what is trained, evaluated and predicted."
@@ -95,7 +95,7 @@ def run_request(request: Request) -> None:
         )
 
 
-def _select_tasks(table: Table, names: Sequence[str] | None, also: Sequence[str] | None) -> list[Task]:
+def _select_tasks(table: Table, names: Sequence[str] | None, also: Sequence[str] | None) -> list[TableTask]:
     """Return the tasks of these names, each with those of its further test corpora that have these titles."""
     for name in names or ():
         if name not in table.tasks:

@@ -10,10 +10,11 @@ from typing import Any, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
+from hf_localattn.data.folds import Fold
 from hf_localattn.reproduction.cli_args import assignments
 from hf_localattn.reproduction.entries import first_problem
 from hf_localattn.studies.search_settings import spoken
-from hf_localattn.studies.trial import Arguments
+from hf_localattn.studies.trial import Trial
 from hf_localattn.tasks import (
     MultipleChoice,
     QuestionAnswering,
@@ -34,27 +35,30 @@ SCRIPTS: dict[str, type[Task]] = {
 }
 """The task of each script at the root of the repository."""
 
-QUIET = {"disable_tqdm": True, "log_level": "error", "report_to": "none"}
-"""Arguments of a run among many."""
+COMMON = {"disable_tqdm": True, "log_level": "error", "report_to": "none", "save_total_limit": 1}
+"""Arguments of every run of a table, in place of others."""
 
 
-def make_arguments(script: str, values: Mapping[str, Any]) -> Arguments:
-    """Return the model, data and training arguments of a script.
+def make_trial(script: str, values: Mapping[str, Any], seed: int = 0, fold: Fold | None = None) -> Trial:
+    """Return the trial of a script with some arguments.
 
     Args:
         script: one of `SCRIPTS`.
-        values: by name. None stands for the default, a mapping for a list of `name=value`.
+        values: arguments by name. None stands for the default, a mapping for a list of `name=value`.
+        seed: the seed of the run.
+        fold: the part of the data that it works on; by default all of them.
 
     Raises:
-        ValueError: an unknown argument, or impossible values.
+        ValueError: an argument is unknown, or its value is of another type.
     """
-    classes: tuple[Any, ...] = (ModelArguments, *_own_classes(SCRIPTS[script]))
+    task = SCRIPTS[script]
+    classes = (ModelArguments, *_own_classes(task))
     known = [name for cls in classes for name in _types(cls)]
     if unknown := [name for name in values if name not in known]:
         nearest = difflib.get_close_matches(unknown[0], known, n=1)
         raise ValueError(f"Unknown option --{unknown[0]}." + (f" Did you mean --{nearest[0]}?" if nearest else ""))
-    model, data, training = (_build(cls, values) for cls in classes)
-    return model, data, training
+    model, data, training = (_typed_values(cls, values) for cls in classes)
+    return Trial(task.name, model, data, {**training, **COMMON}, seed, fold)
 
 
 def argument_names() -> set[str]:
@@ -73,11 +77,11 @@ def _types(cls: type) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in dataclasses.fields(cls) if field.init}
 
 
-def _build(cls: Any, values: Mapping[str, Any]) -> Any:
-    """Return a dataclass of those values that it has and that are not None."""
+def _typed_values(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those values that a dataclass has and that are not None, in the types of their options."""
     types = _types(cls)
     own = {name: value for name, value in values.items() if name in types and value is not None}
-    return cls(**{name: _typed(name, types[name], value) for name, value in own.items()})
+    return {name: _typed(name, types[name], value) for name, value in own.items()}
 
 
 def _typed(name: str, kind: Any, value: Any) -> Any:

@@ -62,7 +62,7 @@ class Score(Entry):
     ratio: bool = False
 
 
-class Task(Entry):
+class TableTask(Entry):
     """A training with its scores: one part of a row.
 
     Attributes:
@@ -182,7 +182,7 @@ class Table(Entry):
     baseline: str | None = None
     scores: dict[str, Annotated[Score, BeforeValidator(_metric_alone)]] = {}
     arguments: Settings = {}
-    tasks: dict[str, Task] = {}
+    tasks: dict[str, TableTask] = {}
     rows: dict[str, Row] = {}
     runs: PositiveInt = 1
     notes: list[str] = []
@@ -206,13 +206,13 @@ class Table(Entry):
         name_entries(self.rows)
         return self
 
-    def published(self, row: Row, task: Task, score: str) -> float | None:
+    def published(self, row: Row, task: TableTask, score: str) -> float | None:
         """Return the number that the paper prints, None if it prints none."""
         numbers = dict(zip(self.tasks[task.name].scores, row.published.get(task.name, ()), strict=False))
         return numbers.get(score)
 
 
-def recipe_arguments(table: Table, row: Row, task: Task) -> dict[str, Any]:
+def recipe_arguments(table: Table, row: Row, task: TableTask) -> dict[str, Any]:
     """Return the arguments of a script that table, task and row set; the row has the last word.
 
     `local_config` is a mapping. The data and the seed come on top.

@@ -20,8 +20,8 @@ logger = logging.getLogger(__name__)
 
 Data = dict[str, datasets.Dataset]
 
-FIRST_ROWS = 1000
-"""Rows that are looked at where the rest will be alike."""
+QUERY_ROWS = 1000
+"""Rows that are searched for a query: without one in these the others will have none."""
 
 SPLITS = {"train": ("train",), "validation": ("validation",), "test": ("test",)}
 """The parts of a run, and the names of their splits on the Hub; the first one is there in every set."""
@@ -86,7 +86,7 @@ def warn_of_no_query(split: str, features: datasets.Dataset) -> None:
     """Warn if the rows of a split ask nothing of a model that takes a query (`query_mask`), by the first of them."""
     if "query_mask" not in features.column_names:
         return
-    rows = features[:FIRST_ROWS]["query_mask"]
+    rows = features[:QUERY_ROWS]["query_mask"]
     masks = chain.from_iterable(([mask] if not mask or isinstance(mask[0], int) else mask) for mask in rows)
     if not any(any(mask) for mask in masks):
         logger.warning(

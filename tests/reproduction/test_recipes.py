@@ -21,10 +21,11 @@ from hf_localattn.families import FAMILIES, get_family
 from hf_localattn.metrics.word_scores import scoring_of
 from hf_localattn.reproduction import corpora
 from hf_localattn.reproduction.corpora import load_corpora
-from hf_localattn.reproduction.scripts import SCRIPTS, make_arguments
+from hf_localattn.reproduction.scripts import SCRIPTS, make_trial
 from hf_localattn.reproduction.tables import PLAIN, load_table, recipe_arguments, select_rows, table_names
 from hf_localattn.resources import tiny_backbone
 from hf_localattn.studies.search_space import SEARCHABLE, read_space
+from hf_localattn.studies.trial import UNUSED
 from hf_localattn.tasks import NegationScope, question_answering, text_classification
 
 RESOURCES = tiny_backbone().parent
@@ -42,8 +43,8 @@ def data_arguments(task, own=None):
     corpus = load_corpora()[task.corpus]
     files = {f"{split}_file": str(RESOURCES / file) for split, file in corpus.sample.items()}
     arguments = {**files, **corpus.arguments, **corpus.sample_arguments, **task.arguments}
-    model = {"family": "none", "backbone": "tiny", "output_dir": "unused", "folds": task.folds}
-    return make_arguments(task.script, model | arguments | (own or {}))[1]
+    model = {"family": "none", "backbone": "tiny", "folds": task.folds}
+    return make_trial(task.script, model | arguments | (own or {})).arguments(UNUSED)[1]
 
 
 def reported(task):

@@ -83,12 +83,12 @@ def test_nothing_names_this_machine(whole, folder):
 
 
 def test_again_nothing_is_run(whole, folder, monkeypatch):
-    monkeypatch.setattr("hf_localattn.reproduction.runs.prepare_part", None)
+    monkeypatch.setattr("hf_localattn.reproduction.runs.run_trial", None)
     assert reproduce(folder, "cool-4", "--rows", "bert", "outlook", "--num-runs", "2") == whole
 
 
 def test_tables_share_their_runs(whole, folder, monkeypatch):
-    monkeypatch.setattr("hf_localattn.reproduction.runs.prepare_part", None)
+    monkeypatch.setattr("hf_localattn.reproduction.runs.run_trial", None)
     own = reproduce(folder, "cool-3", "--rows", "bert", "--num-runs", "2")
     assert own["runs"] == [run for run in whole["runs"] if run["row"] == "bert"]
 
@@ -116,7 +116,7 @@ import json, sys
 for line in sys.stdin:
     print(json.dumps({"error": "no room", "is_of_setting": False}), flush=True)
 """
-    monkeypatch.setattr("hf_localattn.reproduction.loop.WORKER", (sys.executable, "-c", failing))
+    monkeypatch.setattr("hf_localattn.studies.executors.WORKER", (sys.executable, "-c", failing))
     with pytest.raises(SystemExit) as ended:
         reproduce(tmp_path, "cool-4", "--rows", "bert", "--num-runs", "1", "--workers", "2")
     assert ended.value.code == 2
@@ -170,22 +170,22 @@ def test_options_that_are_newer_than_a_result_count_only_where_they_are_set(tmp_
 def test_a_killed_table_goes_on(folder, monkeypatch):
     """The second of three runs is killed; then it and the third are left."""
     arguments = ("cool-9", "--rows", "bert", "rgcn", "gat", "--num-runs", "1")
-    from hf_localattn.reproduction import runs
+    from hf_localattn.studies import trial
 
-    prepare, calls = runs.prepare_part, []
+    prepare, calls = trial.prepare_run, []
 
-    def killed(*positional, **named):
-        calls.append(named["folder"])
-        run = prepare(*positional, **named)
+    def killed(*arguments):
+        run = prepare(*arguments)
+        calls.append(run)
         if len(calls) == 3:  # one estimates
             monkeypatch.setattr(run, "evaluate", lambda: (_ for _ in ()).throw(KeyboardInterrupt))
         return run
 
-    monkeypatch.setattr(runs, "prepare_part", killed)
+    monkeypatch.setattr(trial, "prepare_run", killed)
     with pytest.raises(KeyboardInterrupt):
         reproduce(folder, *arguments)
     done = json.loads((folder / "cool-9.json").read_text())["runs"]
-    monkeypatch.setattr(runs, "prepare_part", prepare)
+    monkeypatch.setattr(trial, "prepare_run", prepare)
     whole = reproduce(folder, *arguments)
     first, second, _ = whole["runs"]
     assert second["data"] == first["data"], "it was trained before: its rows are known all the same"
@@ -198,7 +198,7 @@ def test_models_are_tested_on_other_corpora(folder, monkeypatch):
     found = reproduce(folder, "oa-2", "--rows", "baseline", "--tasks", "bioscope_papers", "--num-runs", "1")
     assert [cell["score"] for cell in found["scores"]] == ["F1", "F1 on BA", "F1 on SFU", "F1 on Sherlock"]
     assert [run["fold"] for run in found["runs"]] == [1]
-    monkeypatch.setattr("hf_localattn.reproduction.runs.prepare_part", None)  # it serves fewer corpora as well
+    monkeypatch.setattr("hf_localattn.reproduction.runs.run_trial", None)  # it serves fewer corpora as well
     fewer = reproduce(
         folder, "oa-2", "--rows", "baseline", "--tasks", "bioscope_papers", "--num-runs", "1", "--test-corpora", "BA"
     )

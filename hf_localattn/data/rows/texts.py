@@ -35,8 +35,8 @@ TEXT_COLUMNS = (
 )
 """Columns that are known to hold texts; the first of these that a data set has are taken if none are named."""
 
-FIRST_ROWS = 1000
-"""Rows among which one with such columns is looked for."""
+HEADER_ROWS = 1000
+"""Rows that are searched for such columns."""
 
 
 @dataclass(frozen=True)
@@ -135,10 +135,10 @@ def find_texts(records: Iterable[Record], source: str) -> tuple[str, ...]:
     """Return the columns of `TEXT_COLUMNS` that hold texts in the first record that has such columns.
 
     Raises:
-        ValueError: there are none in the first `FIRST_ROWS`; names the columns there are.
+        ValueError: there are none in the first `HEADER_ROWS`; names the columns there are.
     """
     has: Record = {}
-    for record in islice(records, FIRST_ROWS):
+    for record in islice(records, HEADER_ROWS):
         for columns in TEXT_COLUMNS:
             if all(isinstance(record.get(column), str) for column in columns):
                 return columns
