@@ -12,13 +12,14 @@ from tqdm.auto import tqdm
 from hf_localattn.claims import claimed
 from hf_localattn.errors import listed
 from hf_localattn.files import remove_leftovers, writing
-from hf_localattn.reproduction.checks import check_runs
-from hf_localattn.reproduction.estimate import estimates
 from hf_localattn.reproduction.figures import draw_figure
 from hf_localattn.reproduction.grid_search import GridSearch
-from hf_localattn.reproduction.plan import Selection, TableRun, plan
+from hf_localattn.reproduction.plan import TableRun, plan
+from hf_localattn.reproduction.preflight import check_runs, estimates
 from hf_localattn.reproduction.report import Report
+from hf_localattn.reproduction.request import Selection
 from hf_localattn.reproduction.runs import Runner
+from hf_localattn.reproduction.tables import load_table, table_names
 from hf_localattn.studies.executors import TrialFailed, Workers, executor_elsewhere
 from hf_localattn.studies.ray_executor import RayCluster
 
@@ -51,6 +52,8 @@ def reproduce(
         ValueError, OSError, ImportError: something cannot be run here, or another process is at the output
             folder; before anything is run.
     """
+    if workers < 1:
+        raise ValueError(f"--workers must be at least 1; got {workers}.")
     elsewhere = Elsewhere(workers, ray_address) if workers > 1 or ray_address is not None else None
     if dry_run:
         _reproduce(selection, output, elsewhere, searches=searches, keep_models=keep_models, dry_run=True)
@@ -167,3 +170,13 @@ def _show(runs: Sequence[TableRun], left: Sequence[TableRun]) -> None:
         done = len(own) - sum(run in left for run in own)
         counted = f"{len(own)} run{'s' * (len(own) > 1)}{f', {done} done' if done else ''}"
         print(f"{row}, {task} ({counted}):\n  {own[0].command}")
+
+
+def list_tables() -> None:
+    """Print all tables with their rows and tasks."""
+    width = max(map(len, table_names()))
+    for name in table_names():
+        table = load_table(name)
+        print(f"{name:{width}}  {table.title}")
+        print(f"{'':{width}}    rows: {', '.join(table.rows)}")
+        print(f"{'':{width}}    tasks (corpora): {', '.join(f'{t.name} ({t.corpus})' for t in table.tasks.values())}")

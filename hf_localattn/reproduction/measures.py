@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from hf_localattn.reproduction.scripts import SCRIPTS, make_trial
+from hf_localattn.reproduction.arguments import SCRIPTS, make_trial
 from hf_localattn.studies.trial import Arguments
 from hf_localattn.training.models import load_model_and_tokenizer
 from hf_localattn.training.run import prepare_run

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from hf_localattn.data.folds import Fold
 from hf_localattn.errors import listed
 from hf_localattn.families import FAMILIES
 from hf_localattn.models.tokenization_sla_bert import DEFAULT_PARSER
-from hf_localattn.reproduction.cli_args import to_command_line
+from hf_localattn.reproduction.arguments import SCRIPTS, make_trial, to_command_line
 from hf_localattn.reproduction.corpora import SAMPLES, corpus_arguments, load_corpora
-from hf_localattn.reproduction.scripts import SCRIPTS, make_trial
+from hf_localattn.reproduction.request import Overrides, Selection
 from hf_localattn.reproduction.tables import Row, Table, TableTask, recipe_arguments
 from hf_localattn.resources import tiny_parser
 from hf_localattn.studies.trial import Trial
@@ -24,75 +23,6 @@ from hf_localattn.tasks.splits import LIMITS
 TINY = "tiny"
 
 PARTS = {"train": "do_train", "validation": "do_eval", "test": "do_predict"}
-
-
-@dataclass(frozen=True)
-class Overrides:
-    """Settings of the caller that replace those of the recipe.
-
-    Attributes:
-        backbone: of all rows, a Hub id, a folder or "tiny".
-        parser: the spaCy pipeline of the rows that parse; "tiny" for the one that ships.
-        runs: how many seeds, or folds of the recipe's number.
-        limit: rows of each split, at most.
-        data: folders by the names of corpora, or `SAMPLES`; the key "" is for all that are not named.
-        also: further test corpora, by their titles; by default all of the task's.
-        arguments: of the scripts, by name, such as `num_train_epochs`; None takes one away.
-    """
-
-    backbone: str | None = None
-    parser: str | None = None
-    runs: int | None = None
-    limit: int | None = None
-    data: Mapping[str, str] = field(default_factory=dict)
-    also: tuple[str, ...] | None = None
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-
-    def where(self, corpus: str) -> str | None:
-        """Return the folder of a corpus, `SAMPLES`, or None for the Hub."""
-        return self.data.get(corpus, self.data.get(""))
-
-    def as_data(self) -> dict[str, Any]:
-        """Return the overrides for a file of results, without the folders of this machine."""
-        found = dataclasses.asdict(self)
-        for name in ("backbone", "parser"):
-            if found[name] is not None and Path(found[name]).exists():
-                found[name] = Path(found[name]).name
-        found["data"] = {
-            name or "all": where if where == SAMPLES else "local files" for name, where in self.data.items()
-        }
-        return found
-
-
-@dataclass(frozen=True)
-class Selection:
-    """Rows and tasks of a table, with overrides."""
-
-    table: Table
-    rows: Sequence[Row]
-    tasks: Sequence[TableTask]
-    overrides: Overrides
-
-    @property
-    def command(self) -> str:
-        """The command that asks for it, without the folders of this machine."""
-        own = self.overrides
-        options: dict[str, Any] = {
-            "rows": None if len(self.rows) == len(self.table.rows) else [row.name for row in self.rows],
-            "tasks": None if len(self.tasks) == len(self.table.tasks) else [task.name for task in self.tasks],
-            "num-runs": own.runs,
-            "max-samples": own.limit,
-            "backbone": own.backbone,
-            "parser": own.parser,
-            "data": [f"{name}={where}" if name else where for name, where in own.data.items()] or None,
-            "test-corpora": own.also,
-            "args": own.arguments,
-        }
-        return f"hf-localattn reproduce {self.table.name} {to_command_line(options)}".rstrip()
-
-    def with_rows(self, names: set[str]) -> Selection:
-        """Return the same selection of other rows."""
-        return dataclasses.replace(self, rows=[row for row in self.table.rows.values() if row.name in names])
 
 
 @dataclass(frozen=True)
@@ -184,7 +114,7 @@ def plan(selection: Selection) -> list[TableRun]:
     """
     table, overrides, tasks = selection.table, selection.overrides, selection.tasks
     data = _data([task for task in tasks if any(_runs(row, task) for row in selection.rows)], overrides)
-    counts = {task.name: overrides.runs or task.folds or table.runs for task in tasks}
+    counts = {task.name: overrides.num_runs or task.folds or table.runs for task in tasks}
     for task in tasks:
         if task.folds is not None and counts[task.name] > task.folds:
             raise ValueError(
@@ -230,7 +160,10 @@ def _data(
     for task in tasks:
         try:
             read = _data_arguments(task, overrides)
-            found[task.name] = read, {title: _test_arguments(name, overrides) for title, name in task.also.items()}
+            found[task.name] = (
+                read,
+                {title: _test_arguments(name, overrides) for title, name in task.test_corpora.items()},
+            )
         except (ValueError, OSError) as error:
             problems[str(error)] = None
     if problems:
@@ -252,7 +185,7 @@ def _arguments(
         **own,
         "backbone": overrides.backbone or own["backbone"],
         **data,
-        **({} if overrides.limit is None else dict.fromkeys(LIMITS.values(), overrides.limit)),
+        **({} if overrides.max_samples is None else dict.fromkeys(LIMITS.values(), overrides.max_samples)),
         **overrides.arguments,
         **{option: True for split, option in PARTS.items() if split in (*needed, *optional)},
     }

@@ -15,7 +15,8 @@ from scipy import stats
 
 from hf_localattn.files import write_whole
 from hf_localattn.reproduction.corpora import describe_source, load_corpora
-from hf_localattn.reproduction.plan import Selection, TableRun
+from hf_localattn.reproduction.plan import TableRun
+from hf_localattn.reproduction.request import Selection
 from hf_localattn.reproduction.tables import Row, Score, Table, TableTask
 from hf_localattn.studies.results import write_results
 
@@ -79,7 +80,7 @@ def scores_of_task(task: TableTask) -> list[Score]:
     """Return a task's scores, and those of the other corpora that its models are tested on."""
     others = [
         score.model_copy(update={"name": f"{score.name} on {title}", "metric": f"{score.metric}@{title}"})
-        for title in task.also
+        for title in task.test_corpora
         for score in task.scores.values()
     ]
     return [*task.scores.values(), *others]
@@ -176,7 +177,7 @@ class Report:
     def _content(self) -> dict[str, Any]:
         table, overrides, corpora = self.selection.table, self.selection.overrides, load_corpora()
         tasks = [task for task in self.selection.tasks if task.script != "profile"]  # which reads no data
-        names = dict.fromkeys(name for task in tasks for name in (task.corpus, *task.also.values()))
+        names = dict.fromkeys(name for task in tasks for name in (task.corpus, *task.test_corpora.values()))
         cells = summarize(table, self.selection.rows, self.selection.tasks, self.runs)
         return {
             "table": table.name,

@@ -28,12 +28,11 @@ from hf_localattn.families import FAMILIES
 from hf_localattn.files import discard, remove_leftovers
 from hf_localattn.hub.record import LIBRARIES
 from hf_localattn.parsing import read_json
-from hf_localattn.reproduction.cli_args import to_cli_args
+from hf_localattn.reproduction.arguments import to_cli_args
 from hf_localattn.reproduction.measures import MEASURES
 from hf_localattn.reproduction.plan import TableRun
 from hf_localattn.studies.executors import Job
-from hf_localattn.studies.results import entry, write_results
-from hf_localattn.studies.settings import digest_of, settings_of
+from hf_localattn.studies.results import digest_of, entry, settings_of, write_results
 from hf_localattn.studies.trial import Trial, free_memory, run_trial
 from hf_localattn.tasks import get_task
 from hf_localattn.training.arguments import TrainingArguments
@@ -87,9 +86,8 @@ class Runner:
         return (self.folder_of(run) / MODEL / STATE).is_file()
 
     def job(self, run: TableRun) -> Job:
-        """Return a run that trains as a job, for this or another process."""
-        options = {"script": run.task.script, "tests": run.tests, "keep_model": self.keep_models}
-        return Job(run.trial, self.folder_of(run), run_with_record, options)
+        """Return a run that trains as a job for another process."""
+        return Job(run.trial, self.folder_of(run), run_with_record, self._options(run))
 
     def run(self, run: TableRun) -> dict[str, Any]:
         """Run a run, or go on with it, and return what it has measured; a finished one is not run again.
@@ -99,12 +97,15 @@ class Runner:
         """
         folder = self.folder_of(run)
         if run.trains:
-            self.job(run).run()
+            run_with_record(run.trial, folder, **self._options(run))
         elif self.result_of(run) is None:
             write_record(folder, run.task.script, run.seed, None, metrics=MEASURES[run.task.script](run.arguments))
         found = self.result_of(run)
         assert found is not None
         return found
+
+    def _options(self, run: TableRun) -> dict[str, Any]:
+        return {"script": run.task.script, "tests": run.tests, "keep_model": self.keep_models}
 
     def settings(self, run: TableRun) -> dict[str, Any]:
         """Return the settings that scores depend on, without seed and fold; files count by their content."""

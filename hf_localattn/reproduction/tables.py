@@ -73,7 +73,7 @@ class TableTask(Entry):
         arguments: of the script, by name, besides the table's.
         folds: runs of the paper's cross-validation; without it runs differ by their seed alone.
         search: the paper's grid, as in the scripts' `--search` files.
-        also: the titles and names of further test corpora; the trained model is tested there too.
+        test_corpora: the titles and names of further test corpora; the trained model is tested there too.
         local_config: fields of the family's configuration that all rows have here, unless they set them.
         backbones: what stands for a row's backbone here (SLA takes the cased BERT where capitals count).
     """
@@ -86,7 +86,7 @@ class TableTask(Entry):
     arguments: Settings = {}
     folds: PositiveInt | None = None
     search: Settings = {}
-    also: dict[str, CorpusName] = {}
+    test_corpora: dict[str, CorpusName] = {}
     local_config: Settings = {}
     backbones: dict[str, str] = {}
 

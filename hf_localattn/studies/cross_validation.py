@@ -14,8 +14,7 @@ from hf_localattn.data.folds import Fold
 from hf_localattn.errors import listed
 from hf_localattn.studies.executors import Job, TrialFailed, executor_of
 from hf_localattn.studies.progress import Pace
-from hf_localattn.studies.results import entry, read_results, write_results
-from hf_localattn.studies.settings import settings_of
+from hf_localattn.studies.results import entry, read_results, settings_of, write_results
 from hf_localattn.studies.trial import Trial, result_of, with_nan
 from hf_localattn.tasks import DataArguments, Task
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments

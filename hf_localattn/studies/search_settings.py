@@ -10,7 +10,7 @@ from typing import Any
 from transformers import AutoConfig
 
 from hf_localattn.errors import loading
-from hf_localattn.families import get_family, parse_config_fields
+from hf_localattn.families import format_value, get_family, parse_config_fields
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
 from hf_localattn.pretrained import resolve_backbone
 from hf_localattn.studies.search_space import SearchSpace
@@ -61,7 +61,7 @@ class SettingCheck:
                     " local_learning_rate."
                 )
         except ValueError as error:
-            what = ", ".join(f"{name}={spoken(value)}" for name, value in setting.items())
+            what = ", ".join(f"{name}={format_value(value)}" for name, value in setting.items())
             raise ValueError(f"--search {self.training_args.search}, with {what}: {error}") from None
         idle = {name: getattr(type(config), name) for name in config.idle_fields() if name in fields}
         return {**setting, **idle}
@@ -78,8 +78,3 @@ def distinct(settings: Iterable[Mapping[str, Any]], check: SettingCheck) -> list
     for setting in settings:
         first.setdefault(json.dumps(check(setting)), setting)
     return list(first.values())
-
-
-def spoken(value: Any) -> str:
-    """Return a value as it is given in a file or on the command line."""
-    return value if isinstance(value, str) else json.dumps(value)

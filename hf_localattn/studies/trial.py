@@ -22,8 +22,7 @@ from hf_localattn.claims import LOCK, claimed
 from hf_localattn.data.folds import Fold
 from hf_localattn.files import UNFINISHED, writing
 from hf_localattn.parsing import read_json
-from hf_localattn.studies.results import as_written, check_same_settings, entry, write_results
-from hf_localattn.studies.settings import settings_of
+from hf_localattn.studies.results import as_written, check_same_settings, entry, settings_of, write_results
 from hf_localattn.tasks import TASKS, DataArguments, Task, choose_task, get_task
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.output_folder import STATE, check_unused, last_complete_checkpoint

@@ -20,8 +20,8 @@ from hf_localattn.data.rows.texts import load_texts
 from hf_localattn.families import FAMILIES, get_family
 from hf_localattn.metrics.word_scores import scoring_of
 from hf_localattn.reproduction import corpora
+from hf_localattn.reproduction.arguments import SCRIPTS, make_trial
 from hf_localattn.reproduction.corpora import load_corpora
-from hf_localattn.reproduction.scripts import SCRIPTS, make_trial
 from hf_localattn.reproduction.tables import PLAIN, load_table, recipe_arguments, select_rows, table_names
 from hf_localattn.resources import tiny_backbone
 from hf_localattn.studies.search_space import SEARCHABLE, read_space
@@ -135,7 +135,7 @@ def test_a_corpus_has_a_sample_and_says_where_it_is_from(corpus):
     assert corpus.source.startswith(("https://", "http://"))
     assert corpus.license
     assert corpus.format
-    assert any(corpus.name in (task.corpus, *task.also.values()) for _, task in WORK), "no recipe reads it"
+    assert any(corpus.name in (task.corpus, *task.test_corpora.values()) for _, task in WORK), "no recipe reads it"
 
 
 def test_published_numbers_are_in_the_unit_of_the_scores():
@@ -246,7 +246,7 @@ def test_a_small_table_is_a_table(folder):
         (("tasks", "qa", "skript"), "x", "cool-1, tasks, qa: there is no 'skript'. Did you mean 'script'?"),
         (("tasks", "qa", "script"), "run_q", "cool-1, tasks, qa, script: must be 'run_qa', 'run_glue', "),
         (("tasks", "qa", "corpus"), "squat", "cool-1, tasks, qa, corpus: there is no 'squat'. Did you mean 'squad'?"),
-        (("tasks", "qa", "also"), {"A": "squat"}, "cool-1, tasks, qa, also, A: there is no 'squat'"),
+        (("tasks", "qa", "test_corpora"), {"A": "squat"}, "cool-1, tasks, qa, test_corpora, A: there is no 'squat'"),
         (("tasks", "qa", "scores"), {}, "cool-1, tasks, qa: has no scores"),
         (("tasks", "qa", "scores"), {"F1": {"scale": 2}}, "cool-1, tasks, qa, scores, F1: metric is missing"),
         (

@@ -9,7 +9,8 @@ import pytest
 
 from hf_localattn.cli import main
 from hf_localattn.reproduction.grid_search import GridSearch
-from hf_localattn.reproduction.plan import Overrides, Selection, plan
+from hf_localattn.reproduction.plan import plan
+from hf_localattn.reproduction.request import Overrides, Selection
 from hf_localattn.reproduction.runs import Runner
 from hf_localattn.reproduction.tables import load_table, table_names
 from hf_localattn.resources import reading_comprehension, tiny_backbone
@@ -145,7 +146,7 @@ def test_a_run_is_known_by_what_is_in_folders_not_by_their_names(tmp_path):
 
     first = place("one")
     assert place("two") == first
-    assert place("three", limit=8) != first
+    assert place("three", max_samples=8) != first
     (tmp_path / "two" / "data" / "train.json").write_text("{}")
     shutil.rmtree(tmp_path / "one")
     (tmp_path / "two").rename(tmp_path / "one")
@@ -264,7 +265,7 @@ def test_the_grid_is_searched_first(folder):
     table = load_table("sam-5")
     grid = {"learning_rate": [1e-5, 1e-2], "dropout": [0.2], "num_local_layers": [1]}
     task = table.tasks["trec"].model_copy(update={"search": grid})
-    given = Overrides(backbone="tiny", limit=8, data={"": "samples"}, runs=2, arguments={"max_steps": 1})
+    given = Overrides(backbone="tiny", max_samples=8, data={"": "samples"}, num_runs=2, arguments={"max_steps": 1})
     trials = plan(Selection(table, [table.rows["sam"]], [task], given))
     search = GridSearch(Runner(folder / "runs"))
     first, second = map(search.best, trials)
@@ -299,7 +300,7 @@ def test_dry_run_writes_nothing(tmp_path, capsys):
 
 
 def test_a_dry_run_shows_the_plan_and_all_that_is_missing(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("hf_localattn.reproduction.checks._memory", lambda: 1 << 20)
+    monkeypatch.setattr("hf_localattn.reproduction.preflight._memory", lambda: 1 << 20)
     arguments = ("sla-1", "--backbone", "tiny", "--data", "samples", "--tasks", "cola")
     with pytest.raises(SystemExit):
         main(["reproduce", *arguments, "--dry-run", "-o", str(tmp_path / "out")])
@@ -373,7 +374,7 @@ def test_what_cannot_be_run_is_said_before_anything_is(arguments, message, tmp_p
 
 
 def test_too_little_memory_is_said(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("hf_localattn.reproduction.checks._memory", lambda: 1 << 20)
+    monkeypatch.setattr("hf_localattn.reproduction.preflight._memory", lambda: 1 << 20)
     with pytest.raises(SystemExit):
         main(["reproduce", "cool-4", *TINY, "-o", str(tmp_path)])
     assert "GiB of memory, and 0.0 are free: choose a smaller --backbone" in capsys.readouterr().err

@@ -10,7 +10,7 @@ import pytest
 from hf_localattn.studies import ray_executor
 from hf_localattn.studies.executors import Job, TrialFailed
 from hf_localattn.studies.ray_executor import RayCluster
-from hf_localattn.studies.settings import settings_of
+from hf_localattn.studies.results import settings_of
 from hf_localattn.studies.trial import Trial
 from hf_localattn.tasks import DataArguments
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments

@@ -1,19 +1,20 @@
-"""The training scripts as a table names them: their tasks, and their arguments of values by name."""
+"""Arguments by name: the trial of a script that is made of them, and its command line to share."""
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
+import shlex
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
 from hf_localattn.data.folds import Fold
-from hf_localattn.reproduction.cli_args import assignments
+from hf_localattn.families import format_value
 from hf_localattn.reproduction.entries import first_problem
-from hf_localattn.studies.search_settings import spoken
 from hf_localattn.studies.trial import Trial
 from hf_localattn.tasks import (
     MultipleChoice,
@@ -34,6 +35,8 @@ SCRIPTS: dict[str, type[Task]] = {
     "run_swag": MultipleChoice,
 }
 """The task of each script at the root of the repository."""
+
+PACKAGE = Path(__file__).resolve().parent.parent
 
 COMMON = {"disable_tqdm": True, "log_level": "error", "report_to": "none", "save_total_limit": 1}
 """Arguments of every run of a table, in place of others."""
@@ -92,5 +95,49 @@ def _typed(name: str, kind: Any, value: Any) -> Any:
         return TypeAdapter(kind).validate_python(value, strict=True)
     except ValidationError as error:
         if kind is str or str in get_args(kind):  # a name that YAML reads as a number
-            return spoken(value)
+            return format_value(value)
         raise ValueError(first_problem(error, f"--{name}")) from None
+
+
+def assignments(values: Mapping[str, Any]) -> list[str]:
+    """Return values by name as `name=value`."""
+    return [f"{name}={format_value(value)}" for name, value in values.items()]
+
+
+def to_cli_args(arguments: Mapping[str, Any]) -> list[str]:
+    """Return the words of a command line.
+
+    Args:
+        arguments: by name. Lists are several words, mappings `name=value` each. None and empty mappings are left out.
+    """
+    words = []
+    for name, value in arguments.items():
+        if isinstance(value, Mapping):
+            words += [f"--{name}", *assignments(value)] if value else []
+        elif value is not None:
+            words += [f"--{name}", *map(format_value, value if isinstance(value, list | tuple) else [value])]
+    return words
+
+
+def to_command_line(arguments: Mapping[str, Any]) -> str:
+    """Return arguments for a shell, without the folders of this machine.
+
+    `$DATA` is a folder that holds all data, encoders and parsers. Files that ship are named relative to the scripts.
+    """
+    return " ".join(map(_shell_word, to_cli_args(arguments)))
+
+
+def _shell_word(word: str) -> str:
+    told = _portable(word)
+    return f'"{told}"' if "$" in told else shlex.quote(told)
+
+
+def _portable(word: str) -> str:
+    name, equals, value = word.rpartition("=")
+    path = Path(value)
+    if not path.is_absolute():
+        return word
+    if path.is_relative_to(PACKAGE):
+        return f"{name}{equals}{path.relative_to(PACKAGE.parent)}"
+    end = Path(path.parent.name, path.name) if path.is_file() else path.name
+    return f"{name}{equals}$DATA/{end}"

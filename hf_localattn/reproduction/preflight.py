@@ -1,26 +1,39 @@
-"""Estimates of the time that runs take, by a short training of one run of each task and backbone."""
+"""Before any run of a table starts: checks of arguments, parsers, extras and memory, and estimates of the time."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import datasets
+import psutil
 import torch
-from transformers import TrainerCallback
+from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, TrainerCallback
 from transformers.trainer_utils import IntervalStrategy
 
+from hf_localattn.errors import listed, loading
+from hf_localattn.extras import import_extra
+from hf_localattn.families import get_family, parse_config_fields
+from hf_localattn.models.dependency_parser import load_pipeline
+from hf_localattn.pretrained import resolve_backbone
+from hf_localattn.reproduction.arguments import SCRIPTS
 from hf_localattn.reproduction.grid_search import GridSearch
 from hf_localattn.reproduction.plan import TableRun
 from hf_localattn.reproduction.runs import MODEL, Runner, quiet
 from hf_localattn.studies.trial import UNUSED, free_memory, prepare_trial
+from hf_localattn.training.arguments import PLAIN
+from hf_localattn.training.lookahead import import_lookahead
 from hf_localattn.training.run import Run
+
+TRAINING_BYTES = 16
+"""Bytes of each parameter: weight, gradient and Adam's two averages, in fp32. A batch takes more."""
 
 STEPS = 3
 """Steps of the short training; the first one warms up and is not timed."""
@@ -36,6 +49,83 @@ SHORT = {
     "save_strategy": "no",
 }
 """Arguments of the short training."""
+
+
+def check_runs(runs: Sequence[TableRun], *, searches: bool = False) -> None:
+    """Check everything about runs that can be checked without data and weights.
+
+    Raises:
+        ValueError: arguments, fields, a parser, an extra or memory are missing or wrong; lists all problems, each
+            with its rows and tasks.
+    """
+    first: dict[tuple[str, str], TableRun] = {}
+    for run in runs:
+        first.setdefault(run.key, run)
+    problems: dict[str, dict[str, list[str]]] = {}  # tasks by problem and row
+    for (row, task), run in first.items():
+        for problem in _problems(run, searches=searches):
+            problems.setdefault(problem, {}).setdefault(row, []).append(task)
+    if problems:
+        raise ValueError(listed([f"{_rows_with_tasks(rows)}: {problem}" for problem, rows in problems.items()]))
+
+
+def _rows_with_tasks(rows: Mapping[str, Sequence[str]]) -> str:
+    return ", ".join(f"{row} ({', '.join(tasks)})" for row, tasks in rows.items())
+
+
+def _problems(run: TableRun, *, searches: bool) -> Iterator[str]:
+    """Yield the problems of a run. Wrong arguments hide those that are checked after them."""
+    try:
+        if searches and run.task.search:
+            import_extra("optuna", "search", "--search")
+        if run.trains:
+            yield from _check(run)
+    except (ValueError, OSError, ImportError) as error:
+        yield str(error)
+
+
+def _check(run: TableRun) -> Iterator[str]:
+    model_args, _, training_args = run.trial.arguments(UNUSED)
+    if training_args.lookahead_steps is not None:
+        import_lookahead()
+    generates = SCRIPTS[run.task.script].generates
+    source = resolve_backbone(model_args.source, generates=generates)
+    config = _config(source)
+    if model_args.family not in (None, PLAIN):
+        family = get_family(str(model_args.family))
+        given = parse_config_fields(family.config.model_type, model_args.local_config)
+        fields, settings = family.split_fields(given)
+        family.config(backbone_config=config, **fields)
+        if settings.get("parser") is not None:
+            try:
+                load_pipeline(settings["parser"])
+            except (OSError, ValueError) as error:
+                yield f"{error} Here another one is given by --parser NAME, the tiny one by --parser tiny."
+    needed, there = _parameters(source, generates=generates) * TRAINING_BYTES, _memory()
+    if needed > there:
+        yield (
+            f"training {source} takes at least {needed / 2**30:.1f} GiB of memory, and {there / 2**30:.1f} are free:"
+            " choose a smaller --backbone, or another machine."
+        )
+
+
+@cache
+def _config(source: str) -> Any:
+    with loading("backbone", source):
+        return AutoConfig.from_pretrained(source)
+
+
+@cache
+def _parameters(source: str, *, generates: bool) -> int:
+    """Return the number of a backbone's parameters, without its weights."""
+    with torch.device("meta"):
+        model = (AutoModelForSeq2SeqLM if generates else AutoModel).from_config(_config(source))
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def _memory() -> int:
+    """Bytes that are free where models are trained."""
+    return torch.cuda.mem_get_info()[0] if torch.cuda.is_available() else psutil.virtual_memory().available
 
 
 def estimates(
