@@ -46,7 +46,7 @@ def make_trial(script: str, values: Mapping[str, Any], seed: int = 0, fold: Fold
     """Return the trial of a script with some arguments.
 
     Args:
-        script: one of `SCRIPTS`.
+        script: a name in `SCRIPTS`.
         values: arguments by name. None stands for the default, a mapping for a list of `name=value`.
         seed: the seed of the run.
         fold: the part of the data that it works on; by default all of them.
@@ -108,7 +108,8 @@ def to_cli_args(arguments: Mapping[str, Any]) -> list[str]:
     """Return the words of a command line.
 
     Args:
-        arguments: by name. Lists are several words, mappings `name=value` each. None and empty mappings are left out.
+        arguments: values by name. A list becomes several words, a mapping one `name=value` word for each entry. None
+            and empty mappings are left out.
     """
     words = []
     for name, value in arguments.items():

@@ -12,11 +12,11 @@ from hf_localattn.reproduction.tables import Bars, Curve, Score, Table, TableTas
 
 
 def figure_of(table: Table, runs: Runs) -> Any:
-    """Draw what a figure has of its runs.
+    """Draw the finished runs of a figure.
 
     Args:
-        table: with a `figure`.
-        runs: those that are done.
+        table: a table that has a `figure`.
+        runs: the finished runs.
 
     Raises:
         ImportError: matplotlib is not installed.

@@ -24,9 +24,9 @@ class GridSearch:
     """Searches the grid of each row and task once; a search that was killed goes on.
 
     Args:
-        runner: its folder has the searches and the runs.
+        runner: the runner of the table. Searches are in its folder, too.
         given: names of arguments that the caller has set; they are not searched.
-        spread: `workers` and `ray_address` of the searches.
+        spread: arguments `workers` and `ray_address` for the searches.
     """
 
     def __init__(self, runner: Runner, given: Collection[str] = (), spread: Mapping[str, Any] | None = None):
@@ -46,7 +46,7 @@ class GridSearch:
         }
 
     def count(self, run: TableRun) -> int:
-        """Return how many settings are tried for a run's row and task, at most; 0 without a search."""
+        """Return the largest number of settings to try for a run's row and task; 0 without a search."""
         space = self.space_of(run)
         return math.prod(len(values) if isinstance(values, list) else 1 for values in space.values()) if space else 0
 

@@ -36,16 +36,16 @@ def reproduce(
     workers: int = 1,
     ray_address: str | None = None,
 ) -> None:
-    """Run what is not yet run of a table, and write `TABLE.json`, `TABLE.md` and, of a figure, `TABLE.png`.
+    """Run the unfinished runs of a table, and write `TABLE.json`, `TABLE.md` and, for a figure, `TABLE.png`.
 
     Args:
         selection: rows and tasks of a table.
         output: folder; its runs serve all tables.
-        searches: search the paper's grid for each row and task first, with the first seed.
-        keep_models: leave the trained models there.
-        dry_run: only show the plan.
-        workers: how many runs, or trials of a search, are at work at a time.
-        ray_address: of a Ray cluster that runs them.
+        searches: True to search the paper's grid for each row and task first, with the first seed.
+        keep_models: True to leave the trained models there.
+        dry_run: True to only show the plan.
+        workers: number of runs, or trials of a search, at a time.
+        ray_address: the address of a Ray cluster that runs them.
 
     Raises:
         TrialFailed: runs failed in workers; the others are reported.
@@ -68,15 +68,15 @@ class Elsewhere:
     """Options that start workers or use a Ray cluster.
 
     Attributes:
-        workers: how many runs are at work at a time; with a cluster 1 leaves it to the cluster.
-        ray_address: of a Ray cluster; None for processes of this machine.
+        workers: number of runs at a time; with a Ray cluster 1 leaves it to the cluster.
+        ray_address: the address of a Ray cluster; None for processes of this machine.
     """
 
     workers: int
     ray_address: str | None = None
 
     def executor(self, folder: Path, *, use_cpu: bool) -> Workers | RayCluster:
-        """Return what runs jobs; logs of workers go to a folder."""
+        """Return an executor, which writes the logs of workers to a folder."""
         return executor_elsewhere(self.workers, self.ray_address, folder, use_cpu=use_cpu)
 
 

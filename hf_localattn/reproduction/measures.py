@@ -29,7 +29,7 @@ def profile(arguments: Mapping[str, Any]) -> dict[str, float]:
     of several times counts.
 
     Args:
-        arguments: of `run_ner.py`, by name.
+        arguments: arguments of `run_ner.py` by name.
     """
     with TemporaryDirectory() as folder:
         model_args, data_args, training_args = _parse("run_ner", arguments, folder)
@@ -55,7 +55,7 @@ def text_statistics(arguments: Mapping[str, Any]) -> dict[str, float]:
     Special tokens do not count; texts are cut at `max_seq_length`.
 
     Args:
-        arguments: of `run_glue.py`, by name.
+        arguments: arguments of `run_glue.py` by name.
     """
     with TemporaryDirectory() as folder:
         model_args, data_args, training_args = _parse("run_glue", arguments, folder)

@@ -32,9 +32,9 @@ class TableRun:
     Attributes:
         row, task: entries of the table.
         number: number of the run, from 1.
-        arguments: of the script, by name, without the folder, the seed and the number of folds; `local_config` is a
+        arguments: arguments of the script by name, without folder, seed and number of folds. `local_config` is a
             mapping.
-        tests: for each further test corpus of the task its title and the data arguments that read it.
+        tests: data arguments of each further test corpus by its title.
     """
 
     row: Row
@@ -201,7 +201,7 @@ def _data_arguments(task: TableTask, overrides: Overrides) -> dict[str, Any]:
 
 
 def _test_arguments(name: str, overrides: Overrides) -> dict[str, Any]:
-    """Return the arguments that read the test rows of a corpus: all rows, where it has no splits of its own."""
+    """Return the arguments that read the test rows of a corpus: all rows, if it has no splits of its own."""
     corpus = load_corpora()[name]
     split = "test" if "test" in corpus.files else "train"
     arguments = corpus_arguments(corpus, [split], overrides.where(name))

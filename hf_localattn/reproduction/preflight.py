@@ -134,10 +134,10 @@ def estimates(
     """Yield lines that say how many runs are left, and how long they take.
 
     Args:
-        runner: of the runs.
+        runner: the runner of the table.
         left: runs that are not finished.
-        runs: all of them.
-        search: of their settings, None without one.
+        runs: all runs.
+        search: the search of their settings; None without one.
 
     Raises:
         ValueError, OSError: arguments, data or model of a run cannot be used.
@@ -206,7 +206,7 @@ def _seconds(run: Run, args: Any) -> float:
     """Return the seconds of all steps that the arguments of a run ask for.
 
     Args:
-        run: with the arguments `SHORT`.
+        run: a run with the arguments `SHORT`.
         args: the run's own training arguments.
     """
     trainer, timer = run.trainer, StepTimer()

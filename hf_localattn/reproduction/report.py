@@ -30,15 +30,16 @@ class Cell:
 
     Attributes:
         row, task: names, as in the runs.
-        row_title, task_title, score: as in the paper.
-        published: None where it is not printed.
-        measured: mean of the runs; None without any.
-        deviation: sample standard deviation; None of one run.
-        runs: how many were measured.
+        row_title, task_title, score: titles in the paper.
+        published: the printed number; None if there is none.
+        measured: the mean of the runs; None without any.
+        deviation: the sample standard deviation; None for a single run.
+        runs: the number of runs.
         baseline, baseline_title: the row that this one is compared with; None for a baseline.
-        against_baseline: the mean difference from the baseline's same runs.
-        p_value: of a paired t-test of that difference; None of less than two pairs, or where all differ alike.
-        pairs: how many runs both have.
+        against_baseline: the mean difference from the same runs of the baseline.
+        p_value: the p-value of a paired t-test of that difference; None with less than two pairs, or if all pairs
+            differ alike.
+        pairs: the number of runs that both rows have.
     """
 
     row: str
@@ -140,9 +141,9 @@ class Report:
     """The measured table of a selection, written after each run as `TABLE.json` and `TABLE.md`.
 
     Args:
-        selection: what is reported.
-        output: the folder.
-        searches: what was searched for each row and task.
+        selection: the rows and tasks.
+        output: the folder to write.
+        searches: results of the searches, one for each row and task.
 
     Attributes:
         runs: the metrics of the runs so far.
@@ -197,7 +198,7 @@ _CALLED = {"backbone": "backbone", "parser": "parser", "runs": "seeds", "limit":
 
 
 def as_markdown(found: Mapping[str, Any]) -> str:
-    """Return what `TABLE.json` holds as a table for people, with where it comes from and its notes."""
+    """Return the content of `TABLE.json` as a Markdown table with its origin and its notes."""
     ran = {(cell["row"], cell["task"]) for cell in found["scores"] if cell["measured"] is not None}
     # Of what ran nothing is said that was not measured, such as times on cores that other work shared.
     cells = [c for c in found["scores"] if c["measured"] is not None or (c["row"], c["task"]) not in ran]

@@ -30,7 +30,7 @@ SET_OTHERWISE = {
 
 
 NAMES_IN_RESULTS = {"num_runs": "runs", "max_samples": "limit", "test_corpora": "also"}
-"""Names of overrides in files of results, where they differ."""
+"""Overrides that have other names in files of results."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,13 @@ class Overrides:
     """Settings of the caller that replace those of the recipe.
 
     Attributes:
-        backbone: of all rows, a Hub id, a folder or "tiny".
+        backbone: the backbone of all rows: a Hub id, a folder or "tiny".
         parser: the spaCy pipeline of the rows that parse; "tiny" for the one that ships.
-        num_runs: how many seeds, or folds of the recipe's number.
-        max_samples: rows of each split, at most.
+        num_runs: number of seeds, or of folds out of the recipe's.
+        max_samples: largest number of rows of each split.
         data: folders by the names of corpora, or `SAMPLES`; the key "" is for all that are not named.
         test_corpora: further test corpora, by their titles; by default all of the task's.
-        arguments: of the scripts, by name, such as `num_train_epochs`; None takes one away.
+        arguments: arguments of the scripts by name, such as `num_train_epochs`; None removes one.
     """
 
     backbone: str | None = None
@@ -115,14 +115,14 @@ def select(
     test_corpora: tuple[str, ...] | None = None,
     arguments: Sequence[str] = (),
 ) -> Selection:
-    """Return what the options of `hf-localattn reproduce` ask for.
+    """Return the selection that the options of `hf-localattn reproduce` ask for.
 
     Args:
-        table: its name.
-        rows, tasks: names of those to run; by default all.
-        num_runs: number of seeds, or of folds of the recipe's number; by default the paper's.
-        max_samples: rows of each split, at most.
-        backbone, parser: in place of the recipe's.
+        table: name of the table.
+        rows, tasks: names of rows and tasks to run; by default all.
+        num_runs: number of seeds, or of folds out of the recipe's; by default the paper's.
+        max_samples: largest number of rows of each split.
+        backbone, parser: replace those of the recipe.
         data: `corpus=folder` strings, or `SAMPLES`.
         test_corpora: titles of further test corpora; by default all of the task's.
         arguments: `argument=value` strings for the training scripts.

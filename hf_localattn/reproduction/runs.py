@@ -57,8 +57,8 @@ class Runner:
     """Runs the runs of tables in a folder, and finds those that were run there before.
 
     Args:
-        folder: with a subfolder for each run.
-        keep_models: leave the trained models there.
+        folder: the folder of all runs, with a subfolder for each.
+        keep_models: True to leave the trained models there.
     """
 
     def __init__(self, folder: Path, *, keep_models: bool = False):
@@ -73,7 +73,7 @@ class Runner:
         return self.folder / named(run.task.script, content)
 
     def result_of(self, run: TableRun) -> dict[str, Any] | None:
-        """Return what a finished run has measured, None if it is not finished."""
+        """Return the record of a finished run; None if it is not finished."""
         return finished(self.folder_of(run), run.tests)
 
     def model_of(self, run: TableRun) -> Path | None:
@@ -90,7 +90,7 @@ class Runner:
         return Job(run.trial, self.folder_of(run), run_with_record, self._options(run))
 
     def run(self, run: TableRun) -> dict[str, Any]:
-        """Run a run, or go on with it, and return what it has measured; a finished one is not run again.
+        """Run a run, or go on with it, and return its record; a finished one is not run again.
 
         Raises:
             ValueError, OSError: arguments, data or model cannot be used.
@@ -121,11 +121,11 @@ def run_with_record(trial: Trial, folder: Path, *, script: str, tests: Tests, ke
     """Run a trial, test its model on further corpora, and leave a record of all that a table tells of it.
 
     Args:
-        trial: what is run.
+        trial: the trial.
         folder: the folder of the record; the model is in a subfolder.
-        script: its name in the record.
-        tests: the data arguments of each further test corpus by its title.
-        keep_model: leave the trained model there.
+        script: the name of the script in the record.
+        tests: data arguments of each further test corpus by its title.
+        keep_model: True to leave the trained model there.
 
     Returns:
         The metrics of the record.
@@ -224,13 +224,13 @@ def _tidy(folder: Path) -> None:
 
 
 def named(kind: str, content: Any) -> str:
-    """Return the name of a folder for what is known by its content."""
+    """Return the name of a folder that is found again by some content."""
     text = json.dumps(content, sort_keys=True, default=str)
     return f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 def fingerprint(rows: datasets.Dataset) -> dict[str, Any]:
-    """Return the number of rows and a digest of them, by which it can be told whether data are the same."""
+    """Return the number of rows and a digest of them, to compare data by."""
     digest = hashlib.sha256()
     for row in rows:
         digest.update(json.dumps(row, sort_keys=True, default=str, ensure_ascii=False).encode())
@@ -297,7 +297,7 @@ class Progress(TrainerCallback):
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep what a script says to itself, but for warnings and errors: a table is many runs."""
+    """Silence all output of a run except warnings and errors."""
     own = logging.getLogger("hf_localattn")
     level, verbosity = own.level, transformers.utils.logging.get_verbosity()
     own.setLevel(logging.WARNING)

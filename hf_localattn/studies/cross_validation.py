@@ -33,7 +33,7 @@ class CrossValidation:
 
     Raises:
         ValueError: arguments that do not go with folds, or an output folder with something else in it.
-        ValueError, OSError: of the task, for the first fold to run.
+        ValueError, OSError: arguments, data or model cannot be used, as found by the first fold to run.
     """
 
     def __init__(

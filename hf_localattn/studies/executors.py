@@ -1,7 +1,7 @@
 """Executors of trials: in this process, or in worker processes that share the machine's GPUs or cores.
 
-All yield outcomes as they come and take the next job only when there is room for it, so that a search can ask for a
-setting when the scores of the ones before are known. A trial that was killed goes on from its last checkpoint.
+An executor yields outcomes as they come and takes the next job only when there is room for it, so that a search can
+choose a setting by the scores of those before. A trial that was killed goes on from its last checkpoint.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Job:
     """A trial to run in a folder, as data that can be sent to another process.
 
     Attributes:
-        trial: what is run.
+        trial: the trial to run.
         folder: the folder of this job. Jobs that run at the same time have different ones.
         function: a function of a module. It is called with trial, folder and `options`, and returns the metrics.
         options: keyword arguments of the function, of types that JSON has.
@@ -89,8 +89,8 @@ class TrialFailed(RuntimeError):
     """Trials failed in other processes.
 
     Args:
-        reason: why they failed.
-        log: file with the details.
+        reason: the cause, for the message.
+        log: a file with the details.
     """
 
     def __init__(self, reason: str, log: str | Path | None = None):
@@ -118,10 +118,10 @@ class Outcome:
     """Result of a job: metrics, or an error.
 
     Attributes:
-        job: which one.
-        metrics: of its trial; empty after an error.
-        error: the exception; `TrialFailed` if it was in another process.
-        is_of_setting: True if the error may come from the trial's setting, such as too little memory.
+        job: the job.
+        metrics: the metrics of its trial; empty after an error.
+        error: the exception; `TrialFailed` if it was raised in another process.
+        is_of_setting: True if the trial's setting may be the cause of the error, as with too little memory.
     """
 
     job: Job
@@ -134,10 +134,10 @@ class Executor(Protocol):
     """Runs jobs, several at a time or one after the other."""
 
     def check(self, job: Job) -> None:
-        """Raise what is wrong with arguments, data or model of a job, before any is run."""
+        """Prepare a job before any is run, which raises an error if arguments, data or model cannot be used."""
 
     def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
-        """Run jobs and yield how they end, in the order in which they do."""
+        """Run jobs, and yield their outcomes in the order in which they end."""
 
 
 class InProcess:
@@ -174,9 +174,9 @@ class Workers:
     ends, however it does.
 
     Args:
-        count: how many jobs run at a time.
-        folder: for the files `worker-1.log` and so on, with all that trials print.
-        use_cpu: leave GPUs alone.
+        count: number of jobs at a time.
+        folder: gets the files `worker-1.log` and so on, with all that trials print.
+        use_cpu: True to use no GPU.
     """
 
     def __init__(self, count: int, folder: Path, *, use_cpu: bool = False):
@@ -280,7 +280,7 @@ class _Worker:
             return ""
 
     def _end(self) -> str:
-        """Wait for the end of the process, and tell it."""
+        """Wait for the end of the process, and return how it ended."""
         assert self.process is not None
         with self.process as process, suppress(BrokenPipeError):
             code = process.wait()
@@ -303,13 +303,13 @@ class _Worker:
 
 
 def check_elsewhere(job: Job) -> None:
-    """Prepare a job that another process will run, which shows what is wrong with arguments, data or model."""
+    """Prepare a job that another process will run, and forget it: errors in its arguments or data are raised here."""
     prepare_trial(job.trial, job.folder)
     free_memory()
 
 
 def outcome_of(job: Job, answer: Mapping[str, Any], log: str | Path) -> Outcome:
-    """Return the outcome of a job of which another process says this; `log` tells where more is to be read."""
+    """Return the outcome of a job from the answer of another process; `log` says where the details are."""
     if "error" not in answer:
         return Outcome(job, answer["metrics"])
     return Outcome(job, {}, TrialFailed(answer["error"], log), answer["is_of_setting"])
@@ -322,7 +322,7 @@ def visible_gpus() -> list[str]:
 
 
 def executor_of(training_args: TrainingArguments) -> Executor:
-    """Return what `--workers` and `--ray_address` ask for.
+    """Return the executor that `--workers` and `--ray_address` ask for.
 
     Raises:
         ImportError: Ray is not installed.
@@ -337,13 +337,13 @@ def executor_of(training_args: TrainingArguments) -> Executor:
 def executor_elsewhere(
     workers: int, ray_address: str | None, folder: Path, *, use_cpu: bool = False
 ) -> Workers | RayCluster:
-    """Return what runs jobs in other processes.
+    """Return an executor that runs jobs in other processes.
 
     Args:
-        workers: jobs at a time; 1 leaves their number to a Ray cluster.
+        workers: number of jobs at a time; 1 leaves it to a Ray cluster.
         ray_address: address of a Ray cluster; None for processes of this machine.
-        folder: for the logs of these.
-        use_cpu: leave GPUs alone.
+        folder: gets the logs of these processes.
+        use_cpu: True to use no GPU.
 
     Raises:
         ImportError: Ray is not installed.

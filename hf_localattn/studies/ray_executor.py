@@ -32,8 +32,8 @@ class RayCluster:
     Args:
         address: "auto" for the cluster that this machine belongs to, HOST:PORT, or "local" for one that lives as long
             as this process.
-        count: tasks at a time; by default as many as the cluster has GPUs or cores.
-        use_cpu: leave GPUs alone.
+        count: number of tasks at a time; by default that of the cluster's GPUs or cores.
+        use_cpu: True to use no GPU.
 
     Raises:
         ImportError: Ray is not installed.
@@ -86,7 +86,7 @@ def run_line(line: str, folder: str) -> dict[str, Any]:
     """Run a job in a process of Ray.
 
     Args:
-        line: the job.
+        line: the job, as `Job.to_json` writes it.
         folder: the current folder of the command, as paths may be relative.
     """
     os.chdir(folder)

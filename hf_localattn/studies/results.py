@@ -34,16 +34,16 @@ ADDED = {"skip_empty": False}
 """Options that are newer than the first results. At these defaults they do not count, so that old runs are known."""
 
 FOLDERS = ("dataset_name", "backbone", "model_name_or_path")
-"""Options that may name a folder, where it does not matter but what is in it."""
+"""Options that may name a folder. Its content counts, and its name does not."""
 
 
 def read_results(path: Path, settings: Mapping[str, Any], what: str) -> dict[str, Any] | None:
-    """Return what the same command has written; None if it has not been there, and neither has anything else.
+    """Return the results that the same command has written; None if the folder is unused.
 
     Args:
-        path: the file of results in the output folder. It has an entry "settings".
-        settings: those of this command.
-        what: says in an error what the folder holds.
+        path: the file of results in the output folder, with an entry "settings".
+        settings: the settings of this command.
+        what: the kind of results, for errors.
 
     Raises:
         ValueError: the folder holds the results of another command, or something else.
@@ -82,12 +82,12 @@ def entry(found: Mapping[str, Any], name: str, kind: type, path: Path) -> Any:
 
 
 def write_results(path: Path, found: Mapping[str, Any]) -> None:
-    """Write what is to be read again; NaN and infinities, for which JSON has no word, are null."""
+    """Write results as JSON; NaN and infinities, which JSON does not have, become null."""
     write_whole(path, json.dumps(_without_nan(found), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def as_written(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what will be read when it has been written."""
+    """Return results as they are read after `write_results` has written them."""
     return json.loads(json.dumps(_without_nan(found), default=str))
 
 
@@ -123,7 +123,7 @@ def settings_of(
 
 
 def digest_of(name: str, value: Any) -> Any:
-    """Return the digest of what an option names, if that is a file or folder of data or of a model; else its value."""
+    """Return the digest of the file or folder that an option names; the value itself if it names none."""
     if value is None or not (name.endswith("_file") or name in FOLDERS) or not Path(value).exists():
         return value
     path = Path(value)

@@ -39,7 +39,7 @@ FAILED = "failed"
 
 
 class Search:
-    """Trials of settings, each a model trained from its start and scored on the validation data; none is kept.
+    """Trials of settings, each a model that is trained anew and scored on the validation data; no model is kept.
 
     `output_dir/search.json` has the settings of the command and all trials, `output_dir/search.db` Optuna's study.
     Given again, the same command goes on where it was killed, with the trials that it was at; with more
@@ -50,7 +50,7 @@ class Search:
         ImportError: Optuna, or what a setting needs, is not installed.
         ValueError: arguments that do not go with a search, a space that cannot be searched, or an output folder with
             something else in it.
-        ValueError, OSError: of the task.
+        ValueError, OSError: arguments, data or model cannot be used.
     """
 
     def __init__(
@@ -235,7 +235,7 @@ class Search:
         ]
 
     def as_options(self, setting: Mapping[str, Any]) -> str:
-        """Return a trial's setting as the options to give again, beside those of the command."""
+        """Return a trial's setting as options to add to those of the command."""
         given = {name: setting[name] for name in self.space.arguments if setting[name] is not None}
         words = [word for name, value in given.items() for word in (f"--{name}", format_value(value))]
         if self.space.fields:

@@ -19,11 +19,11 @@ from hf_localattn.training.lookahead import import_lookahead
 
 
 class SettingCheck:
-    """Asks arguments and configuration whether there can be a setting, without a model.
+    """Checks settings by arguments and configuration alone, without building a model.
 
     Args:
-        space: what is searched.
-        model_args, training_args: the rest of the command.
+        space: the values to search.
+        model_args, training_args: the other arguments of the command.
 
     Raises:
         ValueError, OSError: the backbone's configuration cannot be loaded.
@@ -43,7 +43,7 @@ class SettingCheck:
         """Return a setting with its idle fields at their defaults, so that settings of the same model are equal.
 
         Raises:
-            ValueError: arguments or configuration refuse it; names the setting.
+            ValueError: arguments or configuration refuse it. The message names the setting.
             ImportError: it needs an extra that is not installed.
         """
         arguments = {name: value for name, value in setting.items() if name in self.space.arguments}

@@ -42,10 +42,10 @@ class Trial:
     """One training run, as data that can be written to JSON.
 
     Attributes:
-        task: its name, such as "question-answering".
-        model, data, training: arguments by name, of the task's dataclasses. What is left out has its default.
-            `training` says what is done (`do_eval`, `do_predict`) besides training.
-        seed: of this run.
+        task: the name of the task, such as "question-answering".
+        model, data, training: arguments by name, of the task's dataclasses; defaults need not be given. With
+            `do_eval` and `do_predict` the trained model is evaluated and used for predictions.
+        seed: the seed of the run.
         fold: the part of the data that it works on; by default all of them.
 
     Example:
@@ -74,11 +74,11 @@ class Trial:
         training_args: TrainingArguments,
         **changes: Any,
     ) -> Trial:
-        """Make a trial of parsed arguments.
+        """Return the trial of parsed arguments.
 
         Args:
             task: one of `hf_localattn.tasks.TASKS`.
-            model_args, data_args, training_args: what all trials of a study have in common.
+            model_args, data_args, training_args: the arguments that all trials of a study have in common.
             **changes: training arguments of this trial, and its `fold`.
 
         Raises:
@@ -96,7 +96,7 @@ class Trial:
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Trial:
-        """Make a trial of what `dataclasses.asdict` has made of one."""
+        """Return the trial of a dictionary that `dataclasses.asdict` has made."""
         fold = found["fold"]
         return cls(**{**found, "fold": None if fold is None else Fold(**fold)})
 
@@ -137,7 +137,7 @@ class Prepared:
     """A trial's run that is ready to go, and whether this process is the one that writes.
 
     Attributes:
-        run: to be completed before arguments are made for another one, which resets the state of accelerate.
+        run: the run. Arguments for another one reset the state of accelerate, so it has to be completed before.
         is_first: True for one process of several on the machines of a run: it claims the folder.
         writes: True for the process that writes results.
     """
@@ -159,8 +159,8 @@ def run_trial(
     A finished trial has a file of results in its folder, whole or not at all, and is not run again.
 
     Args:
-        trial: what to run.
-        folder: of this trial alone. Model and checkpoints stay there.
+        trial: the trial.
+        folder: a folder for this trial alone. Model and checkpoints stay there.
         prepared: the result of `prepare_trial`, if that was called before.
         set_up: called with the run before it starts, for instance to add a callback to its trainer.
 
