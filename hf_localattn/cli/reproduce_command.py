@@ -8,7 +8,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from hf_localattn.cli.grammar import several
-from hf_localattn.errors import one_line_errors
+from hf_localattn.errors import exit_on_user_error
 
 
 def reproduce(
@@ -83,7 +83,7 @@ def reproduce(
         test_corpora=None if test_corpora is None else tuple(filter(None, test_corpora)),
         arguments=arguments or (),
     )
-    with one_line_errors(TrialFailed):
+    with exit_on_user_error(TrialFailed):
         loop.reproduce(
             selection,
             output_dir,

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from hf_localattn.families import FAMILIES
-from hf_localattn.files import write_whole
+from hf_localattn.files import atomic_write
 from hf_localattn.parsing import read_json
 from hf_localattn.reproduction.plan import TableRun
 from hf_localattn.reproduction.runs import Runner, named, quiet
@@ -68,11 +68,11 @@ class GridSearch:
         content = [run.task.script, self.runner.settings(run), fold, space]
         folder = self.runner.folder / named("search", content)
         grid = folder / "grid.yaml"
-        write_whole(grid, yaml.safe_dump(space))
+        atomic_write(grid, yaml.safe_dump(space))
         output = folder / "trials"
         searching = run.with_arguments(**self.spread, search=str(grid)).trial
         with quiet():
-            Search(get_task(searching.task), *searching.arguments(output)).complete()
+            Search(get_task(searching.task), *searching.arguments(output)).execute()
         found = read_json(Path(output, RESULTS))
         choose = max if found["direction"] == "maximize" else min
         scored = [one for one in found["trials"] if one["score"] is not None]  # null: not a number

@@ -21,7 +21,7 @@ from transformers.trainer_utils import IntervalStrategy
 from hf_localattn.errors import listed, loading
 from hf_localattn.extras import import_extra
 from hf_localattn.families import get_family, parse_config_fields
-from hf_localattn.models.dependency_parser import load_pipeline
+from hf_localattn.models.sla_parser import load_pipeline
 from hf_localattn.pretrained import resolve_backbone
 from hf_localattn.reproduction.arguments import SCRIPTS
 from hf_localattn.reproduction.grid_search import GridSearch

@@ -210,7 +210,7 @@ def _test(trial: Trial, arguments: Mapping[str, Any], model: Path) -> tuple[dict
     test = Trial(trial.task, model_args, data, {**training, "do_predict": True})
     with quiet():
         run = prepare_run(get_task(test.task), *test.arguments(model / "test"))
-        return run.complete(), fingerprint(run.data["test"])
+        return run.execute(), fingerprint(run.data["test"])
 
 
 def _tidy(folder: Path) -> None:

@@ -179,7 +179,7 @@ def run_trial(
                 prepared = prepared or prepare_trial(trial, folder)
                 if set_up is not None:
                     set_up(prepared.run)
-                metrics = prepared.run.complete()
+                metrics = prepared.run.execute()
                 if prepared.writes:
                     # What was measured before this process began is in the folder.
                     metrics = read_json(folder / "all_results.json") | metrics
