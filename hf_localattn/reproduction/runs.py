@@ -32,7 +32,7 @@ from hf_localattn.reproduction.arguments import to_cli_args
 from hf_localattn.reproduction.measures import MEASURES
 from hf_localattn.reproduction.plan import TableRun
 from hf_localattn.studies.executors import Job
-from hf_localattn.studies.results import digest_of, entry, settings_of, write_results
+from hf_localattn.studies.results import digest_of, entry, former_word, settings_of, write_results
 from hf_localattn.studies.trial import Trial, free_memory, run_trial
 from hf_localattn.tasks import get_task
 from hf_localattn.training.arguments import TrainingArguments
@@ -113,6 +113,9 @@ class Runner:
             return settings_of(*dataclasses.replace(run.trial, seed=TrainingArguments.seed).arguments(self.folder))
         # Folders of results are named after this list: each word of a command line, read after its option.
         words = to_cli_args(run.arguments)
+        if run.arguments["family"] in FAMILIES:
+            config = FAMILIES[run.arguments["family"]].config
+            words = [former_word(config, word) if "=" in word else word for word in words]
         pairs = zip(words, (*words[1:], None), strict=True)
         return {"words": [digest_of(name.removeprefix("--"), value) for name, value in pairs]}
 

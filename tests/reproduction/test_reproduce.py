@@ -168,6 +168,16 @@ def test_options_that_are_newer_than_a_result_count_only_where_they_are_set(tmp_
     assert settings(skip_empty=True) == {**settings(), "skip_empty": True}
 
 
+@pytest.mark.parametrize(("table", "row"), [("oa-1", "c"), ("oa-2", "c")])
+def test_folders_are_named_in_the_words_of_before(table, row, tmp_path):
+    """A field that has another name now has its former one there, also in measures."""
+    table = load_table(table)
+    run = plan(Selection(table, [table.rows[row]], list(table.tasks.values()), Overrides(data={"": "samples"})))[0]
+    assert "local_attention=c" in run.command
+    settings = Runner(tmp_path).settings(run)
+    assert "variant=c" in settings.get("words", settings.get("local_config"))
+
+
 def test_a_killed_table_goes_on(folder, monkeypatch):
     """The second of three runs is killed; then it and the third are left."""
     arguments = ("cool-9", "--rows", "bert", "rgcn", "gat", "--num-runs", "1")
