@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tqdm.auto import tqdm
 
@@ -20,8 +19,7 @@ from hf_localattn.reproduction.report import Report
 from hf_localattn.reproduction.request import Selection
 from hf_localattn.reproduction.runs import Runner
 from hf_localattn.reproduction.tables import load_table, table_names
-from hf_localattn.studies.executors import TrialFailed, Workers, executor_elsewhere
-from hf_localattn.studies.ray_executor import RayCluster
+from hf_localattn.studies.executors import Executor, TrialFailed, executor_of
 
 RUNS = "runs"
 
@@ -54,43 +52,26 @@ def reproduce(
     """
     if workers < 1:
         raise ValueError(f"--workers must be at least 1; got {workers}.")
-    elsewhere = Elsewhere(workers, ray_address) if workers > 1 or ray_address is not None else None
+    runner = Runner(output / RUNS, keep_models=keep_models)
+    spread = {"workers": workers, "ray_address": ray_address}
     if dry_run:
-        _reproduce(selection, output, elsewhere, searches=searches, keep_models=keep_models, dry_run=True)
+        _reproduce(selection, output, runner, spread, searches=searches, dry_run=True)
         return
     with claimed(output), writing(output):
         remove_leftovers(output)
-        _reproduce(selection, output, elsewhere, searches=searches, keep_models=keep_models, dry_run=False)
-
-
-@dataclass(frozen=True)
-class Elsewhere:
-    """Options that start workers or use a Ray cluster.
-
-    Attributes:
-        workers: number of runs at a time; with a Ray cluster 1 leaves it to the cluster.
-        ray_address: the address of a Ray cluster; None for processes of this machine.
-    """
-
-    workers: int
-    ray_address: str | None = None
-
-    def executor(self, folder: Path, *, use_cpu: bool) -> Workers | RayCluster:
-        """Return an executor, which writes the logs of workers to a folder."""
-        return executor_elsewhere(self.workers, self.ray_address, folder, use_cpu=use_cpu)
+        _reproduce(selection, output, runner, spread, searches=searches, dry_run=False)
 
 
 def _reproduce(
     selection: Selection,
     output: Path,
-    elsewhere: Elsewhere | None,
+    runner: Runner,
+    spread: dict[str, Any],
     *,
     searches: bool,
-    keep_models: bool,
     dry_run: bool,
 ) -> None:
     table = selection.table
-    runner = Runner(output / RUNS, keep_models=keep_models)
     runs = plan(selection)
     if not runs:
         raise ValueError(f"Nothing of this selection of {table.name} can be run: its numbers are quoted.")
@@ -99,14 +80,13 @@ def _reproduce(
     if dry_run:
         _show(runs, left)
     check_runs(runs if searches else left, searches=searches)
-    spread = {} if elsewhere is None else dataclasses.asdict(elsewhere)
     search = GridSearch(runner, given=selection.overrides.arguments, spread=spread) if searches else None
-    executor = None
-    if elsewhere is not None and not dry_run:  # a cluster that does not answer is better told now
-        executor = elsewhere.executor(output, use_cpu=all(run.arguments.get("use_cpu") for run in runs))
+    is_spread, executor = spread["workers"] > 1 or spread["ray_address"] is not None, None
+    if is_spread and not dry_run:  # a cluster that does not answer is better told now
+        executor = executor_of(**spread, folder=output, use_cpu=all(run.arguments.get("use_cpu") for run in runs))
     for line in estimates(runner, left, runs, search):
         print(line)
-    if elsewhere is not None:
+    if is_spread:
         timed = sum(run.is_timed for run in left)
         print(f"That is one run at a time. {timed or 'No'} of {len(left)} runs measure times, and run here, alone.")
     if dry_run:
@@ -132,7 +112,7 @@ def _reproduce(
         print(f"Drew {draw_figure(table, report.runs, output)}.")
 
 
-def _run_elsewhere(executor: Workers | RayCluster, runner: Runner, runs: Sequence[TableRun]) -> dict[Path, str]:
+def _run_elsewhere(executor: Executor, runner: Runner, runs: Sequence[TableRun]) -> dict[Path, str]:
     """Run what is left in other processes, and return the reasons of runs that failed, by folder.
 
     Runs that measure times are left to this process: nothing else should be at work then.

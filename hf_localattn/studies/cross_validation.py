@@ -44,7 +44,8 @@ class CrossValidation:
         self.count, self.training_args = data_args.folds, training_args
         self.folder = Path(training_args.output_dir)
         self.settings = settings_of(model_args, data_args, training_args)
-        self.executor = executor_of(training_args)
+        args = training_args
+        self.executor = executor_of(args.workers, args.ray_address, self.folder, use_cpu=args.use_cpu)
         done = enumerate(self._read(), start=1)
         self.results: dict[int, dict[str, Any]] = dict(done)
         parts = dict.fromkeys(("do_train", "do_eval", "do_predict"), True)

@@ -21,16 +21,12 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import torch
 
 from hf_localattn.claims import InUse
 from hf_localattn.studies.trial import Prepared, Trial, free_memory, prepare_trial, run_trial
-from hf_localattn.training.arguments import TrainingArguments
-
-if TYPE_CHECKING:
-    from hf_localattn.studies.ray_executor import RayCluster
 
 logger = logging.getLogger(__name__)
 
@@ -321,26 +317,11 @@ def visible_gpus() -> list[str]:
     return (chosen or [str(number) for number in range(torch.cuda.device_count())])[: torch.cuda.device_count()]
 
 
-def executor_of(training_args: TrainingArguments) -> Executor:
+def executor_of(workers: int, ray_address: str | None, folder: Path, *, use_cpu: bool = False) -> Executor:
     """Return the executor that `--workers` and `--ray_address` ask for.
 
-    Raises:
-        ImportError: Ray is not installed.
-        ConnectionError: there is no Ray cluster at the address.
-    """
-    args = training_args
-    if args.workers == 1 and args.ray_address is None:
-        return InProcess()
-    return executor_elsewhere(args.workers, args.ray_address, Path(args.output_dir), use_cpu=args.use_cpu)
-
-
-def executor_elsewhere(
-    workers: int, ray_address: str | None, folder: Path, *, use_cpu: bool = False
-) -> Workers | RayCluster:
-    """Return an executor that runs jobs in other processes.
-
     Args:
-        workers: number of jobs at a time; 1 leaves it to a Ray cluster.
+        workers: number of jobs at a time; 1 leaves it to a Ray cluster, and needs no other process without one.
         ray_address: address of a Ray cluster; None for processes of this machine.
         folder: gets the logs of these processes.
         use_cpu: True to use no GPU.
@@ -349,8 +330,8 @@ def executor_elsewhere(
         ImportError: Ray is not installed.
         ConnectionError: there is no Ray cluster at the address.
     """
-    if ray_address is None:
-        return Workers(workers, folder, use_cpu=use_cpu)
-    from hf_localattn.studies.ray_executor import RayCluster
+    if ray_address is not None:
+        from hf_localattn.studies.ray_executor import RayCluster
 
-    return RayCluster(ray_address, None if workers == 1 else workers, use_cpu=use_cpu)
+        return RayCluster(ray_address, None if workers == 1 else workers, use_cpu=use_cpu)
+    return InProcess() if workers == 1 else Workers(workers, folder, use_cpu=use_cpu)

@@ -68,7 +68,8 @@ class Search:
         self.settings["search"] = {name: dataclasses.asdict(own) for name, own in self.space.dimensions.items()}
         self.settings = as_written(self.settings)
         read_results(self.folder / RESULTS, self.settings, "trials")
-        self.executor = executor_of(training_args)
+        args = training_args
+        self.executor = executor_of(args.workers, args.ray_address, self.folder, use_cpu=args.use_cpu)
 
         parts: dict[str, Any] = {"do_train": True, "do_eval": True, "do_predict": False}
         if not training_args.load_best_model_at_end:

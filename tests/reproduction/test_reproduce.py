@@ -14,6 +14,7 @@ from hf_localattn.reproduction.request import Overrides, Selection
 from hf_localattn.reproduction.runs import Runner
 from hf_localattn.reproduction.tables import load_table, table_names
 from hf_localattn.resources import reading_comprehension, tiny_backbone
+from hf_localattn.studies.executors import Job
 
 TINY = ("--backbone", "tiny", "--parser", "tiny", "--data", "samples", "--max-samples", "8", "--args", "max_steps=1")
 
@@ -109,6 +110,19 @@ def test_workers_measure_the_same(whole, tmp_path, monkeypatch):
     assert without_times(own["runs"]) == without_times(whole["runs"])
     assert own["scores"] == whole["scores"]
     assert (tmp_path / "worker-2.log").is_file()
+
+
+def test_a_run_is_a_job_for_other_processes(tmp_path):
+    """The worker needs no table: the line says all."""
+    table = load_table("oa-2")
+    given = Overrides(backbone="tiny", data={"": "samples"}, arguments={"learning_rate": 1e-3, "max_steps": 1})
+    run = plan(Selection(table, [table.rows["c"]], [table.tasks["sfu"]], given))[1]
+    job = Runner(tmp_path, keep_models=True).job(run)
+    again = Job.from_json(job.to_json())
+    assert again == job
+    assert again.trial.arguments(tmp_path)[:2] == run.trial.arguments(tmp_path)[:2]
+    assert (again.trial.fold.number, again.trial.seed, again.options["keep_model"]) == (2, 1, True)
+    assert again.options["tests"].keys() == {"BF", "BA", "Sherlock"}
 
 
 def test_a_run_that_fails_in_a_worker_is_named_and_the_others_are_kept(tmp_path, monkeypatch, capsys):
