@@ -65,7 +65,7 @@ class GridSearch:
 
     def _search(self, run: TableRun, space: dict[str, Any]) -> dict[str, Any]:
         fold = run.fold and [run.fold.number, run.fold.count]
-        content = [run.task.script, self.runner.settings(run), fold, space]
+        content = [run.task.script, run.settings, fold, space]
         folder = self.runner.folder / named("search", content)
         grid = folder / "grid.yaml"
         atomic_write(grid, yaml.safe_dump(space))

@@ -12,13 +12,15 @@ from hf_localattn.data.folds import Fold
 from hf_localattn.errors import listed
 from hf_localattn.families import FAMILIES
 from hf_localattn.models.tokenization_sla_bert import DEFAULT_PARSER
-from hf_localattn.reproduction.arguments import SCRIPTS, make_trial, to_command_line
+from hf_localattn.reproduction.arguments import SCRIPTS, make_trial, to_cli_args, to_command_line
 from hf_localattn.reproduction.corpora import SAMPLES, corpus_arguments, load_corpora
 from hf_localattn.reproduction.request import Overrides, Selection
 from hf_localattn.reproduction.tables import Row, Table, TableTask, recipe_arguments
 from hf_localattn.resources import tiny_parser
-from hf_localattn.studies.trial import Trial
+from hf_localattn.studies.results import digest_of, former_word, settings_of
+from hf_localattn.studies.trial import UNUSED, Trial
 from hf_localattn.tasks.splits import LIMITS
+from hf_localattn.training.arguments import TrainingArguments
 
 TINY = "tiny"
 
@@ -72,6 +74,19 @@ class TableRun:
         """
         parts = {} if self.fold is None else {"do_eval": True, "do_predict": True}
         return make_trial(self.task.script, {**self.arguments, **parts}, self.seed, self.fold)
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """Settings that scores depend on, without seed and fold; files and folders count by their content."""
+        if self.trains:
+            return settings_of(*dataclasses.replace(self.trial, seed=TrainingArguments.seed).arguments(UNUSED))
+        # Folders of results are named after this list: each word of a command line, read after its option.
+        words = to_cli_args(self.arguments)
+        if self.arguments["family"] in FAMILIES:
+            config = FAMILIES[self.arguments["family"]].config
+            words = [former_word(config, word) if "=" in word else word for word in words]
+        pairs = zip(words, (*words[1:], None), strict=True)
+        return {"words": [digest_of(name.removeprefix("--"), value) for name, value in pairs]}
 
     def with_arguments(self, **changes: Any) -> TableRun:
         """Return the same run with other arguments."""

@@ -7,7 +7,6 @@ on from its last checkpoint.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import hashlib
 import io
 import json
@@ -28,14 +27,12 @@ from hf_localattn.families import FAMILIES
 from hf_localattn.files import discard, remove_leftovers
 from hf_localattn.hub.record import LIBRARIES
 from hf_localattn.parsing import read_json
-from hf_localattn.reproduction.arguments import to_cli_args
 from hf_localattn.reproduction.measures import MEASURES
 from hf_localattn.reproduction.plan import TableRun
 from hf_localattn.studies.executors import Job
-from hf_localattn.studies.results import digest_of, entry, former_word, settings_of, write_results
+from hf_localattn.studies.results import digest_of, entry, write_results
 from hf_localattn.studies.trial import Trial, free_memory, run_trial
 from hf_localattn.tasks import get_task
-from hf_localattn.training.arguments import TrainingArguments
 from hf_localattn.training.output_folder import STATE
 from hf_localattn.training.run import Run, prepare_run
 
@@ -69,7 +66,7 @@ class Runner:
         # Times are those of a machine.
         machine = [device_name(), torch.get_num_threads()] if run.has_ratios else []
         fold = run.fold and [run.fold.number, run.fold.count]
-        content = [run.task.script, self.settings(run), run.seed, fold, machine]
+        content = [run.task.script, run.settings, run.seed, fold, machine]
         return self.folder / named(run.task.script, content)
 
     def result_of(self, run: TableRun) -> dict[str, Any] | None:
@@ -106,18 +103,6 @@ class Runner:
 
     def _options(self, run: TableRun) -> dict[str, Any]:
         return {"script": run.task.script, "tests": run.tests, "keep_model": self.keep_models}
-
-    def settings(self, run: TableRun) -> dict[str, Any]:
-        """Return the settings that scores depend on, without seed and fold; files count by their content."""
-        if run.trains:
-            return settings_of(*dataclasses.replace(run.trial, seed=TrainingArguments.seed).arguments(self.folder))
-        # Folders of results are named after this list: each word of a command line, read after its option.
-        words = to_cli_args(run.arguments)
-        if run.arguments["family"] in FAMILIES:
-            config = FAMILIES[run.arguments["family"]].config
-            words = [former_word(config, word) if "=" in word else word for word in words]
-        pairs = zip(words, (*words[1:], None), strict=True)
-        return {"words": [digest_of(name.removeprefix("--"), value) for name, value in pairs]}
 
 
 def run_with_record(trial: Trial, folder: Path, *, script: str, tests: Tests, keep_model: bool) -> dict[str, Any]:

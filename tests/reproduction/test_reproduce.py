@@ -169,13 +169,13 @@ def test_a_run_is_known_by_what_is_in_folders_not_by_their_names(tmp_path):
     assert Runner(tmp_path).folder_of(changed) != first
 
 
-def test_options_that_are_newer_than_a_result_count_only_where_they_are_set(tmp_path):
+def test_options_that_are_newer_than_a_result_count_only_where_they_are_set():
     table = load_table("cool-4")
 
     def settings(**arguments):
         given = Overrides(backbone="tiny", data={"": "samples"}, arguments=arguments)
         selection = Selection(table, [table.rows["bert"]], list(table.tasks.values()), given)
-        return Runner(tmp_path).settings(plan(selection)[0])
+        return plan(selection)[0].settings
 
     assert "skip_empty" not in settings()
     assert settings(skip_empty=False) == settings()
@@ -183,13 +183,12 @@ def test_options_that_are_newer_than_a_result_count_only_where_they_are_set(tmp_
 
 
 @pytest.mark.parametrize(("table", "row"), [("oa-1", "c"), ("oa-2", "c")])
-def test_folders_are_named_in_the_words_of_before(table, row, tmp_path):
+def test_folders_are_named_in_the_words_of_before(table, row):
     """A field that has another name now has its former one there, also in measures."""
     table = load_table(table)
     run = plan(Selection(table, [table.rows[row]], list(table.tasks.values()), Overrides(data={"": "samples"})))[0]
     assert "local_attention=c" in run.command
-    settings = Runner(tmp_path).settings(run)
-    assert "variant=c" in settings.get("words", settings.get("local_config"))
+    assert "variant=c" in run.settings.get("words", run.settings.get("local_config"))
 
 
 def test_a_killed_table_goes_on(folder, monkeypatch):
