@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -24,6 +25,11 @@ def read_value(text: str, assignment: str) -> Any:
         return float(value) if isinstance(value, str) else value
     except ValueError:
         return value
+
+
+def format_value(value: Any) -> str:
+    """Return a value as it is given in a file or on the command line, for `read_value` to read."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def parse_config_fields(family: str, assignments: Iterable[str]) -> dict[str, Any]:

@@ -180,7 +180,7 @@ def test_a_trial_that_fails_is_noted_and_the_others_go_on(main, files, tmp_path,
     assert len(said) == 2
     assert said[0].endswith(f"{failed['error']} It is not tried again.")
     assert said[1].endswith(failed["error"])
-    monkeypatch.setattr("hf_localattn.studies.executors.run_trial", None)
+    monkeypatch.setattr("hf_localattn.studies.executors.Job.run", None)
     main(given)
     assert results(tmp_path / "out") == found
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from hf_localattn.registry import family_of
-from hf_localattn.reproduction.scripts import QUIET, SCRIPTS, make_arguments
+from hf_localattn.reproduction.arguments import SCRIPTS, make_trial
 from hf_localattn.studies.trial import Arguments
 from hf_localattn.training.models import load_model_and_tokenizer
 from hf_localattn.training.run import prepare_run
@@ -30,7 +30,7 @@ def profile(arguments: Mapping[str, Any]) -> dict[str, float]:
     of several times counts.
 
     Args:
-        arguments: of `run_ner.py`, by name.
+        arguments: arguments of `run_ner.py` by name.
     """
     with TemporaryDirectory() as folder:
         model_args, data_args, training_args = _parse("run_ner", arguments, folder)
@@ -57,7 +57,7 @@ def text_statistics(arguments: Mapping[str, Any]) -> dict[str, float]:
     Special tokens do not count; texts are cut at `max_seq_length`.
 
     Args:
-        arguments: of `run_glue.py`, by name.
+        arguments: arguments of `run_glue.py` by name.
     """
     with TemporaryDirectory() as folder:
         model_args, data_args, training_args = _parse("run_glue", arguments, folder)
@@ -81,7 +81,7 @@ MEASURES: dict[str, Measure] = {
 
 
 def _parse(script: str, arguments: Mapping[str, Any], folder: str) -> Arguments:
-    return make_arguments(script, {**arguments, **QUIET, "output_dir": str(Path(folder, "unused"))})
+    return make_trial(script, arguments).arguments(Path(folder, "unused"))
 
 
 @torch.no_grad()

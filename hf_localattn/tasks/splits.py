@@ -21,8 +21,8 @@ logger = logging.getLogger(__name__)
 
 Data = dict[str, datasets.Dataset]
 
-FIRST_ROWS = 1000
-"""Rows that are looked at where the rest will be alike."""
+QUERY_ROWS = 1000
+"""Rows that are searched for a query: without one in these the others will have none."""
 
 SPLITS = {"train": ("train",), "validation": ("validation",), "test": ("test",)}
 """The parts of a run, and the names of their splits on the Hub; the first one is there in every set."""
@@ -89,7 +89,7 @@ def warn_of_no_query(split: str, features: datasets.Dataset) -> None:
     for query in queries:
         if query.input not in features.column_names:
             continue
-        rows = features[:FIRST_ROWS][query.input]
+        rows = features[:QUERY_ROWS][query.input]
         masks = chain.from_iterable(([mask] if not mask or isinstance(mask[0], int) else mask) for mask in rows)
         if not any(any(mask) for mask in masks):
             logger.warning("No %s row (of the first %d) has a query: %s", split, len(rows), query.warning)

@@ -44,6 +44,8 @@ class Task:
     """
 
     name: ClassVar[str]
+    """Its key in `hf_localattn.tasks.TASKS`."""
+    model_task: ClassVar[str]
     """The key of its model classes in `hf_localattn.registry.AUTO_CLASSES`."""
     head: ClassVar[str | None] = None
     """The end of its model classes' names, if a checkpoint's labels matter, such as "ForTokenClassification"."""
