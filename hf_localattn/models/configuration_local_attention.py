@@ -174,7 +174,7 @@ class LocalAttentionConfig(PreTrainedConfig):
 
     @property
     def max_tokens(self) -> int | None:
-        """The most tokens that the local layers take in a text; None if the encoder alone sets a limit."""
+        """Largest number of tokens that the local layers accept, or None if only the encoder limits it."""
         return None
 
     @property

@@ -22,7 +22,7 @@ from torch.nn.modules import module as torch_modules
 from transformers.utils import cached_file
 
 CONVERSION = (
-    "A .bin file is a pickle, which may run any code when it is read. If you trust it, convert it where it lies: "
+    "A .bin file is a pickle, which may run any code when it is read. If you trust it, convert it in its folder: "
     'python -c "import torch; from safetensors.torch import save_file; '
     "weights = torch.load('pytorch_model.bin', weights_only=True); "
     "save_file({name: one.clone() for name, one in weights.items()}, 'model.safetensors', {'format': 'pt'})\""
