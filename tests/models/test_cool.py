@@ -251,7 +251,7 @@ def test_another_models_configuration_is_refused():
 
 def test_modes_need_word_embeddings_of_a_known_width():
     rembert = {"model_type": "rembert", **COMMON, "input_embedding_size": 16}
-    with pytest.raises(ValueError, match=r"`mode` is 'l2g'.*32 wide; those of 'rembert'.*\(16\): leave `mode`"):
+    with pytest.raises(ValueError, match=r"`mode` is 'l2g'.*'rembert' has no.*width 32 \(found 16\): set `mode`"):
         CoolModel(CoolConfig(backbone_config=rembert, mode="l2g"))
 
 
@@ -284,7 +284,7 @@ def test_whole_texts_are_told_by_the_backbones_own_token(backbone, position, sid
         ({"mode": "global"}, r"`mode` is 'global'; choose one of 'g2l', 'l2g', 'g&l'"),
         (
             {"mode": "l2g", "local_attention": "none"},
-            r"`mode` is 'l2g', but `local_attention='none'` has nothing local",
+            r"`mode` is 'l2g', but `local_attention='none'` has no local layers",
         ),
         ({"fusion": "product"}, r"`fusion` is 'product'; choose one of 'concat', 'sum', 'gate'"),
         (
@@ -294,9 +294,9 @@ def test_whole_texts_are_told_by_the_backbones_own_token(backbone, position, sid
         ({"num_extra_layers": 0}, r"`num_extra_layers` is 0; it must be a whole number of at least 1"),
         ({"graph_window": 0}, r"`graph_window` is 0"),
         ({"classifier_dropout": -0.1}, r"`classifier_dropout` is -0.1"),
-        ({"outlook_kernel_size": 4}, r"`outlook_kernel_size` is 4; it must be odd.*take 3 or 5"),
+        ({"outlook_kernel_size": 4}, r"`outlook_kernel_size` is 4; it must be odd.*use 3 or 5"),
         ({"outlook_kernel_size": 0}, r"`outlook_kernel_size` is 0; it must be a whole number of at least 1"),
-        ({"conv_kernel_sizes": [3, 6]}, r"`conv_kernel_sizes` is \[3, 6\]; padding 2 covers.*conv_alignment='same'"),
+        ({"conv_kernel_sizes": [3, 6]}, r"`conv_kernel_sizes` is \[3, 6\]; the padding of 2.*conv_alignment='same'"),
         ({"conv_kernel_sizes": []}, r"`conv_kernel_sizes` is \[\]; give a list"),
         ({"conv_kernel_sizes": 3}, r"`conv_kernel_sizes` is 3; give a list"),
         ({"conv_pooling": "min"}, r"`conv_pooling` is 'min'; choose one of 'max', 'avg'"),

@@ -206,11 +206,11 @@ def test_initialize_fills_what_the_meta_device_left_empty(build, poisoned_memory
 @pytest.mark.parametrize(
     ("build", "options", "message"),
     [
-        (VisualOutlookLayer, {"window": 4}, "`window` is 4; .* take 3 or 5"),
-        (LAYERS["dynamic convolution"], {"window": 0}, "`window` is 0; .* take 3"),
+        (VisualOutlookLayer, {"window": 4}, "`window` is 4; .* use 3 or 5"),
+        (LAYERS["dynamic convolution"], {"window": 0}, "`window` is 0; .* use 3"),
         (LAYERS["relational graph"], {"window": 0}, "`window` is 0; .* at least 1"),
         *(
-            (LAYERS[name], {"num_heads": heads}, f"`num_heads` is {heads}; .* divides the size 6")
+            (LAYERS[name], {"num_heads": heads}, f"`num_heads` is {heads}; .* divide the size 6")
             for name in ("dynamic convolution", "graph attention", "heterogeneous graph")
             for heads in (0, 4)
         ),
