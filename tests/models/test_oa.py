@@ -165,7 +165,7 @@ def test_the_query_changes_what_is_said():
 def test_a_missing_query_is_named(head):
     model = tiny_model("oa-xlnet", head)
     given = token_ids(2, 5)[None] if head == "multiple-choice" else token_ids(2, 5)
-    with pytest.raises(ValueError, match=r"needs `query_mask`.*an OaXLNetTokenizer gives it"):
+    with pytest.raises(ValueError, match=r"`query_mask` is missing.*an OaXLNetTokenizer"):
         model(input_ids=given)
     with pytest.raises(ValueError, match=r"`query_mask` has shape \(2, 4\); it must be \(2, 5\)"):
         model(input_ids=given, query_mask=torch.ones(*given.shape[:-1], 4))
@@ -192,14 +192,14 @@ def test_all_dropouts_together_are_finite():
         ({"local_attention": "emc"}, "`local_attention` is 'emc'; choose one of 'em', 'emb', 'c', 'ca', 'none'"),
         (
             {"oa_num_heads": 5},
-            "`oa_num_heads` is 5, which does not divide the width 32. Take one of 1, 2, 4, 8, 16, 32",
+            "`oa_num_heads` is 5, which does not divide the width 32. Use one of 1, 2, 4, 8, 16, 32",
         ),
         ({"oa_num_heads": 0}, "`oa_num_heads` is 0; it must be a whole number of at least 1"),
         (
             {"local_attention": "ca", "oa_num_heads": 4},
-            "makes heads 8 wide, which is not a square: 'ca' convolves .* Take one of 2, 8, 32",
+            "gives heads of width 8: 'ca' needs a square width. Use one of 2, 8, 32",
         ),
-        ({"local_attention": "c", "oa_num_heads": 1}, "makes heads 32 wide, which is not a square"),
+        ({"local_attention": "c", "oa_num_heads": 1}, "gives heads of width 32: 'c' needs a square width"),
         ({"kv_sharing": "some"}, "`kv_sharing` is 'some'; choose one of 'trunk', 'none', 'all'"),
         ({"query_summary": "x"}, "`query_summary` is 'x'"),
         ({"share_context_projection": 1}, "`share_context_projection` is 1; it must be true or false"),

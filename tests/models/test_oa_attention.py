@@ -409,7 +409,7 @@ def test_a_block_over_xlnet_base_has_four_to_seven_million_parameters(interactio
 
 @pytest.mark.parametrize("interaction", ["c", "ca"])
 def test_refuses_heads_whose_width_is_not_a_square(interaction):
-    message = f"`oa_num_heads` is 2, which makes heads 12 wide, which is not a square: '{interaction}'.* 6, 24"
+    message = f"`oa_num_heads` is 2, which gives heads of width 12: '{interaction}' needs a square.* 6, 24"
     with pytest.raises(ValueError, match=message):
         OrthogonalAttention(24, 2, interaction=interaction)
     OrthogonalAttention(24, 6, interaction=interaction)

@@ -140,7 +140,7 @@ def test_words_keep_their_typed_markers():
 
 @pytest.mark.parametrize("word", ["[CUE]not", " [CUE]", "in[CUE:affix]"])
 def test_a_marker_inside_a_word_is_refused(word):
-    with pytest.raises(ValueError, match=r"Word 1 \(.*holds a cue marker and something else.*word of its own"):
+    with pytest.raises(ValueError, match=r"Word 1 \(.*contains a cue marker and other characters.*separate word"):
         read_cues(["do", word], "drop")
 
 
