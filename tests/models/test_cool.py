@@ -1,4 +1,4 @@
-"""COOL's own fields, losses and numbers; what it shares with other families is in test_family_contract.py."""
+"""Fields and losses of COOL. Tests that all families share are in test_family_contract.py."""
 
 import pytest
 import torch
@@ -37,7 +37,7 @@ def weights_of(layer):
 
 
 def naive_outlooker(model, states, real):
-    """The context outlooker of the model on one example without its pads (they count as outside the sequence)."""
+    """Run the reference context outlooker on one example without its padding, which counts as outside."""
     config, outlooker = model.config, model.base_model.local_encoder
     states = states[real]
     if outlooker.convolution_block is not None:
@@ -179,7 +179,7 @@ def test_answers_are_one_position_for_each_row(starts):
 
 @pytest.mark.parametrize("positions", [[1, 3], [2, 40]])
 def test_loss_is_the_stock_classes(positions):
-    """With the local layers silenced COOL is BERT, and its loss is BertForQuestionAnswering's."""
+    """With local layers that output 0, COOL has the loss of BertForQuestionAnswering."""
     model = tiny_model("cool", "question-answering", use_conv=False, num_local_layers=0)
     stock = BertForQuestionAnswering(BertConfig(**COMMON)).eval()
     stock.bert.load_state_dict(model.cool.backbone.state_dict())
@@ -192,7 +192,7 @@ def test_loss_is_the_stock_classes(positions):
 
 
 def stock_bert(ours, stock_class, pooled=None, classifier=None, **fields):
-    """The stock class with the same weights: its pooler, which is pretrained, is our head's."""
+    """Build the stock class with the weights of our model. Its pooler gets those of our head."""
     stock = stock_class(BertConfig(**COMMON, **fields)).eval()
     stock.bert.load_state_dict(ours.cool.backbone.state_dict(), strict=False)
     if pooled is not None:
@@ -268,7 +268,7 @@ def test_multiple_choice_wants_choices():
 @pytest.mark.parametrize(("backbone", "position"), [("bert", 0), ("xlnet", -1)])
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_whole_texts_are_told_by_the_backbones_own_token(backbone, position, side):
-    """The first real token; XLNet's last one."""
+    """Texts are represented by their first token, in XLNet by the last one."""
     model = tiny_model("cool", "text-classification", backbone)
     mask = torch.tensor([[1] * 5 + [0] * 2])
     mask = mask.flip(1) if side == "left" else mask

@@ -392,7 +392,7 @@ def test_compiles_and_exports(model, source, labels):
     torch.compiler.reset()
     compiled = torch.compile(model, backend="aot_eager")
     assert_close(compiled(**source, labels=labels).loss, model(**source, labels=labels).loss)
-    # Given, as making them of labels depends on their values.
+    # Given explicitly, as deriving them from labels depends on their values.
     inputs = {**source, "decoder_input_ids": labels.clamp(min=0), "use_cache": False}
     program = torch.export.export(model, (), inputs)
     assert_close(program.module()(**inputs).logits, model(**inputs).logits)
