@@ -124,7 +124,6 @@ class SamRobertaConfig(LocalAttentionConfig):
 
     @property
     def max_tokens(self) -> int | None:
-        """Largest number of tokens of a text, or `None` if only the encoder limits it."""
         return self.tam_max_length if self.has_tam and self.tam_ffn == "position" else None
 
     @property
