@@ -69,7 +69,9 @@ def files(tmp_path_factory):
     return folder
 
 
-def options(files, output_dir, *more, data="classes", model=("--family", "none", "--backbone", "{files}/backbone")):
+def options(
+    files, output_dir, *more, data="classes", model=("--family", "baseline", "--backbone", "{files}/backbone")
+):
     given = [option.format(files=files) for option in (*model, *more)]
     where = ["--train_file", f"{files}/{data}.jsonl", "--validation_file", f"{files}/{data}.jsonl"]
     common = ["--max_seq_length", "24", "--per_device_train_batch_size", "2", "--max_steps", "2", "--use_cpu"]
@@ -393,7 +395,7 @@ def test_a_family_on_a_plain_backbone(main, files, tmp_path):
             ["--do_train", "--train_file", "{files}/bare.jsonl", "--skip_unlabelled"],
             "bare.jsonl: no row has a label; name the column",
         ),
-        (["--folds", "7", "--do_train"], "--folds 7 needs at least 7 rows; the training data have 6"),
+        (["--num_folds", "7", "--do_train"], "--num_folds 7 needs at least 7 rows; the training data have 6"),
         (["--do_predict", "--test_file", "{files}/unlabelled.jsonl"], "Nothing says which labels there are"),
         (
             ["--do_train", "--do_eval", "--validation_file", "{files}/pairs.jsonl"],
@@ -403,7 +405,7 @@ def test_a_family_on_a_plain_backbone(main, files, tmp_path):
     ],
 )
 def test_what_the_user_can_mend_is_one_line(main, files, tmp_path, capsys, changes, message):
-    model = () if "--model_name_or_path" in changes else ("--family", "none", "--backbone", "{files}/backbone")
+    model = () if "--model_name_or_path" in changes else ("--family", "baseline", "--backbone", "{files}/backbone")
     assert_one_line_error(
         main, options(files, tmp_path / "out", *changes, model=model), message, tmp_path / "out", capsys
     )
@@ -417,7 +419,7 @@ def test_what_was_found_is_said_and_what_is_cut(main, files, tmp_path, caplog):
 
 
 def test_a_task_alone_is_fetched_from_the_hub(main, tmp_path, capsys):
-    model = ["--family", "none", "--backbone", "tiny", "--output_dir", str(tmp_path), "--use_cpu"]
+    model = ["--family", "baseline", "--backbone", "tiny", "--output_dir", str(tmp_path), "--use_cpu"]
     with pytest.raises(SystemExit):
         main([*model, "--task_name", "rte", "--do_eval", "--cache_dir", str(tmp_path / "cache")])
     assert "error: Cannot load the data set 'nyu-mll/glue'" in capsys.readouterr().err

@@ -69,7 +69,7 @@ def test_trains_evaluates_predicts_and_reloads(main, files, tmp_path):
     out = tmp_path / "out"
     work = ["--do_train", "--do_eval", "--do_predict", "--test_file", str(files / "bare.jsonl")]
     metrics = main(options(files, out, *work))
-    assert {f"eval_{name}" for name in ("loss", "f1", "precision", "recall", "exact_scope")} <= set(metrics)
+    assert {f"eval_{name}" for name in ("loss", "f1", "precision", "recall", "scope_exact_match")} <= set(metrics)
     assert {name for name in metrics if name.startswith("predict_")} == {
         *("predict_runtime", "predict_samples_per_second", "predict_steps_per_second", "predict_samples")
     }
@@ -84,7 +84,7 @@ def test_trains_evaluates_predicts_and_reloads(main, files, tmp_path):
     test = ["--do_predict", "--test_file", str(SAMPLES / "starsem.txt"), "--use_cpu", "--report_to", "none"]
     start = ["--task", "negation", "--model_name_or_path", str(out), "--output_dir", str(tmp_path / "other")]
     metrics = main([*start, *test])
-    assert {"predict_f1", "predict_loss", "predict_exact_scope"} <= set(metrics)
+    assert {"predict_f1", "predict_loss", "predict_scope_exact_match"} <= set(metrics)
     assert "scope" in predicted(tmp_path / "other")[0]
 
 
@@ -112,7 +112,7 @@ def test_it_learns_what_follows_the_cue(main, files, tmp_path, fields, learns):
     fields = ["--local_config", *fields, "oa_dropout=0", "classifier_dropout=0"]
     metrics = main(options(files, tmp_path / "out", *LEARN, *data, *fields, steps="50"))
     assert metrics["eval_f1"] == metrics["predict_f1"]
-    assert metrics["eval_exact_scope"] == (1 if learns else pytest.approx(0.25, abs=0.25))
+    assert metrics["eval_scope_exact_match"] == (1 if learns else pytest.approx(0.25, abs=0.25))
     assert learns == all(row["predicted_scope"] == row["scope"] for row in predicted(tmp_path / "out"))
 
 
@@ -194,7 +194,7 @@ def test_a_model_that_cannot_know_the_cue_is_told_of(main, files, tmp_path, capl
 def test_folds_keep_the_cues_of_a_sentence_together(main, tmp_path):
     corpus = str(SAMPLES / "bioscope.xml")
     start = ["--task_name", "negation", "--family", "oa-xlnet", "--backbone", "tiny", "--train_file", corpus]
-    work = ["--folds", "2", "--do_train", "--do_eval", "--do_predict", "--max_steps", "1", "--use_cpu"]
+    work = ["--num_folds", "2", "--do_train", "--do_eval", "--do_predict", "--max_steps", "1", "--use_cpu"]
     metrics = main([*start, *work, "--report_to", "none", "--output_dir", str(tmp_path)])
     assert {"predict_f1_mean", "predict_f1_std"} <= set(metrics)
     tested = [{" ".join(row["tokens"]) for row in predicted(tmp_path / f"fold-{fold}")} for fold in (1, 2)]
@@ -206,7 +206,7 @@ def test_folds_keep_the_cues_of_a_sentence_together(main, tmp_path):
     ("changes", "message"),
     [
         (["--family", "cool"], "knows no cue marker [CUE], so the model would not know whose scope to find"),
-        (["--family", "none"], "--family oa-xlnet, with --local_config local_attention=none for the baseline"),
+        (["--family", "baseline"], "--family oa-xlnet, with --local_config local_attention=none for the baseline"),
         (["--train_file", "{files}/empty.jsonl"], "No train row has a word in scope: there is nothing to learn"),
         (["--train_file", "{files}/no_cue.jsonl"], "no_cue.jsonl, line 2"),
         (["--train_file", "{files}/ragged.jsonl"], "ragged.jsonl, line 2"),
@@ -217,7 +217,10 @@ def test_folds_keep_the_cues_of_a_sentence_together(main, tmp_path):
         (["--cue_in_scope", "always"], "--cue_in_scope must be never or corpus; got 'always'"),
         (["--label_column_name", "scope"], "--label_column_name says nothing to --task negation"),
         (["--task", "ner", "--cues", "speculation"], "--cues goes with --task negation"),
-        (["--metric_for_best_model", "accuracy"], "must be one of loss, f1, precision, recall, exact_scope; got"),
+        (
+            ["--metric_for_best_model", "accuracy"],
+            "must be one of loss, f1, precision, recall, scope_exact_match; got",
+        ),
         (["--local_config", "cue_marker=plain"], "cue_marker"),
     ],
 )

@@ -43,7 +43,7 @@ def files(tmp_path_factory):
     return folder
 
 
-def options(files, output_dir, *more, family="none", backbone="bart", data="answered.jsonl"):
+def options(files, output_dir, *more, family="baseline", backbone="bart", data="answered.jsonl"):
     common = ["--max_source_length", "40", "--max_target_length", "12", "--generation_num_beams", "2", "--use_cpu"]
     where = ["--train_file", str(files / data), "--validation_file", str(files / data)]
     model = ["--family", family, "--backbone", str(files / backbone)]

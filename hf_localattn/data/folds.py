@@ -65,7 +65,7 @@ def split_rows(
     total = len(np.unique(groups))
     if parts and total < fold.count:
         raise ValueError(
-            f"--folds {fold.count} needs at least {fold.count} {units}; the training data have {total}."
+            f"--num_folds {fold.count} needs at least {fold.count} {units}; the training data have {total}."
             " Choose fewer folds."
         )
     rest = np.arange(len(rows))
@@ -79,8 +79,8 @@ def split_rows(
     ):
         if (left := len(np.unique(groups[rest]))) < count:
             raise ValueError(
-                f"--folds {fold.count} leaves too few to train on: of {total} {units}, {left} are left for validation"
-                " and training. Give more data, or --validation_file."
+                f"--num_folds {fold.count} leaves too few to train on: of {total} {units}, {left} are left for"
+                " validation and training. Give more data, or --validation_file."
             )
         kept, held = _partition(groups[rest], None if classes is None else classes[rest], count, seed)[chosen]
         held_out[part] = rest[held]
@@ -135,8 +135,8 @@ def _groups(rows: datasets.Dataset, column: str | None) -> np.ndarray:
         return np.arange(len(rows))
     if column not in rows.column_names:
         raise ValueError(
-            f"--folds keeps together the rows that have one {column}, but the training data have no such column; they"
-            f" have {', '.join(rows.column_names)}."
+            f"--num_folds keeps together the rows that have one {column}, but the training data have no such column;"
+            f" they have {', '.join(rows.column_names)}."
         )
     numbers: dict[object, int] = {}
     return np.asarray([numbers.setdefault(value, len(numbers)) for value in rows[column]])

@@ -1,4 +1,4 @@
-"""Text generation by encoder-decoders with local layers on top of the encoder."""
+"""Text generation with local layers between the encoder and the decoder of a backbone."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ from .modeling_local_attention import LocalAttentionPreTrainedModel
 
 @dataclass
 class LocalSeq2SeqLMOutput(Seq2SeqLMOutput):
-    """Output of a generation model, with the `local_attentions` of its local layers."""
+    """`Seq2SeqLMOutput` with the weights of the local layers as `local_attentions`."""
 
     local_attentions: tuple[torch.Tensor, ...] | None = None
 
 
 class ConditionalGenerationHead(LocalAttentionPreTrainedModel, GenerationMixin):
-    """Encoder-decoder whose decoder reads the encoder's states after the local layers.
+    """An encoder-decoder whose decoder reads the encoder's states after the local layers.
 
-    A family's class inherits from the family's base class and from this one, in this order, and sets
-    `local_encoder_class`. Loss, language model head, cache and decoder are those of the backbone.
+    A family's class inherits from the family's base class first and from this one second, and sets
+    `local_encoder_class`. The backbone provides loss, language modeling head, cache and decoder.
     """
 
     backbone_auto_class = AutoModelForSeq2SeqLM
-    accepts_loss_kwargs = False  # the backbone's loss is a mean over the batch, which the trainer has to scale
+    accepts_loss_kwargs = False  # the backbone's loss is a mean over the batch, which Trainer has to scale
     local_encoder_class: ClassVar[type[nn.Module]]
-    """Module of the local layers, built from the configuration. Maps states and a mask to states and local weights."""
+    """Module of the local layers, built from the configuration. Maps states and mask to states and weights."""
 
     def __init__(self, config: Any):
         super().__init__(config)
         self.add_backbone()
         self.local_encoder = self.local_encoder_class(config)
         self.post_init()
-        # transformers reads special tokens from the outer configuration, which lacks `decoder_start_token_id`.
+        # From the outer configuration transformers would not read `decoder_start_token_id`.
         self.generation_config = copy.deepcopy(self.backbone.generation_config)
 
     def _finalize_loading(self) -> None:
         super()._finalize_loading()
-        # Without a generation_config.json, transformers creates one from the outer configuration.
+        # Without a generation_config.json transformers builds one from the outer configuration.
         for name, value in self.backbone.generation_config.to_dict().items():
             if getattr(self.generation_config, name, None) is None:
                 setattr(self.generation_config, name, value)
@@ -61,21 +61,21 @@ class ConditionalGenerationHead(LocalAttentionPreTrainedModel, GenerationMixin):
         return self.backbone.get_decoder()
 
     def get_output_embeddings(self) -> nn.Module:
-        """Return the backbone's language model head."""
+        """Return the backbone's language modeling head."""
         return self.backbone.get_output_embeddings()
 
     def set_output_embeddings(self, new_embeddings: nn.Module) -> None:
-        """Replace the backbone's language model head."""
+        """Replace the backbone's language modeling head."""
         self.backbone.set_output_embeddings(new_embeddings)
 
     def resize_token_embeddings(self, *args: Any, **kwargs: Any) -> nn.Module:
-        """Resize the token embeddings, and all other parts of the backbone that depend on its vocabulary."""
+        """Resize all parts of the backbone that depend on the vocabulary size, as in transformers."""
         embeddings = self.backbone.resize_token_embeddings(*args, **kwargs)
         self.config.vocab_size = self.vocab_size = self.backbone.config.vocab_size
         return embeddings
 
     def prepare_decoder_input_ids_from_labels(self, labels: torch.Tensor) -> torch.Tensor:
-        """Shift labels (B, T) to the right, as inputs of the decoder in training."""
+        """Shift labels (B, T) to the right, to get the decoder's inputs for training."""
         return self.backbone.prepare_decoder_input_ids_from_labels(labels)
 
     def encode_source(
@@ -85,20 +85,29 @@ class ConditionalGenerationHead(LocalAttentionPreTrainedModel, GenerationMixin):
         inputs_embeds: torch.Tensor | None,
         **kwargs: Any,
     ) -> LocalModelOutput:
-        """Compute states (B, L, H) with the backbone's encoder and the local layers.
+        """Run the backbone's encoder and the local layers.
+
+        Args:
+            input_ids: (B, L) token ids, or `None`.
+            attention_mask: (B, L), 1 for tokens and 0 for padding on the right.
+            inputs_embeds: (B, L, E) embeddings in place of `input_ids`, or `None`.
+            **kwargs: `output_attentions` and `output_hidden_states`.
+
+        Returns:
+            States (B, L, H) and the weights of the local layers.
 
         Raises:
-            ValueError: if there is not exactly one kind of input, or padding on the left (not checked in compiled or
-                exported code).
+            ValueError: Not exactly one of `input_ids` and `inputs_embeds` is given, or padding is on the left. In
+                compiled or exported graphs the padding is not checked.
         """
         check_inputs(input_ids, inputs_embeds, attention_mask)
         mask = None if attention_mask is None else attention_mask != 0
         if mask is not None and not torch.compiler.is_compiling() and (mask[:, 1:] & ~mask[:, :-1]).any():
             raise ValueError(
-                "`attention_mask` has padding on the left, but an encoder-decoder needs padding on the right: set "
+                "`attention_mask` has padding on the left; an encoder-decoder needs padding on the right: set "
                 "`tokenizer.padding_side = 'right'`."
             )
-        # ProphetNet's encoder would silently give the last position to all tokens beyond it.
+        # ProphetNet's encoder silently gives its last position to all further tokens.
         positions = getattr(self.backbone.get_encoder(), "embed_positions", None)
         self._check_length(inputs_embeds if input_ids is None else input_ids, positions)
         self.resolve_output_flags(kwargs)
@@ -121,14 +130,11 @@ class ConditionalGenerationHead(LocalAttentionPreTrainedModel, GenerationMixin):
         )
 
     def _check_length(self, given: torch.Tensor | None, table: Any) -> None:
-        """Raise `ValueError` if ids or embeddings (B, L, ...) are longer than the position embeddings allow.
-
-        Only tested backbones are checked.
-        """
+        """Raise `ValueError` if inputs (B, L, ...) are longer than the position embeddings of a tested backbone."""
         kind = self.config.backbone_config.model_type
         if given is None or not isinstance(table, nn.Embedding) or kind not in self.config.generation_backbones:
             return
-        # ProphetNet's positions start after its padding index, and it also predicts one position ahead.
+        # ProphetNet numbers positions from `padding_idx + 1`, and its predictions use one more.
         first = getattr(table, "offset", 0) if table.padding_idx is None else table.padding_idx + 2
         check_length(given.shape[1], table.num_embeddings - first, kind)
 
@@ -147,25 +153,28 @@ class ConditionalGenerationHead(LocalAttentionPreTrainedModel, GenerationMixin):
         use_cache: bool | None = None,
         **kwargs: Any,
     ) -> LocalSeq2SeqLMOutput:
-        """Compute logits (B, T, vocabulary) of the target, with teacher forcing or step by step in `generate`.
+        """Compute the logits (B, T, vocabulary size) of the target and, with `labels`, the backbone's loss.
 
         Args:
-            input_ids (*optional*): (B, L), the source, padded on the right. Give either these or `inputs_embeds`.
-            attention_mask (*optional*, defaults to all ones): (B, L), 1 at real tokens, 0 at padding.
-            decoder_input_ids (*optional*): (B, T), the target so far. By default computed from `labels`.
-            decoder_attention_mask (*optional*): (B, T), 1 at real tokens of the target, 0 at padding.
-            encoder_outputs (*optional*): output of `get_encoder()`, which includes the local layers.
-            past_key_values (*optional*): cache of the decoder.
-            inputs_embeds (*optional*): (B, L, E).
-            decoder_inputs_embeds (*optional*): (B, T, E).
-            labels (*optional*): (B, T), ids of the target. The loss is the backbone's and ignores -100.
-            use_cache (*optional*): if True, return the decoder's cache.
+            input_ids: (B, L) token ids of the source, padded on the right.
+            attention_mask: (B, L), 1 for tokens and 0 for padding. By default all are tokens.
+            decoder_input_ids: (B, T) token ids of the target so far. By default the shifted `labels`.
+            decoder_attention_mask: (B, T), 1 for tokens and 0 for padding of the target.
+            encoder_outputs: Output of `get_encoder()`, which includes the local layers. By default computed here.
+            past_key_values: The decoder's cache.
+            inputs_embeds: (B, L, E) embeddings in place of `input_ids`.
+            decoder_inputs_embeds: (B, T, E) embeddings in place of `decoder_input_ids`.
+            labels: (B, T) token ids of the target. -100 is ignored.
+            use_cache: Return the decoder's cache.
+            **kwargs: `output_attentions`, `output_hidden_states` and other arguments of the backbone.
 
         Raises:
-            ValueError: if there are neither labels nor inputs of the decoder.
+            ValueError: Neither a target nor `labels` is given, a text is too long, or inputs are invalid.
         """
         if decoder_input_ids is None and decoder_inputs_embeds is None and labels is None:
-            raise ValueError("Give `labels` or `decoder_input_ids`; to generate text, call `generate`.")
+            raise ValueError(
+                "`labels` and `decoder_input_ids` are missing: give one of them, or call `generate` to generate text."
+            )
         decoder = self.get_decoder()
         positions = getattr(decoder, "embed_positions", getattr(decoder, "position_embeddings", None))
         for given in (decoder_input_ids, decoder_inputs_embeds, labels):
@@ -203,13 +212,13 @@ class ConditionalGenerationHead(LocalAttentionPreTrainedModel, GenerationMixin):
 
 
 _OF_AN_ENCODER = ("last_hidden_state", "hidden_states", "attentions")
-"""Names of the entries in a tuple of encoder outputs, in transformers' order."""
+"""Names of the elements of a tuple of encoder outputs."""
 
 
 class SourceEncoder:
-    """Encoder with the local layers on top, for `generate`.
+    """Wrapper of a model that runs the encoder with the local layers, for `generate`.
 
-    A wrapper, not an `nn.Module`. All other attributes, such as its parameters, are those of the backbone's encoder.
+    It is not an `nn.Module` and has no parameters. Other attributes are those of the backbone's encoder.
     """
 
     def __init__(self, model: ConditionalGenerationHead):
@@ -225,7 +234,7 @@ class SourceEncoder:
         output_hidden_states: bool | Sequence[int] | None = None,
         return_dict: bool | None = None,
     ) -> LocalModelOutput:
-        """Call `ConditionalGenerationHead.encode_source`."""
+        """Run `ConditionalGenerationHead.encode_source`."""
         return self.model.encode_source(
             input_ids,
             attention_mask,
@@ -235,7 +244,7 @@ class SourceEncoder:
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> LocalModelOutput:
-        """Call `forward`, also if a hook has replaced it."""
+        """Call `forward`, or the hook that replaces it."""
         return self.forward(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:

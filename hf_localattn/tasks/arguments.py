@@ -34,7 +34,7 @@ class DataArguments:
     max_train_samples: int | None = option(None, "Use only so many rows to train on.")
     max_eval_samples: int | None = option(None, "Use only so many rows to evaluate on.")
     max_predict_samples: int | None = option(None, "Use only so many rows to predict on.")
-    folds: int | None = option(
+    num_folds: int | None = option(
         None,
         "Cross-validation: so many runs, in OUTPUT_DIR/fold-1 and so on, each tested on another part of the training"
         " data; the mean and deviation of their scores. A --test_file or --validation_file is used by all of them.",
@@ -50,8 +50,8 @@ class DataArguments:
         for name in ("max_train_samples", "max_eval_samples", "max_predict_samples", "max_seq_length"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise ValueError(f"--{name} must be at least 1; got {value}.")
-        if self.folds is not None:
-            if self.folds < 2:
-                raise ValueError(f"--folds must be at least 2; got {self.folds}.")
+        if self.num_folds is not None:
+            if self.num_folds < 2:
+                raise ValueError(f"--num_folds must be at least 2; got {self.num_folds}.")
             if self.dataset_name is None and self.train_file is None:
-                raise ValueError("--folds splits the training data: give --train_file or --dataset_name.")
+                raise ValueError("--num_folds splits the training data: give --train_file or --dataset_name.")

@@ -65,7 +65,7 @@ class NegationScope(Task):
             "f1": True,
             "precision": True,
             "recall": True,
-            "exact_scope": True,
+            "scope_exact_match": True,
         }
     )
     logits_scored = 1
@@ -80,7 +80,7 @@ class NegationScope(Task):
             path,
             args.cues,
             args.cue_in_scope,
-            stray_scopes=args.stray_scopes,
+            unmatched_scopes=args.unmatched_scopes,
             require_scopes=labeled,
             skip_empty=args.skip_empty,
         )

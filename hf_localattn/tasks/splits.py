@@ -60,8 +60,8 @@ def load_splits(task: Task, data_args: DataArguments, parts: Mapping[str, str], 
         folded = split_rows(
             rows, data_args.fold, held_out, group_column=task.group_column, class_column=task.class_column
         )
-    elif data_args.folds is not None:
-        raise ValueError("--folds is several runs; hf_localattn.studies.command.prepare_command prepares them.")
+    elif data_args.num_folds is not None:
+        raise ValueError("--num_folds is several runs; hf_localattn.studies.command.prepare_command prepares them.")
     data: Data = {}
     for part in SPLITS:  # in this order
         if part not in parts:
@@ -101,7 +101,7 @@ def _training_rows(task: Task, data_args: DataArguments, hub: Mapping[str, datas
         return task.read(data_args.train_file, True)
     name = task.hub_splits["train"][0]
     if name not in hub:
-        raise ValueError(f"--folds splits the training data: the data set has {', '.join(hub)}, but no {name}.")
+        raise ValueError(f"--num_folds splits the training data: the data set has {', '.join(hub)}, but no {name}.")
     logger.info("The folds are of the split %r of %s alone.", name, data_args.dataset_name)
     return task.normalize(hub[name], f"{data_args.dataset_name} ({name})", True)
 

@@ -17,7 +17,7 @@ from transformers.trainer_utils import PredictionOutput
 from hf_localattn.data.features.scopes import SCOPE_LABELS
 from hf_localattn.data.features.words import IGNORED, prepare_tokenizer, subword_features, word_features
 from hf_localattn.data.readers.column_files import CONLLU_COLUMNS, UNSPECIFIED
-from hf_localattn.data.readers.negation.rows import CUE_IN_SCOPE, CUE_KINDS, STRAY_SCOPES
+from hf_localattn.data.readers.negation.rows import CUE_IN_SCOPE, CUE_KINDS, UNMATCHED_SCOPES
 from hf_localattn.data.rows.sentences import (
     TokenColumns,
     check_labels,
@@ -83,7 +83,7 @@ class TokenClassificationDataArguments(DataArguments):
     cue_in_scope: str = option(
         "never", "With --task negation: whether a cue's own words are in its scope, never or as the corpus has it."
     )
-    stray_scopes: str = option(
+    unmatched_scopes: str = option(
         "error", "With --task negation: whether a scope without a cue is an error, or skipped with a warning (skip)."
     )
 
@@ -91,7 +91,11 @@ class TokenClassificationDataArguments(DataArguments):
         super().__post_init__()
         if self.conllu_column not in CONLLU_COLUMNS:
             raise ValueError(f"--conllu_column must be {' or '.join(CONLLU_COLUMNS)}; got {self.conllu_column!r}.")
-        for name, choices in (("cues", CUE_KINDS), ("cue_in_scope", CUE_IN_SCOPE), ("stray_scopes", STRAY_SCOPES)):
+        for name, choices in (
+            ("cues", CUE_KINDS),
+            ("cue_in_scope", CUE_IN_SCOPE),
+            ("unmatched_scopes", UNMATCHED_SCOPES),
+        ):
             if getattr(self, name) not in choices:
                 raise ValueError(f"--{name} must be {' or '.join(choices)}; got {getattr(self, name)!r}.")
             self._check_task(name, for_negation=True)

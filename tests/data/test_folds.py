@@ -93,14 +93,14 @@ def test_rare_classes_are_shared_out_as_far_as_they_go(recwarn):
 @pytest.mark.parametrize(
     ("rows", "count", "group", "message"),
     [
-        (numbered(4), 5, None, "--folds 5 needs at least 5 rows; the training data have 4"),
+        (numbered(4), 5, None, "--num_folds 5 needs at least 5 rows; the training data have 4"),
         (
             numbered(9, sentence=[0, 0, 0, 1, 1, 1, 2, 2, 2]),
             4,
             "sentence",
             "needs at least 4 different values of sentence, whose rows stay together; the training data have 3",
         ),
-        (numbered(2), 2, None, "--folds 2 leaves too few to train on: of 2 rows, 1 are left"),
+        (numbered(2), 2, None, "--num_folds 2 leaves too few to train on: of 2 rows, 1 are left"),
         (numbered(9), 3, "sentence", "have one sentence, but the training data have no such column; they have row"),
     ],
 )

@@ -400,7 +400,7 @@ FILES = [
     *group("Jinja, YAML and Markdown", "cool", "push card", CARDS),
     *group("what is uploaded", "cool", "push", UPLOADS),
     *group("the pages of `inspect`", "cool", "inspect", PAGES),
-    *group("a file for --search", "cool", "search_space", SPACES),
+    *group("a file for --search_space", "cool", "search_space", SPACES),
     *group("a recipe", "cool", "recipe", RECIPES),
     *group("an output folder", "cool", "resume", RESUMED),
 ]

@@ -1,4 +1,4 @@
-"""COOL's own fields, losses and numbers; what it shares with other families is in test_family_contract.py."""
+"""Fields and losses of COOL. Tests that all families share are in test_family_contract.py."""
 
 import pytest
 import torch
@@ -37,7 +37,7 @@ def weights_of(layer):
 
 
 def naive_outlooker(model, states, real):
-    """The context outlooker of the model on one example without its pads (they count as outside the sequence)."""
+    """Run the reference context outlooker on one example without its padding, which counts as outside."""
     config, outlooker = model.config, model.base_model.local_encoder
     states = states[real]
     if outlooker.convolution_block is not None:
@@ -179,7 +179,7 @@ def test_answers_are_one_position_for_each_row(starts):
 
 @pytest.mark.parametrize("positions", [[1, 3], [2, 40]])
 def test_loss_is_the_stock_classes(positions):
-    """With the local layers silenced COOL is BERT, and its loss is BertForQuestionAnswering's."""
+    """With local layers that output 0, COOL has the loss of BertForQuestionAnswering."""
     model = tiny_model("cool", "question-answering", use_conv=False, num_local_layers=0)
     stock = BertForQuestionAnswering(BertConfig(**COMMON)).eval()
     stock.bert.load_state_dict(model.cool.backbone.state_dict())
@@ -192,7 +192,7 @@ def test_loss_is_the_stock_classes(positions):
 
 
 def stock_bert(ours, stock_class, pooled=None, classifier=None, **fields):
-    """The stock class with the same weights: its pooler, which is pretrained, is our head's."""
+    """Build the stock class with the weights of our model. Its pooler gets those of our head."""
     stock = stock_class(BertConfig(**COMMON, **fields)).eval()
     stock.bert.load_state_dict(ours.cool.backbone.state_dict(), strict=False)
     if pooled is not None:
@@ -251,7 +251,7 @@ def test_another_models_configuration_is_refused():
 
 def test_modes_need_word_embeddings_of_a_known_width():
     rembert = {"model_type": "rembert", **COMMON, "input_embedding_size": 16}
-    with pytest.raises(ValueError, match=r"`mode` is 'l2g'.*32 wide; those of 'rembert'.*\(16\): leave `mode`"):
+    with pytest.raises(ValueError, match=r"`mode` is 'l2g'.*'rembert' has no.*width 32 \(found 16\): set `mode`"):
         CoolModel(CoolConfig(backbone_config=rembert, mode="l2g"))
 
 
@@ -268,7 +268,7 @@ def test_multiple_choice_wants_choices():
 @pytest.mark.parametrize(("backbone", "position"), [("bert", 0), ("xlnet", -1)])
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_whole_texts_are_told_by_the_backbones_own_token(backbone, position, side):
-    """The first real token; XLNet's last one."""
+    """Texts are represented by their first token, in XLNet by the last one."""
     model = tiny_model("cool", "text-classification", backbone)
     mask = torch.tensor([[1] * 5 + [0] * 2])
     mask = mask.flip(1) if side == "left" else mask
@@ -284,7 +284,7 @@ def test_whole_texts_are_told_by_the_backbones_own_token(backbone, position, sid
         ({"mode": "global"}, r"`mode` is 'global'; choose one of 'g2l', 'l2g', 'g&l'"),
         (
             {"mode": "l2g", "local_attention": "none"},
-            r"`mode` is 'l2g', but `local_attention='none'` has nothing local",
+            r"`mode` is 'l2g', but `local_attention='none'` has no local layers",
         ),
         ({"fusion": "product"}, r"`fusion` is 'product'; choose one of 'concat', 'sum', 'gate'"),
         (
@@ -294,9 +294,9 @@ def test_whole_texts_are_told_by_the_backbones_own_token(backbone, position, sid
         ({"num_extra_layers": 0}, r"`num_extra_layers` is 0; it must be a whole number of at least 1"),
         ({"graph_window": 0}, r"`graph_window` is 0"),
         ({"classifier_dropout": -0.1}, r"`classifier_dropout` is -0.1"),
-        ({"outlook_kernel_size": 4}, r"`outlook_kernel_size` is 4; it must be odd.*take 3 or 5"),
+        ({"outlook_kernel_size": 4}, r"`outlook_kernel_size` is 4; it must be odd.*use 3 or 5"),
         ({"outlook_kernel_size": 0}, r"`outlook_kernel_size` is 0; it must be a whole number of at least 1"),
-        ({"conv_kernel_sizes": [3, 6]}, r"`conv_kernel_sizes` is \[3, 6\]; padding 2 covers.*conv_alignment='same'"),
+        ({"conv_kernel_sizes": [3, 6]}, r"`conv_kernel_sizes` is \[3, 6\]; the padding of 2.*conv_alignment='same'"),
         ({"conv_kernel_sizes": []}, r"`conv_kernel_sizes` is \[\]; give a list"),
         ({"conv_kernel_sizes": 3}, r"`conv_kernel_sizes` is 3; give a list"),
         ({"conv_pooling": "min"}, r"`conv_pooling` is 'min'; choose one of 'max', 'avg'"),

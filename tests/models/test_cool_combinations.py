@@ -98,7 +98,7 @@ def test_weights_of_the_other_local_layers(kind):
 
 @pytest.mark.parametrize("backbone", CoolConfig.tested_backbones)
 def test_deeper_is_the_pretrained_backbone_with_new_layers_on_top(backbone, tmp_path):
-    """Its first layers are the pretrained ones; ALBERT repeats its shared layer."""
+    """The first layers are the pretrained ones. ALBERT repeats its shared layer."""
     pretrained = tiny_model("cool", backbone=backbone).backbone_model
     pretrained.save_pretrained(tmp_path / "backbone")
     model = CoolModel.from_backbone(tmp_path / "backbone", local_attention="deeper", num_extra_layers=2)
@@ -151,7 +151,7 @@ def test_modern_berts_rhythm_goes_on():
 
 
 def test_parameter_counts():
-    """At BERT-base size, what each local encoder adds, by hand from its equations."""
+    """Numbers of new parameters at the size of BERT-base, derived by hand from the equations."""
     size, heads, layers = 768, 12, 3
     linear = size * size + size
     expected = {

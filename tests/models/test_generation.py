@@ -1,4 +1,4 @@
-"""Generation with local layers between encoder and decoder: training, single steps, beams and caches."""
+"""Generation: local layers between encoder and decoder, in training, step by step, with beams and caches."""
 
 import copy
 import json
@@ -161,7 +161,7 @@ def test_the_decoder_reads_the_local_layers_output(model, source, labels):
 
 
 def test_lengths_that_cannot_be_are_named(backbone, model):
-    """ProphetNet's encoder has no limit; its decoder has two positions less."""
+    """ProphetNet's encoder has no limit, and its decoder two positions less."""
     most = 40 if backbone == "bart" else 38
     short = token_ids(1, 3)
     assert model(token_ids(1, 40), labels=token_ids(1, most)).logits.shape[1] == most
@@ -177,7 +177,7 @@ def test_lengths_that_cannot_be_are_named(backbone, model):
 
 
 def test_some_hidden_states_can_be_asked_for(model, source, labels):
-    """Hidden states can be chosen by index in the call, the configuration and `generate`; all others are None."""
+    """By index, as transformers has it: in the call, in the configuration and in `generate`; the others are `None`."""
     every = model(**source, labels=labels, output_hidden_states=True)
     assert (len(every.encoder_hidden_states), len(every.decoder_hidden_states)) == (3, 2)
     in_the_call = model(**source, labels=labels, output_hidden_states=[1])
@@ -221,7 +221,7 @@ def test_generates_what_the_backbone_does_from_these_states(model, source, beams
 
 @pytest.mark.parametrize("beams", [1, 5])
 def test_the_cache_changes_nothing(source, beams):
-    """Only for BART: ProphetNet in transformers computes different relative positions with a cache."""
+    """Of BART: the stock ProphetNet itself computes other relative positions with a cache than without."""
     model, options = tiny_generator("bart"), {"max_new_tokens": 7, "num_beams": beams, "do_sample": False}
     assert torch.equal(model.generate(**source, **options), model.generate(**source, **options, use_cache=False))
 
@@ -354,7 +354,7 @@ def test_kinds_of_backbone_are_not_mixed_up(backbone):
 
 
 def test_from_backbone_says_what_kind_it_needs(backbone, tmp_path):
-    """The error comes before weights are loaded, since there are none."""
+    """Before any weight is loaded: there are none."""
     CoolConfig().backbone_config.save_pretrained(tmp_path / "encoder")
     with pytest.raises(ValueError, match="generates text, which 'bert' alone cannot"):
         CoolForConditionalGeneration.from_backbone(tmp_path / "encoder")
@@ -372,14 +372,14 @@ def test_a_composite_of_two_models_is_refused():
 
 @pytest.mark.parametrize("mode", ["l2g", "g&l"])
 def test_other_modes_are_refused(backbone, mode):
-    with pytest.raises(ValueError, match=f"above an encoder-decoder such as '{backbone}'.*leave `mode` at 'g2l'"):
+    with pytest.raises(ValueError, match=f"the encoder-decoder '{backbone}' takes local layers.*set `mode` to 'g2l'"):
         CoolConfig(backbone_config={"model_type": backbone}, mode=mode)
 
 
 def test_wrong_inputs_are_named(model, labels):
     with pytest.raises(ValueError, match="exactly one of `input_ids` and `inputs_embeds`"):
         model(labels=labels)
-    with pytest.raises(ValueError, match="Give `labels` or `decoder_input_ids`"):
+    with pytest.raises(ValueError, match="`labels` and `decoder_input_ids` are missing"):
         model(input_ids=token_ids(2, 5))
 
 
@@ -392,7 +392,7 @@ def test_compiles_and_exports(model, source, labels):
     torch.compiler.reset()
     compiled = torch.compile(model, backend="aot_eager")
     assert_close(compiled(**source, labels=labels).loss, model(**source, labels=labels).loss)
-    # Computing them from labels depends on values, so they are given.
+    # Given explicitly, as deriving them from labels depends on their values.
     inputs = {**source, "decoder_input_ids": labels.clamp(min=0), "use_cache": False}
     program = torch.export.export(model, (), inputs)
     assert_close(program.module()(**inputs).logits, model(**inputs).logits)

@@ -1,4 +1,4 @@
-"""SAM: what its fields do, what its models read, and what stays as it is in training."""
+"""Fields, inputs and training of the SAM models."""
 
 import copy
 
@@ -39,7 +39,7 @@ CLASSES = {
 BACKBONES = ("bert", "roberta", "xlnet", "deberta-v2", "modernbert")
 MASK = torch.tensor([[1] * 11, [1] * 7 + [0] * 4, [0] * 5 + [1] * 6, [0] * 3 + [1] * 4 + [0] * 4, [0] * 9 + [1, 0]])
 INPUTS = {"input_ids": token_ids(5, 11), "attention_mask": MASK}
-# Each of the paper's tables, and what they leave open.
+# The rows of the paper's tables, and options that the paper leaves open.
 ROWS = {
     **{pooling: {"pooling": pooling} for pooling in POOLINGS},
     "-fam": {"use_fam": False},
@@ -60,7 +60,7 @@ CASES = [
 def config(backbone="roberta", **fields):
     silent = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "dropout": 0.0}
     of_backbone = {"model_type": backbone, **silent, **TINY_BACKBONES[backbone]}
-    # Hidden layers wide enough that none falls silent as a whole.
+    # Hidden layers are wide enough that none has only dead units.
     tiny = {"fam_reduction": 1, "tam_hidden_size": 9, "tam_max_length": 20}
     tiny |= {"bilstm_hidden_size": 6, "disan_hidden_size": 5, "dropout": 0.0}
     return SamRobertaConfig(backbone_config=of_backbone, **{**tiny, **fields})
@@ -205,7 +205,7 @@ def test_the_vector_is_the_sum_over_tokens_and_tokens_weigh_one_on_average():
 
 
 def test_baselines_are_sam_without_its_parts():
-    """`rb` is the masked mean of the BiLSTM, `none` that of the backbone; both are also SAM with parts left out."""
+    """`rb` is the masked mean of the BiLSTM, `none` that of the backbone. Both equal SAM without some parts."""
     nothing = {"use_fam": False, "use_tam": False}
     for pooling, without in (("rb", nothing), ("none", {**nothing, "use_bilstm": False})):
         baseline, bare = model_of(pooling=pooling), model_of(**without)
@@ -306,9 +306,9 @@ def test_weight_decay_spares_a_learned_threshold(tmp_path):
 
 def test_a_threshold_that_may_leave_out_all_features_is_warned_of(caplog):
     config(fam_threshold=0.5)
-    assert "may leave all of them out" not in caplog.text
+    assert "all features may be set to zero" not in caplog.text
     config(fam_threshold=0.61)
-    assert "`fam_threshold` is 0.61, but the weights of features begin about 0.5" in caplog.text
+    assert "`fam_threshold` is 0.61, but initial feature weights are about 0.5" in caplog.text
 
 
 def test_long_texts_are_refused_before_the_backbone_runs():
@@ -440,7 +440,7 @@ def test_a_backbone_is_frozen_from_the_start_and_keeps_so():
         ({"fam_threshold": -0.1}, r"`fam_threshold` is -0.1; it must be a number in \[0, 1\]"),
         ({"fam_threshold": True}, r"`fam_threshold` is True; it must be a number in \[0, 1\]"),
         ({"fam_threshold": float("nan")}, "`fam_threshold` is nan"),
-        ({"fam_threshold": 1, "learn_fam_threshold": True}, "`fam_threshold` is 1; a learned one has to begin below"),
+        ({"fam_threshold": 1, "learn_fam_threshold": True}, "`fam_threshold` is 1; a learned threshold is a sigmoid"),
         ({"fam_reduction": 0}, "`fam_reduction` is 0; it must be a whole number of at least 1"),
         ({"tam_ffn": "positions"}, "`tam_ffn` is 'positions'; choose one of 'position', 'token'"),
         ({"tam_max_length": 0}, "`tam_max_length` is 0"),
@@ -489,7 +489,7 @@ def test_the_networks_have_the_papers_sizes():
 
 
 def test_new_layers_start_as_torch_starts_them(tmp_path):
-    """Whatever their width: with small normal numbers the narrow networks of both attentions would begin silent."""
+    """With small normal weights the narrow networks of both attentions would start with outputs near 0."""
     SamRobertaModel(config()).backbone.save_pretrained(tmp_path)
     for model in (SamRobertaModel(config(learn_fam_threshold=True)), SamRobertaModel.from_backbone(tmp_path)):
         for part in (model.sequential_attention.fam, model.sequential_attention.tam):

@@ -17,8 +17,8 @@ Args:
     predictions: a list per row, 1 for each word in scope and 0 for each other word.
     references: likewise the true scopes, as long.
 Returns:
-    f1, precision and recall of the words in scope, 0 where there is nothing to divide by; exact_scope: the share of
-    rows with no word wrong (of an empty scope: with no word predicted; known as PCS).
+    f1, precision and recall of the words in scope, 0 where there is nothing to divide by; scope_exact_match: the share
+    of rows with no word wrong (of an empty scope: with no word predicted; known as PCS).
 """
 
 
@@ -43,4 +43,4 @@ class NegationScope(evaluate.Metric):
         predicted, true = ([word == 1 for word in chain.from_iterable(rows)] for rows in (predictions, references))
         precision, recall, f1 = binary_prf(predicted, true)
         exact = sum(map(list.__eq__, predictions, references))
-        return {"f1": f1, "precision": precision, "recall": recall, "exact_scope": exact / len(references)}
+        return {"f1": f1, "precision": precision, "recall": recall, "scope_exact_match": exact / len(references)}

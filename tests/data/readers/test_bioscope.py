@@ -76,10 +76,10 @@ def test_a_scope_that_a_joined_cue_left_behind(tmp_path):
 def test_a_scope_without_its_cue(tmp_path, caplog):
     stray = '<sentence id="S3">\n<xcope id="X9">all gone</xcope></sentence>'
     with pytest.raises(
-        ValueError, match=r"a\.xml, line 8, sentence S3: no cue refers to the scope X9: .* stray_scopes='skip'"
+        ValueError, match=r"a\.xml, line 8, sentence S3: no cue refers to the scope X9: .* unmatched_scopes='skip'"
     ):
         load(tmp_path, NESTED, PLAIN, stray)
-    assert load(tmp_path, NESTED, PLAIN, stray, stray_scopes="skip") == load(tmp_path, NESTED)
+    assert load(tmp_path, NESTED, PLAIN, stray, unmatched_scopes="skip") == load(tmp_path, NESTED)
     assert "Scopes without a cue, left out: 1; the first one: " in caplog.text
     assert "scope X9" in caplog.text
 
@@ -138,7 +138,7 @@ def test_what_is_not_text_and_what_is_not_there(tmp_path):
     [
         ({"cues": "doubt"}, "cues must be negation or speculation; got 'doubt'"),
         ({"cue_in_scope": "yes"}, "cue_in_scope must be never or corpus; got 'yes'"),
-        ({"stray_scopes": "keep"}, "stray_scopes must be error or skip; got 'keep'"),
+        ({"unmatched_scopes": "keep"}, "unmatched_scopes must be error or skip; got 'keep'"),
     ],
 )
 def test_unknown_options_before_any_file_is_opened(options, message):

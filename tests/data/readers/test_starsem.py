@@ -78,10 +78,10 @@ def test_sentences_of_the_same_number(tmp_path):
 def test_a_scope_without_its_cue(tmp_path, caplog):
     stray = sentence(4, "he _ he _", "left _ left left")
     with pytest.raises(
-        ValueError, match=r"a\.txt, line 4, sentence tale 4: negation 1 has no cue: .*stray_scopes='skip'"
+        ValueError, match=r"a\.txt, line 4, sentence tale 4: negation 1 has no cue: .*unmatched_scopes='skip'"
     ):
         load(tmp_path, EMPTY + stray)
-    assert load(tmp_path, EMPTY + stray, stray_scopes="skip") == load(tmp_path, EMPTY)
+    assert load(tmp_path, EMPTY + stray, unmatched_scopes="skip") == load(tmp_path, EMPTY)
     assert "Scopes without a cue, left out: 1" in caplog.text
 
 

@@ -33,7 +33,7 @@ CUE_TYPES = ("affix", "single", "multi")
 
 CUE_KINDS = ("negation", "speculation")
 CUE_IN_SCOPE = ("never", "corpus")
-STRAY_SCOPES = ("error", "skip")
+UNMATCHED_SCOPES = ("error", "skip")
 
 
 @dataclass(frozen=True)
@@ -44,15 +44,19 @@ class Options:
         cues: the kind that gets rows, one of `CUE_KINDS`.
         cue_in_scope: "never": a row's own cue words are not in its scope, but for those of which the cue is only an
             affix; "corpus": as annotated.
-        stray_scopes: "error": a scope whose cue is missing is one; "skip": it is left out, and counted in a warning.
+        unmatched_scopes: "error": a scope whose cue is missing is one; "skip": it is left out, with a warning.
     """
 
     cues: str = "negation"
     cue_in_scope: str = "never"
-    stray_scopes: str = "error"
+    unmatched_scopes: str = "error"
 
     def __post_init__(self) -> None:
-        for name, choices in (("cues", CUE_KINDS), ("cue_in_scope", CUE_IN_SCOPE), ("stray_scopes", STRAY_SCOPES)):
+        for name, choices in (
+            ("cues", CUE_KINDS),
+            ("cue_in_scope", CUE_IN_SCOPE),
+            ("unmatched_scopes", UNMATCHED_SCOPES),
+        ):
             if getattr(self, name) not in choices:
                 raise ValueError(f"{name} must be {' or '.join(choices)}; got {getattr(self, name)!r}.")
 
@@ -103,7 +107,7 @@ class Sentence:
 
 
 @dataclass
-class StrayScopes:
+class UnmatchedScopes:
     """Scopes whose cue is missing: refused or counted, as `Options` say."""
 
     policy: str
@@ -113,8 +117,8 @@ class StrayScopes:
         """Take note of a scope, described with its place, or raise ValueError."""
         if self.policy == "error":
             raise ValueError(
-                f"{what}: a scope needs its cue; mend the file, or leave such scopes out with stray_scopes='skip'"
-                " (scripts: --stray_scopes skip)."
+                f"{what}: a scope needs its cue; mend the file, or leave such scopes out with unmatched_scopes='skip'"
+                " (scripts: --unmatched_scopes skip)."
             )
         self.found.append(what)
 
@@ -139,7 +143,7 @@ class UniqueNames:
         return unique
 
 
-def build_rows(read: Callable[[StrayScopes], Iterable[Sentence]], source: str, options: Options) -> Dataset:
+def build_rows(read: Callable[[UnmatchedScopes], Iterable[Sentence]], source: str, options: Options) -> Dataset:
     """Return a row for each cue of the kind that is asked for, in the order of the corpus.
 
     Args:
@@ -151,8 +155,8 @@ def build_rows(read: Callable[[StrayScopes], Iterable[Sentence]], source: str, o
         ValueError: there is no sentence, or none has such a cue; names `source` and the kinds that are there.
     """
     rows, kinds, number_of_sentences = [], Counter[str](), 0
-    strays = StrayScopes(options.stray_scopes)
-    for sentence in read(strays):
+    unmatched = UnmatchedScopes(options.unmatched_scopes)
+    for sentence in read(unmatched):
         number_of_sentences += 1
         kinds.update(cue.kind for cue in sentence.cues)
         for number, cue in enumerate(sentence.cues, start=1):
@@ -174,7 +178,7 @@ def build_rows(read: Callable[[StrayScopes], Iterable[Sentence]], source: str, o
         raise ValueError(
             f"{source}: has no cues of {options.cues} in {number_of_sentences} sentences; there are {others}."
         )
-    strays.warn()
+    unmatched.warn()
     return Dataset.from_list(rows, features=NEGATION_FEATURES)
 
 

@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element
 
 from datasets import Dataset
 
-from hf_localattn.data.readers.negation.rows import Cue, Options, Sentence, StrayScopes, build_rows
+from hf_localattn.data.readers.negation.rows import Cue, Options, Sentence, UnmatchedScopes, build_rows
 from hf_localattn.data.readers.negation.xml_sentences import (
     attribute,
     cue_kind,
@@ -25,7 +25,7 @@ ROOT = "DOCUMENT"
 
 
 def load_sfu(
-    path: PathLike, cues: str = "negation", cue_in_scope: str = "never", *, stray_scopes: str = "error"
+    path: PathLike, cues: str = "negation", cue_in_scope: str = "never", *, unmatched_scopes: str = "error"
 ) -> Dataset:
     """Read the SFU Review Corpus, annotated for negation and speculation, into rows of `NEGATION_FEATURES`.
 
@@ -37,8 +37,8 @@ def load_sfu(
     Args:
         path: the folder of the corpus, of which all .xml files are read in the order of their paths, or one file. A
             document's id is its path in the folder.
-        cues, cue_in_scope, stray_scopes: as in `load_negation`. The corpus as published has 69 scopes that refer to no
-            cue of their document; cue words are mostly not in scopes.
+        cues, cue_in_scope, unmatched_scopes: as in `load_negation`. The corpus as published has 69 scopes that
+            refer to no cue of their document; cue words are mostly not in scopes.
 
     Raises:
         FileNotFoundError: there is no such file or folder.
@@ -46,31 +46,31 @@ def load_sfu(
 
     The corpus: Konstantinova et al. 2012, *A review corpus annotated for negation, speculation and their scope*.
     """
-    path, options = Path(path), Options(cues, cue_in_scope, stray_scopes)
+    path, options = Path(path), Options(cues, cue_in_scope, unmatched_scopes)
     files = sorted(path.rglob("*.xml")) if path.is_dir() else [path]
     if not files:
         raise ValueError(f"{path}: there is no .xml file in this folder or below it.")
     folder = path if path.is_dir() else path.parent
     return build_rows(
-        lambda strays: (sentence for file in files for sentence in _sentences(file, folder, strays)),
+        lambda unmatched: (sentence for file in files for sentence in _sentences(file, folder, unmatched)),
         str(path),
         options,
     )
 
 
-def _sentences(path: Path, folder: Path, strays: StrayScopes) -> Iterator[Sentence]:
+def _sentences(path: Path, folder: Path, unmatched: UnmatchedScopes) -> Iterator[Sentence]:
     root = read_root(path, ROOT, "the SFU corpus")
     document_id = path.relative_to(folder).as_posix()
     known = {cue.get("ID") for cue in root.iter("cue")}
     for number, sentence in enumerate(root.iter("SENTENCE"), start=1):
         words, places = read_words(sentence)
-        scopes = _scopes(sentence, f"sentence {number}", known, path, strays)
+        scopes = _scopes(sentence, f"sentence {number}", known, path, unmatched)
         cues = list(_cues(sentence, scopes, places, path))
         yield Sentence(document_id, f"{document_id}/{number}", words, cues)
 
 
 def _scopes(
-    sentence: Element, name: str, known: set[str | None], path: Path, strays: StrayScopes
+    sentence: Element, name: str, known: set[str | None], path: Path, unmatched: UnmatchedScopes
 ) -> dict[str, list[Element]]:
     """Return the scopes of each cue that they refer to, of this sentence or of others in the document."""
     scopes: dict[str, list[Element]] = defaultdict(list)
@@ -78,12 +78,12 @@ def _scopes(
         where = f"{line_of(scope, path)}, {name}: the scope {scope.get('ID')}"
         references = [cue for reference in scope.findall("ref") for cue in reference.get("SRC", "").split()]
         if not references:
-            strays.add(f"{where} refers to no cue")
+            unmatched.add(f"{where} refers to no cue")
         for cue in references:
             if cue in known:
                 scopes[cue].append(scope)
             else:
-                strays.add(f"{where} refers to the cue {cue}, which is not in the document")
+                unmatched.add(f"{where} refers to the cue {cue}, which is not in the document")
     return scopes
 
 

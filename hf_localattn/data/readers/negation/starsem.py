@@ -8,7 +8,7 @@ from pathlib import Path
 from datasets import Dataset
 
 from hf_localattn.data.readers.column_files import Line, read_lines, split_sentences
-from hf_localattn.data.readers.negation.rows import Cue, Options, Sentence, StrayScopes, UniqueNames, build_rows
+from hf_localattn.data.readers.negation.rows import Cue, Options, Sentence, UniqueNames, UnmatchedScopes, build_rows
 from hf_localattn.data.readers.tables import PathLike, shorten
 
 CHAPTER, NUMBER, WORD, FIRST = 0, 1, 3, 7
@@ -20,7 +20,7 @@ COLUMNS = "expected tabs between seven columns, then *** or three for each negat
 
 
 def load_starsem(
-    path: PathLike, cues: str = "negation", cue_in_scope: str = "never", *, stray_scopes: str = "error"
+    path: PathLike, cues: str = "negation", cue_in_scope: str = "never", *, unmatched_scopes: str = "error"
 ) -> Dataset:
     r"""Read a file of the *SEM 2012 shared task (CD-SCO) into rows of `NEGATION_FEATURES`.
 
@@ -30,7 +30,7 @@ def load_starsem(
     Args:
         path: a UTF-8 file of the original columns, whatever its name.
         cues: "negation"; the corpus has no other.
-        cue_in_scope, stray_scopes: as in `load_negation`. In the files as published no cue word is in its scope.
+        cue_in_scope, unmatched_scopes: as in `load_negation`. In the files as published no cue word is in its scope.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -38,20 +38,20 @@ def load_starsem(
 
     The format: Morante and Blanco 2012, *\*SEM 2012 Shared Task: Resolving the Scope and Focus of Negation*.
     """
-    path, options = Path(path), Options(cues, cue_in_scope, stray_scopes)
+    path, options = Path(path), Options(cues, cue_in_scope, unmatched_scopes)
     if cues != "negation":
         raise ValueError(f"{path}: *SEM 2012 has cues of negation only; got cues={cues!r}.")
-    return build_rows(lambda strays: _sentences(path, strays), str(path), options)
+    return build_rows(lambda unmatched: _sentences(path, unmatched), str(path), options)
 
 
-def _sentences(path: Path, strays: StrayScopes) -> Iterator[Sentence]:
+def _sentences(path: Path, unmatched: UnmatchedScopes) -> Iterator[Sentence]:
     name = UniqueNames()
     # Only tabs part columns: a word may hold any other blank.
     lines = ((number, line.split("\t") if line.strip(" \t") else []) for number, line in read_lines(path))
     for sentence in split_sentences(lines):
         chapter, sentence_number = _check_columns(sentence, path)
         words = [columns[WORD] for _, columns in sentence]
-        cues = list(_cues(sentence, path, strays))
+        cues = list(_cues(sentence, path, unmatched))
         yield Sentence(chapter, name(f"{chapter}/{sentence_number}"), words, cues)
 
 
@@ -80,7 +80,7 @@ def _check_columns(sentence: list[Line], path: Path) -> list[str]:
     return first[: NUMBER + 1]
 
 
-def _cues(sentence: list[Line], path: Path, strays: StrayScopes) -> Iterator[Cue]:
+def _cues(sentence: list[Line], path: Path, unmatched: UnmatchedScopes) -> Iterator[Cue]:
     first_line, first = sentence[0]
     for number, column in enumerate(range(FIRST, len(first) - 1, 3), start=1):
         words, affixes, scope = [], [], []
@@ -98,6 +98,6 @@ def _cues(sentence: list[Line], path: Path, strays: StrayScopes) -> Iterator[Cue
         if words:
             yield Cue("negation", words, scope, affixes)
         else:
-            strays.add(
+            unmatched.add(
                 f"{path}, line {first_line}, sentence {' '.join(first[: NUMBER + 1])}: negation {number} has no cue"
             )
