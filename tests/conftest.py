@@ -11,6 +11,7 @@ import torch
 from hypothesis import settings
 
 from tests.demo_helpers import demo_by_heart
+from tests.warm_workers import warm_workers
 
 # A busy machine is no reason to fail, and a failure is there for everybody, and again tomorrow.
 settings.register_profile("repeatable", deadline=None, derandomize=True)
@@ -37,3 +38,16 @@ def demo_output(tmp_path_factory):
     demo = demo_by_heart(output.parent)
     demo["save"](demo["train"]("cool", Namespace(seed=0, steps=30)), output, {})
     return output
+
+
+@pytest.fixture(scope="session")
+def _warm_workers():
+    with warm_workers() as command:
+        yield command
+
+
+@pytest.fixture
+def workers_are_warm(_warm_workers, monkeypatch):
+    """`--workers` starts processes that have imported everything."""
+    monkeypatch.setattr("hf_localattn.studies.executors.WORKER", (*_warm_workers, "hf_localattn.studies.worker"))
+    monkeypatch.setattr("hf_localattn.reproduction.loop.WORKER", (*_warm_workers, "hf_localattn.reproduction.worker"))

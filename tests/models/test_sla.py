@@ -328,11 +328,12 @@ def test_every_kind_saves_loads_and_trains(kind, task, inputs, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["window", "lisa", "sgnet"])
+@torch.no_grad()
 def test_every_kind_compiles(kind, inputs):
     torch.compiler.reset()
     model = tiny_model("sla-bert", "token-classification", local_attention=kind)
     given = adapted(model, **inputs, **labels("token-classification", 3, 11))
-    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    compiled = torch.compile(model, fullgraph=True, backend="eager")  # gradients: test_family_contract.py
     torch.testing.assert_close(compiled(**given).loss, model(**given).loss, rtol=1e-6, atol=1e-6)
 
 
