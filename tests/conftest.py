@@ -1,5 +1,6 @@
 """What every test runs under: no network, no shared state, repeatable numbers."""
 
+import gc
 import os
 from argparse import Namespace
 
@@ -16,6 +17,12 @@ from tests.warm_workers import warm_workers
 # A busy machine is no reason to fail, and a failure is there for everybody, and again tomorrow.
 settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.load_profile("repeatable")
+
+
+def pytest_collection_finish():
+    """Keep what is imported by now out of all collections of garbage, one of which Trainer makes in each training."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

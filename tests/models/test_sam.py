@@ -179,9 +179,9 @@ def test_the_lstm_compiles_with_a_break():
     assert_close([torch.compile(model, backend="aot_eager")(**INPUTS).logits], [expected])
 
 
-@WITHOUT_LSTM
-def test_what_has_no_lstm_exports_with_any_batch_and_length(fields):
-    model = model_of("text-classification", **fields)
+def test_disan_exports_with_any_batch_and_length():
+    """As SAM without its LSTM, which test_family_contract.py exports."""
+    model = model_of("text-classification", head="disan")
     dims = {0: torch.export.Dim("batch", min=2, max=16), 1: torch.export.Dim("length", min=2, max=20)}
     program = torch.export.export(model, (), INPUTS, dynamic_shapes=dict.fromkeys(INPUTS, dims)).module()
     other = {"input_ids": token_ids(3, 6), "attention_mask": MASK[1:4, 2:8]}
