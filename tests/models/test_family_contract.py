@@ -88,7 +88,8 @@ def assert_equal(actual, expected):
 
 def pad(ids, length, side, pad_id):
     padding, mask = length - ids.shape[1], torch.ones_like(ids)
-    shape = (padding, 0) if side == "left" else (0, padding)
+    before = {"left": padding, "right": 0, "both": padding // 2}[side]
+    shape = (before, padding - before)
     return {
         "input_ids": torch.nn.functional.pad(ids, shape, value=pad_id),
         "attention_mask": torch.nn.functional.pad(mask, shape),
