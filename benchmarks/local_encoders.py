@@ -10,7 +10,7 @@ from transformers import BertConfig
 from benchmarks.registry import Step, case
 from hf_localattn import CoolConfig, CoolForTokenClassification
 from hf_localattn.models.configuration_cool import LOCAL_ENCODERS
-from hf_localattn.models.local_encoder import local_layer
+from hf_localattn.models.cool_local_encoder import local_layer
 
 BATCH, LENGTH = 4, 128
 SETTINGS = {kind: {"local_encoder": kind} for kind in LOCAL_ENCODERS} | {"outlook, no conv": {"use_conv": False}}

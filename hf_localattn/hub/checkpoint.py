@@ -13,7 +13,7 @@ from transformers import AutoConfig, PreTrainedConfig, PreTrainedTokenizerBase
 from hf_localattn.claims import LOCK, claimed
 from hf_localattn.errors import loading
 from hf_localattn.families import get_family
-from hf_localattn.files import UNFINISHED, remove_leftovers, replaced_whole, write_whole
+from hf_localattn.files import UNFINISHED, atomic_directory, atomic_write, remove_leftovers
 from hf_localattn.models.config_checks import check_shared_fields
 from hf_localattn.parsing import parse_json, read_utf8
 from hf_localattn.pretrained import load_tokenizer, missing_inputs, resolve_backbone
@@ -69,10 +69,10 @@ def init_checkpoint(
             tokenizer = classes.adapt_tokenizer(tokenizer, model, **settings)
         warn_of_parser(tokenizer, model.config)
 
-        with replaced_whole(output) as unfinished:
+        with atomic_directory(output) as unfinished:
             model.save_pretrained(unfinished)
             tokenizer.save_pretrained(unfinished)
-            write_whole(output / UNFINISHED, _INIT)  # whoever is killed from here on leaves a part of it
+            atomic_write(output / UNFINISHED, _INIT)  # whoever is killed from here on leaves a part of it
         (output / UNFINISHED).unlink()
     return output
 

@@ -19,7 +19,7 @@ from huggingface_hub.repocard import REGEX_YAML_BLOCK
 from jinja2 import Environment, StrictUndefined
 
 from hf_localattn.families import AUTO_CLASSES, FAMILIES
-from hf_localattn.files import write_whole
+from hf_localattn.files import atomic_write
 from hf_localattn.hub.checkpoint import read_config
 from hf_localattn.hub.record import TrainingRecord
 from hf_localattn.hub.verify import Verification, verify_checkpoint
@@ -177,7 +177,7 @@ def write_card(
     text = render_card(
         config, record, repo_id=repo_id, revision=revision, metadata={**own_metadata, **given}, code=code
     )
-    write_whole(path, text.rstrip("\n") + (f"\n\n{own_part}\n" if own_part else "\n"))
+    atomic_write(path, text.rstrip("\n") + (f"\n\n{own_part}\n" if own_part else "\n"))
     return path
 
 

@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from hf_localattn.files import write_whole
+from hf_localattn.files import atomic_write
 from hf_localattn.parsing import parse_json, read_utf8
 
 RECORD = "training_record.json"
@@ -58,7 +58,7 @@ class TrainingRecord:
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the record into a checkpoint folder, whole or not at all."""
-        write_whole(Path(folder, RECORD), json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False) + "\n")
+        atomic_write(Path(folder, RECORD), json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False) + "\n")
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> TrainingRecord | None:

@@ -22,7 +22,7 @@ from hf_localattn.data.rows.texts import Layout, load_texts
 from hf_localattn.errors import loading
 from hf_localattn.extras import import_extra
 from hf_localattn.families import AUTO_CLASSES, FAMILIES, parse_tokenizer_settings
-from hf_localattn.files import write_whole
+from hf_localattn.files import atomic_write
 from hf_localattn.hub.model_card import HEADS
 from hf_localattn.inspection.differences import differing_answers, task_of
 from hf_localattn.inspection.draw import FORMATS
@@ -97,7 +97,7 @@ def run(arguments: Inspection) -> None:
         return
     path = arguments.output
     content, replaced = findings.render(path.suffix), path.exists()
-    write_whole(path, content)
+    atomic_write(path, content)
     print(f"Wrote {path}{', in place of the one that was there' if replaced else ''}.")
     if answers:
         print(findings.summary())

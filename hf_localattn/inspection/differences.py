@@ -172,7 +172,7 @@ def _word_labels(
     """The label of each word of each sentence; None of words that the model does not see."""
     sentences = {"tokens": rows["tokens"][:], "labels": [[] for _ in rows]}  # which it is not told
     features = word_features(sentences, tokenizer, longest_input(model, tokenizer) or MOST_TOKENS, {})
-    is_first, seen = ([np.array(one) for one in features.pop(name)] for name in ("labels", "seen_words"))
+    is_first, seen = ([np.array(one) for one in features.pop(name)] for name in ("labels", "visible_word_ids"))
     labels: list[list[str | None]] = []
     for row, logits in enumerate(_logits(model, tokenizer, features, len(rows), batch_size)):
         own: list[str | None] = [None] * len(sentences["tokens"][row])

@@ -88,7 +88,7 @@ def usual_kind(config: PreTrainedConfig) -> str:
     """The kind that "auto" stands for, of a model with this configuration."""
     model_type = config.model_type
     has_local = (model_type == "cool" and config.local_encoder == "outlook") or (
-        model_type == "oa-xlnet" and config.local_depth > 0
+        model_type == "oa-xlnet" and config.num_active_local_layers > 0
     )
     return LOCAL if has_local else SELF
 
@@ -97,7 +97,7 @@ def _local_map(model: PreTrainedModel) -> Callable[..., AttentionMap]:
     """The function that makes the map of a family's local weights."""
     make = {"cool": _outlook_map, "sla-bert": _syntax_map, "oa-xlnet": _query_map}.get(model.config.model_type)
     shows_none = model.config.model_type == "cool" and usual_kind(model.config) != LOCAL  # weights of other shapes
-    if make is None or not model.config.local_depth or shows_none:
+    if make is None or not model.config.num_active_local_layers or shows_none:
         hint = " SAM's are of single tokens: see `token_weights`." if model.config.model_type == "sam-roberta" else ""
         raise ValueError(
             f"{type(model).__name__}, as it is configured, has no local attention from token to token: `kind='self'`"

@@ -73,7 +73,7 @@ def gate_values(
             f"{type(model).__name__}, as it is configured, has no gates: these are of the family sla-bert with"
             f" local_attention={' or '.join(GATED)}."
         )
-    layers = model.config.chosen_layers
+    layers = model.config.sla_layer_indices
     sums, count = np.zeros(len(layers)), 0
     for reading in read_all(model, tokenizer, texts, batch_size):
         sums += [gate.double().cpu().numpy()[reading.is_real].sum() for gate in reading.output["gates"]]

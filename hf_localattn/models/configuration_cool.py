@@ -66,7 +66,7 @@ class CoolConfig(LocalAttentionConfig):
 
     model_type = "cool"
     generation_backbones: ClassVar[Sequence[str]] = ("prophetnet", "bart")
-    deciding_fields: ClassVar[Sequence[str]] = ("mode", "local_encoder", "use_conv")
+    controlling_fields: ClassVar[Sequence[str]] = ("mode", "local_encoder", "use_conv")
 
     mode: str = "g2l"
     fusion: str = "concat"
@@ -90,7 +90,7 @@ class CoolConfig(LocalAttentionConfig):
     classifier_dropout: float = 0.1
     qa_loss: str = "mean"
 
-    def used_fields(self) -> dict[tuple[str, ...], bool]:
+    def active_fields(self) -> dict[tuple[str, ...], bool]:
         outlook = (
             *("outlook_num_heads", "outlook_softmax", "mask_outside_window", "outlook_dropout"),
             *("use_conv", "num_ffn_layers", "use_layer_norm", "qkv_bias"),
@@ -106,7 +106,7 @@ class CoolConfig(LocalAttentionConfig):
         }
 
     @property
-    def local_depth(self) -> int:
+    def num_active_local_layers(self) -> int:
         """Number of local layers, from `num_local_layers` and the local encoder."""
         if self.local_encoder not in LOCAL_LAYERS:
             return 0

@@ -86,8 +86,8 @@ class LocalAttentionConfig(PreTrainedConfig):
     generation_backbones: ClassVar[Sequence[str]] = ()
     """The tested encoder-decoders of a family that generates."""
 
-    deciding_fields: ClassVar[Sequence[str]] = ()
-    """The fields that decide which others count (`used_fields`)."""
+    controlling_fields: ClassVar[Sequence[str]] = ()
+    """The fields that decide which others count (`active_fields`)."""
 
     backbone_config: Any = None
     initializer_range: float = 0.02
@@ -112,10 +112,10 @@ class LocalAttentionConfig(PreTrainedConfig):
         super().__post_init__(**kwargs)
         self.is_encoder_decoder = self.backbone_config.is_encoder_decoder
         self.check()
-        for field in self.idle_fields():
+        for field in self.inactive_fields():
             logger.warning_once(
                 f"`{field}` is {getattr(self, field)!r}, which changes nothing as the other fields are set:"
-                f" {', '.join(f'{name}={getattr(self, name)!r}' for name in self.deciding_fields)}."
+                f" {', '.join(f'{name}={getattr(self, name)!r}' for name in self.controlling_fields)}."
             )
 
     def check(self) -> None:
@@ -133,7 +133,7 @@ class LocalAttentionConfig(PreTrainedConfig):
         """The family's own part of `check`."""
 
     @property
-    def needed_inputs(self) -> tuple[str, ...]:
+    def required_inputs(self) -> tuple[str, ...]:
         """Inputs that the models need in addition to the usual ones."""
         return ()
 
@@ -142,13 +142,13 @@ class LocalAttentionConfig(PreTrainedConfig):
         """Settings of the family's tokenizer, if it has one, that differ from its defaults because of these fields."""
         return {}
 
-    def used_fields(self) -> dict[tuple[str, ...], bool]:
+    def active_fields(self) -> dict[tuple[str, ...], bool]:
         """Tell for fields if they take effect under the current settings; fields that always do may be left out."""
         return {}
 
-    def idle_fields(self) -> list[str]:
+    def inactive_fields(self) -> list[str]:
         """Fields that are not at their default and of which, as the others are, nothing depends."""
-        idle = [field for fields, used in self.used_fields().items() if not used for field in fields]
+        idle = [field for fields, used in self.active_fields().items() if not used for field in fields]
         return [field for field in idle if getattr(self, field) != getattr(type(self), field)]
 
     def _build_backbone_config(self, backbone_config: Any) -> PreTrainedConfig:

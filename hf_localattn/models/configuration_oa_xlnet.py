@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .configuration_local_attention import LocalAttentionConfig
-from .orthogonal_attention import check_heads, possible_heads
-from .orthogonal_interaction import BIDIRECTIONAL, CONVOLUTIONAL, DOT_ATTENTIONS, KV_SHARING, VARIANTS
+from .oa_attention import check_heads, possible_heads
+from .oa_interaction import BIDIRECTIONAL, CONVOLUTIONAL, DOT_ATTENTIONS, KV_SHARING, VARIANTS
 
 PAPERS_HEADS = 12
 """Default of XLNet-base, the paper's encoder."""
@@ -44,7 +44,7 @@ class OaXLNetConfig(LocalAttentionConfig):
 
     model_type = "oa-xlnet"
     default_backbone = "xlnet"
-    deciding_fields = ("variant",)
+    controlling_fields = ("variant",)
 
     variant: str = "emb"
     num_oa_layers: int = 2
@@ -63,7 +63,7 @@ class OaXLNetConfig(LocalAttentionConfig):
         if self.oa_num_heads is None:
             self.oa_num_heads = self.block_heads
 
-    def used_fields(self) -> dict[tuple[str, ...], bool]:
+    def active_fields(self) -> dict[tuple[str, ...], bool]:
         blocks = ("num_oa_layers", "oa_intermediate_size", "oa_dropout", "kv_sharing", "oa_chunk_size")
         return {
             blocks: self.variant != "none",
@@ -72,11 +72,11 @@ class OaXLNetConfig(LocalAttentionConfig):
         }
 
     @property
-    def needed_inputs(self) -> tuple[str, ...]:
+    def required_inputs(self) -> tuple[str, ...]:
         return () if self.variant == "none" else ("query_mask",)
 
     @property
-    def local_depth(self) -> int:
+    def num_active_local_layers(self) -> int:
         """Number of blocks."""
         return 0 if self.variant == "none" else self.num_oa_layers
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 from transformers.utils import logging
 
 from .configuration_local_attention import LocalAttentionConfig
-from .recurrent_encoder import MERGES
-from .sequential_attention import ORDERS, TOKEN_FFNS, check_threshold
+from .sam_attention import ORDERS, TOKEN_FFNS, check_threshold
+from .sam_bilstm import MERGES
 
 if TYPE_CHECKING:
     # Never run: see configuration_cool.py.
@@ -60,7 +60,7 @@ class SamRobertaConfig(LocalAttentionConfig):
         "pooler_output",
     ]
     default_backbone: ClassVar[str] = "roberta"
-    deciding_fields: ClassVar[Sequence[str]] = ("head", "use_bilstm", "use_fam", "use_tam", "tam_ffn")
+    controlling_fields: ClassVar[Sequence[str]] = ("head", "use_bilstm", "use_fam", "use_tam", "tam_ffn")
 
     head: str = "sam"
     use_bilstm: bool = True
@@ -80,7 +80,7 @@ class SamRobertaConfig(LocalAttentionConfig):
     dropout: float = 0.1
     freeze_backbone: bool = False
 
-    def used_fields(self) -> dict[tuple[str, ...], bool]:
+    def active_fields(self) -> dict[tuple[str, ...], bool]:
         return {
             ("use_bilstm", "use_fam", "use_tam"): self.head == "sam",
             ("bilstm_hidden_size", "num_bilstm_layers", "bilstm_merge"): self.has_bilstm,
@@ -119,7 +119,7 @@ class SamRobertaConfig(LocalAttentionConfig):
         return self.bilstm_hidden_size * (2 if self.bilstm_merge == "concat" else 1)
 
     @property
-    def local_depth(self) -> int:
+    def num_active_local_layers(self) -> int:
         """Number of layers with local attention weights: 0, as those of SAM are over a whole text."""
         return 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 
-def counted_tokens(mask: torch.Tensor | None) -> torch.Tensor | None:
+def ensure_nonempty_mask(mask: torch.Tensor | None) -> torch.Tensor | None:
     """The mask (B, L), with the first token True in rows that have none: they count as texts of length 1."""
     if mask is None:
         return None
@@ -35,7 +35,7 @@ def masked_softmax(scores: torch.Tensor, mask: torch.Tensor | None, dim: int = -
     return scores.masked_fill(~mask, torch.finfo(scores.dtype).min).softmax(dim).masked_fill(~mask, 0.0)
 
 
-def marked_first(mask: torch.Tensor) -> torch.Tensor:
+def argsort_mask_first(mask: torch.Tensor) -> torch.Tensor:
     """Places (B, L) of the tokens that a mask (B, L) marks and then of the others, both in the order of the text."""
     places = torch.arange(mask.shape[-1], device=mask.device)
     # Keys that all differ, as no stable sort gets through transformers' exporter to ONNX.

@@ -15,10 +15,10 @@ from torch import nn
 from transformers.utils import can_return_tuple
 
 from .configuration_cool import CoolConfig
-from .fusion import Fusion
-from .generation_head import ConditionalGenerationHead
-from .local_baselines import GraphAttentionLayer, HeterogeneousGraphLayer
-from .local_encoder import LocalEncoder
+from .cool_baselines import GraphAttentionLayer, HeterogeneousGraphLayer
+from .cool_fusion import Fusion
+from .cool_generation import ConditionalGenerationHead
+from .cool_local_encoder import LocalEncoder
 from .modeling_local_attention import (
     LocalAttentionPreTrainedModel,
     LocalModelOutput,
@@ -100,7 +100,7 @@ class CoolModel(CoolPreTrainedModel):
             position_ids: (B, L); real tokens are counted when absent.
             **kwargs: `output_attentions`, `output_hidden_states` and others of the backbone.
         """
-        self.settle_outputs(kwargs)
+        self.resolve_output_flags(kwargs)
         given = check_inputs(input_ids, inputs_embeds, attention_mask)
         mask = None if attention_mask is None else attention_mask != 0
         local = weights = None
@@ -110,7 +110,9 @@ class CoolModel(CoolPreTrainedModel):
             local, weights = self.local_encoder(words, mask, kwargs["output_attentions"])
             if self.config.mode == "l2g":
                 input_ids, inputs_embeds = None, local
-        outputs = self.encode(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
+        outputs = self.forward_backbone(
+            input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs
+        )
         states = outputs.last_hidden_state
         if self.config.mode == "g2l":
             states, weights = self.local_encoder(states, mask, kwargs["output_attentions"])

@@ -17,7 +17,7 @@ from torch import nn
 from transformers import MODEL_MAPPING, AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput, BaseModelOutputWithPooling
 
-from .config_checks import check_generation
+from .config_checks import check_generation_config
 from .configuration_local_attention import BackboneField, LocalAttentionConfig
 from .input_checks import WHOLE, can_look_at, check_numbers, check_tensor
 from .weight_checks import building, check_neighbors, loading_from
@@ -131,7 +131,7 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
                 f"`from_backbone` takes a Hub id or a folder, not a {type(name_or_path).__name__}: save it to one."
             )
         backbone_config = AutoConfig.from_pretrained(name_or_path, **source)
-        cls.check_kind(backbone_config)
+        cls.validate_architecture(backbone_config)
         config = cls.config_class(backbone_config=backbone_config, **config_fields)
         cls.check_config(config)
         # XLNet builds some weights in fp32 whatever it is told: the type of all has to be said in the end.
@@ -144,7 +144,7 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
                 use_safetensors=True,
                 dtype=dtype,
                 output_loading_info=True,
-                **cls.pooling(backbone_config),
+                **cls.pooler_kwargs(backbone_config),
                 **source,
             )
         except OSError as error:
@@ -194,10 +194,10 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
             if not re.search(r"(no file named|not appear to have a file named) \S*safetensors", str(error)):
                 raise  # such as that a server failed
             raise OSError(f"{str(error).rstrip('.')}, and nothing else is read. {CONVERSION}") from error
-        loaded._settle()
+        loaded._finalize_loading()
         loaded._note_missing(report["missing_keys"])
         if loaded.can_generate():
-            check_generation(loaded.generation_config)
+            check_generation_config(loaded.generation_config)
         return (loaded, report) if wants_report else loaded
 
     @classmethod
@@ -229,11 +229,11 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
                 f"{cls.__name__} takes a {cls.config_class.__name__}, not a {type(config).__name__}. To put new local "
                 "layers on a pretrained encoder use `from_backbone`."
             )
-        cls.check_kind(config.backbone_config)
+        cls.validate_architecture(config.backbone_config)
         config.check()
 
     @classmethod
-    def check_kind(cls, backbone_config: PreTrainedConfig) -> None:
+    def validate_architecture(cls, backbone_config: PreTrainedConfig) -> None:
         """Raise `ValueError` for an encoder-decoder in a class for encoders, or the other way round."""
         model_type, family = backbone_config.model_type, cls.config_class
         if backbone_config.is_encoder_decoder and not cls.can_generate():
@@ -250,7 +250,7 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
             )
 
     @classmethod
-    def pooling(cls, backbone_config: PreTrainedConfig) -> dict[str, bool]:
+    def pooler_kwargs(cls, backbone_config: PreTrainedConfig) -> dict[str, bool]:
         """Return the arguments that build a backbone without a pooler; none if it never has one."""
         backbone_class = MODEL_MAPPING[type(backbone_config)]
         accepts = "add_pooling_layer" in inspect.signature(backbone_class.__init__).parameters
@@ -290,7 +290,7 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         """Build the backbone."""
         config = self.config.backbone_config_to_build()
         self.backbone = self.backbone_auto_class.from_config(
-            config, dtype=torch.get_default_dtype(), **self.pooling(config)
+            config, dtype=torch.get_default_dtype(), **self.pooler_kwargs(config)
         )
         self._freeze_unused()
         self.supports_gradient_checkpointing = self.backbone.supports_gradient_checkpointing
@@ -309,7 +309,7 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         if is_known and isinstance(table, nn.Embedding):
             self.most_tokens = table.num_embeddings - self.first_position
 
-    def _settle(self) -> None:
+    def _finalize_loading(self) -> None:
         """Put right what loading leaves behind: parameters made anew, trainable all, some of XLNet's in fp32."""
         self._freeze_unused()
         dtype = self.get_input_embeddings().weight.dtype
@@ -324,7 +324,7 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         if self.config.backbone_config.model_type == "xlnet":
             self.backbone_model.mask_emb.requires_grad_(False)  # serves pretraining alone
 
-    def encode(
+    def forward_backbone(
         self,
         input_ids: torch.Tensor | None,
         attention_mask: torch.Tensor | None,
@@ -455,7 +455,7 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         """
         return loss if outputs.local_loss is None else loss + share * outputs.local_loss
 
-    def settle_outputs(self, kwargs: dict[str, Any]) -> None:
+    def resolve_output_flags(self, kwargs: dict[str, Any]) -> None:
         """Write into the arguments of a `forward` which outputs the caller, or else the configuration, asks for."""
         for output in ("output_attentions", "output_hidden_states"):
             if kwargs.get(output) is None:
@@ -463,7 +463,7 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         kwargs["output_attentions"] = bool(kwargs["output_attentions"])
 
 
-def taking(forward: Callable[..., Any], *names: str) -> Callable[..., Any]:
+def with_extra_inputs(forward: Callable[..., Any], *names: str) -> Callable[..., Any]:
     """Name further inputs in the signature of a `forward` that takes any: Trainer drops columns that are not named."""
 
     @functools.wraps(forward)

@@ -16,9 +16,9 @@ from .modeling_local_attention import (
     LocalModelOutput,
     check_inputs,
     register_auto_classes,
-    taking,
+    with_extra_inputs,
 )
-from .orthogonal_attention import OrthogonalAttentionBlock, query_positions
+from .oa_attention import OrthogonalAttentionBlock, query_positions
 from .task_heads import MultipleChoiceHead, QuestionAnsweringHead, SequenceClassificationHead, TokenClassificationHead
 
 QUERY = ("query_mask",)
@@ -60,7 +60,7 @@ class OaXLNetModel(OaXLNetPreTrainedModel):
                 dropout=config.oa_dropout,
                 chunk_size=config.oa_chunk_size,
             )
-            for _ in range(config.local_depth)
+            for _ in range(config.num_active_local_layers)
         )
         self.post_init()
 
@@ -89,10 +89,12 @@ class OaXLNetModel(OaXLNetPreTrainedModel):
         Raises:
             ValueError: the query mask is missing, or of another shape.
         """
-        self.settle_outputs(kwargs)
+        self.resolve_output_flags(kwargs)
         shape = check_inputs(input_ids, inputs_embeds, attention_mask).shape[:2]
         query_tokens = checked_query_mask(query_mask, shape) if self.blocks else None
-        outputs = self.encode(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
+        outputs = self.forward_backbone(
+            input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs
+        )
         states, weights = outputs.last_hidden_state, []
         if query_tokens is not None:
             mask = None if attention_mask is None else attention_mask != 0
@@ -130,28 +132,28 @@ class OaXLNetForQuestionAnswering(OaXLNetPreTrainedModel, QuestionAnsweringHead)
     """OA with start and end logits of an answer span on top; the query is the question."""
 
     base_model_class = OaXLNetModel
-    forward = taking(QuestionAnsweringHead.forward, *QUERY)
+    forward = with_extra_inputs(QuestionAnsweringHead.forward, *QUERY)
 
 
 class OaXLNetForSequenceClassification(OaXLNetPreTrainedModel, SequenceClassificationHead):
     """OA with a classifier or regressor of whole texts or pairs on top; of pairs the query is one text."""
 
     base_model_class = OaXLNetModel
-    forward = taking(SequenceClassificationHead.forward, *QUERY)
+    forward = with_extra_inputs(SequenceClassificationHead.forward, *QUERY)
 
 
 class OaXLNetForTokenClassification(OaXLNetPreTrainedModel, TokenClassificationHead):
     """OA with a classifier of every token on top (section 4): the scope of a negation, whose cue is the query."""
 
     base_model_class = OaXLNetModel
-    forward = taking(TokenClassificationHead.forward, *QUERY)
+    forward = with_extra_inputs(TokenClassificationHead.forward, *QUERY)
 
 
 class OaXLNetForMultipleChoice(OaXLNetPreTrainedModel, MultipleChoiceHead):
     """OA with a score of every choice on top."""
 
     base_model_class = OaXLNetModel
-    forward = taking(MultipleChoiceHead.forward, *QUERY)
+    forward = with_extra_inputs(MultipleChoiceHead.forward, *QUERY)
 
 
 register_auto_classes(

@@ -13,7 +13,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM
 from hf_localattn.errors import listed, loading
 from hf_localattn.extras import import_extra
 from hf_localattn.families import get_family, parse_config_fields
-from hf_localattn.models.dependency_parser import load_pipeline
+from hf_localattn.models.sla_parser import load_pipeline
 from hf_localattn.pretrained import resolve_backbone
 from hf_localattn.reproduction.measures import MEASURES
 from hf_localattn.reproduction.plan import Trial

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hf_localattn.files import write_whole
+from hf_localattn.files import atomic_write
 from hf_localattn.inspection.draw import draw_bars, draw_curves, picture
 from hf_localattn.reproduction.report import Runs, values_of
 from hf_localattn.reproduction.tables import Bars, Curve, Score, Table, Task
@@ -31,7 +31,7 @@ def figure_of(table: Table, runs: Runs) -> Any:
 def draw_figure(table: Table, runs: Runs, output: Path) -> Path:
     """Draw a figure into `TABLE.png` of a folder, and return its path."""
     path = output / f"{table.name}.png"
-    write_whole(path, picture(figure_of(table, runs), "png"))
+    atomic_write(path, picture(figure_of(table, runs), "png"))
     return path
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from hf_localattn.families import FAMILIES
-from hf_localattn.files import write_whole
+from hf_localattn.files import atomic_write
 from hf_localattn.parsing import read_json
 from hf_localattn.reproduction.plan import Trial
 from hf_localattn.reproduction.runs import Runner, named, quiet
@@ -68,13 +68,13 @@ class GridSearch:
         content = [trial.task.script, self.runner.settings(trial), fold, space]
         folder = self.runner.folder / named("search", content)
         grid = folder / "grid.yaml"
-        write_whole(grid, yaml.safe_dump(space))
+        atomic_write(grid, yaml.safe_dump(space))
         output = folder / "trials"
         own = {**QUIET, **self.spread, "search": str(grid), "output_dir": str(output), "seed": trial.seed}
         model_args, data_args, training_args = make_arguments(trial.task.script, {**trial.arguments, **own})
         data_args.fold = trial.fold
         with quiet():
-            Search(SCRIPTS[trial.task.script], model_args, data_args, training_args).complete()
+            Search(SCRIPTS[trial.task.script], model_args, data_args, training_args).execute()
         found = read_json(Path(output, RESULTS))
         choose = max if found["direction"] == "maximize" else min
         scored = [one for one in found["trials"] if one["score"] is not None]  # null: not a number

@@ -42,7 +42,7 @@ def profile(arguments: Mapping[str, Any]) -> dict[str, float]:
     length = min(data_args.max_seq_length, positions)
     for size in BATCH_SIZES:
         inputs = {"input_ids": torch.randint(5, model.config.vocab_size, (size, length), device=device)}
-        if "query_mask" in model.config.needed_inputs:
+        if "query_mask" in model.config.required_inputs:
             inputs["query_mask"] = torch.zeros_like(inputs["input_ids"])
             inputs["query_mask"][:, length // 2 : length // 2 + CUE] = 1
         metrics[f"inference_seconds_batch_{size}"] = min(_seconds(model, inputs) for _ in range(REPEATS))

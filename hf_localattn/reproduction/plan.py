@@ -251,5 +251,5 @@ def _parses(family: Any, fields: Mapping[str, Any]) -> bool:
     if family.tokenizer is None or "parser" not in family.tokenizer.SETTINGS:
         return False
     own, settings = family.split_fields(dict(fields))
-    by_default = "dep_heads" in family.config(**own).needed_inputs
+    by_default = "dep_heads" in family.config(**own).required_inputs
     return settings["parser"] is not None if "parser" in settings else by_default

@@ -13,7 +13,7 @@ from typing import Any
 
 from scipy import stats
 
-from hf_localattn.files import write_whole
+from hf_localattn.files import atomic_write
 from hf_localattn.reproduction.corpora import describe_source, load_corpora
 from hf_localattn.reproduction.plan import Selection, Trial
 from hf_localattn.reproduction.tables import Row, Score, Table, Task
@@ -160,7 +160,7 @@ class Report:
         self._results.append({**result, **where, "model": kept})
         found = self._content()
         write_results(self._path("json"), found)
-        write_whole(self._path("md"), as_markdown(found))
+        atomic_write(self._path("md"), as_markdown(found))
 
     def show(self) -> None:
         """Print the table, and where its files and models are."""

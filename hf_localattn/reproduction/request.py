@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hf_localattn.errors import one_line_errors
+from hf_localattn.errors import exit_on_user_error
 from hf_localattn.families import read_value
 from hf_localattn.reproduction.corpora import SAMPLES, load_corpora
 from hf_localattn.reproduction.loop import reproduce
@@ -83,7 +83,7 @@ def run_request(request: Request) -> None:
     table = load_table(request.table)
     rows, overrides = select_rows(table, request.rows), _overrides(table, request)
     tasks = _select_tasks(table, request.tasks, overrides.also)
-    with one_line_errors(TrialFailed):
+    with exit_on_user_error(TrialFailed):
         reproduce(
             Selection(table, rows, tasks, overrides),
             request.output,

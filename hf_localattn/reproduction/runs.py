@@ -115,7 +115,7 @@ class Runner:
             progress = Progress(folder / PROGRESS, run, keep=self.keep_models or bool(known))
             run.trainer.add_callback(progress)
             with quiet():
-                metrics = run.complete()
+                metrics = run.execute()
             # What was measured before this process began is in the folder.
             metrics = read_json(model / "all_results.json") | metrics | known.get("metrics", {})
             if progress.epochs:
@@ -198,7 +198,7 @@ class Runner:
         model_args, data_args, training_args = self.arguments_of(trial, **own)
         with quiet():
             run = prepare_run(SCRIPTS[trial.task.script], model_args, data_args, training_args)
-            return run.complete(), fingerprint(run.data["test"])
+            return run.execute(), fingerprint(run.data["test"])
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ class CrossValidation:
         if self.jobs:  # better now than after some folds: what is wrong with arguments, data or model shows in any
             self.executor.check(next(iter(self.jobs.values())))
 
-    def complete(self) -> dict[str, float]:
+    def execute(self) -> dict[str, float]:
         """Run the folds that are left, and return each score's mean and deviation (`eval_f1_mean`, `eval_f1_std`).
 
         Raises:

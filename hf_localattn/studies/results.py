@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hf_localattn.data.readers.tables import shorten
-from hf_localattn.files import write_whole
+from hf_localattn.files import atomic_write
 from hf_localattn.parsing import read_json
 from hf_localattn.training.output_folder import check_unused
 
@@ -60,7 +60,7 @@ def entry(found: Mapping[str, Any], name: str, kind: type, path: Path) -> Any:
 
 def write_results(path: Path, found: Mapping[str, Any]) -> None:
     """Write what is to be read again; NaN and infinities, for which JSON has no word, are null."""
-    write_whole(path, json.dumps(_without_nan(found), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    atomic_write(path, json.dumps(_without_nan(found), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def as_written(found: Mapping[str, Any]) -> dict[str, Any]:

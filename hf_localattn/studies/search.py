@@ -77,7 +77,7 @@ class Search:
         self.trials_folder = self.folder / f"{ASIDE}trials"  # nothing there is to stay
         self.metric, self.direction = self._goal()
 
-    def complete(self) -> dict[str, float]:
+    def execute(self) -> dict[str, float]:
         """Run the trials that are left, and return the metrics of the best one.
 
         Raises:

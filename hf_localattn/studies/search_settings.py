@@ -63,7 +63,7 @@ class SettingCheck:
         except ValueError as error:
             what = ", ".join(f"{name}={spoken(value)}" for name, value in setting.items())
             raise ValueError(f"--search {self.training_args.search}, with {what}: {error}") from None
-        idle = {name: getattr(type(config), name) for name in config.idle_fields() if name in fields}
+        idle = {name: getattr(type(config), name) for name in config.inactive_fields() if name in fields}
         return {**setting, **idle}
 
     def _config(self, fields: Mapping[str, Any]) -> LocalAttentionConfig:

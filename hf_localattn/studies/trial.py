@@ -169,7 +169,7 @@ def run_trial(trial: Trial, folder: Path, *, keep: bool = True, prepared: Prepar
             try:
                 with writing(folder):
                     prepared = prepared or prepare_trial(trial, folder)
-                    metrics = prepared.run.complete()
+                    metrics = prepared.run.execute()
                     if prepared.writes:
                         # What was measured before this process began is in the folder.
                         metrics = read_json(folder / "all_results.json") | metrics

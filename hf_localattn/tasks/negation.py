@@ -28,9 +28,9 @@ from hf_localattn.data.features.words import prepare_tokenizer
 from hf_localattn.data.readers.negation import describe_cues
 from hf_localattn.data.rows.negation import load_negation, normalize_negation
 from hf_localattn.data.schema import row_numbers
-from hf_localattn.files import write_whole
+from hf_localattn.files import atomic_write
 from hf_localattn.metrics import load_metric
-from hf_localattn.models.cue_marker import is_marker
+from hf_localattn.models.oa_cues import is_marker
 from hf_localattn.tasks.lengths import input_length, padding
 from hf_localattn.tasks.splits import Data
 from hf_localattn.tasks.task import Checkpoint, Task
@@ -114,7 +114,7 @@ class NegationScope(Task):
 
     def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Data) -> None:
         check_knows_cues(tokenizer)
-        if getattr(tokenizer, "cue_marker", "keep") == "drop" and not model.config.needed_inputs:
+        if getattr(tokenizer, "cue_marker", "keep") == "drop" and not model.config.required_inputs:
             logger.warning(
                 "Nothing tells this model which cue is meant: it has no query (variant=none), and sees no marker"
                 " (cue_marker=drop). It is a baseline that predicts the same for all cues of a sentence."
@@ -155,7 +155,7 @@ class NegationScope(Task):
             json.dumps({**row, "predicted_scope": scope}, ensure_ascii=False) + "\n"
             for row, scope in zip(rows.select_columns(names), output.predictions, strict=True)
         ]
-        write_whole(folder / PREDICTIONS, "".join(lines))
+        atomic_write(folder / PREDICTIONS, "".join(lines))
 
 
 def keep_seen(

@@ -47,7 +47,7 @@ def load_model_and_tokenizer(
             config = AutoConfig.from_pretrained(model_args.config_name or source, **config_fields, **hub, **trust)
         settings = parse_tokenizer_settings(config.model_type, model_args.local_config)
         tokenizer = load_tokenizer(tokenizer_source, **settings, **hub, **trust)
-        if "dep_heads" in getattr(config, "needed_inputs", ()) and hasattr(tokenizer, "check_parser"):
+        if "dep_heads" in getattr(config, "required_inputs", ()) and hasattr(tokenizer, "check_parser"):
             tokenizer.check_parser()  # better now than when the model is loaded and features are made
         with loading("model", source, model_args.cache_dir), _one_of_its_class(task, model_args.source):
             model = AUTO_CLASSES[task].from_pretrained(

@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerBase, TrainerState
 from transformers.trainer_utils import PredictionOutput
 
 from hf_localattn.data.schema import INDEX
-from hf_localattn.errors import one_line_errors
+from hf_localattn.errors import exit_on_user_error
 from hf_localattn.hub import Score
 from hf_localattn.parsing import read_json
 from hf_localattn.tasks import Checkpoint, DataArguments, Task, choose_task
@@ -34,7 +34,9 @@ from hf_localattn.training.trainer import ExampleTrainer, LocalAttentionTrainer
 logger = logging.getLogger(__name__)
 
 
-def begin(training_args: TrainingArguments, metrics: Mapping[str, bool], *, all_reported: bool = True) -> None:
+def validate_arguments(
+    training_args: TrainingArguments, metrics: Mapping[str, bool], *, all_reported: bool = True
+) -> None:
     """Make sure that there is something to do, and somewhere to write it, before anything is loaded.
 
     Args:
@@ -104,7 +106,7 @@ def prepare_run(
     """
     task = choose_task(task_class, data_args)(data_args)
     task.check_training(training_args)
-    begin(training_args, task.metrics, all_reported=not task.metrics_depend_on_labels)
+    validate_arguments(training_args, task.metrics, all_reported=not task.metrics_depend_on_labels)
     checkpoint = _checkpoint(task, model_args, training_args)
     task.check_checkpoint(checkpoint)
     data = task.load(needed_parts(training_args), cache_dir=model_args.cache_dir, token=model_args.token)
@@ -212,7 +214,7 @@ class Run:
         self.model_args, self.config_fields = model_args, config_fields
         self.scores: list[Score] = []
 
-    def complete(self) -> dict[str, float]:
+    def execute(self) -> dict[str, float]:
         """Train, evaluate and predict as far as asked to, share the model, and return all metrics."""
         metrics = self.train() | self.evaluate() | self.predict()
         self.share()
@@ -290,7 +292,7 @@ class Run:
         if args.do_train and args.should_save:
             mark_finished(args.output_dir)
         if args.push_to_hub:
-            with one_line_errors():
+            with exit_on_user_error():
                 self.trainer.push_to_hub()
 
     def evaluate_split(self, split: str, prefix: str) -> dict[str, Any]:

@@ -93,7 +93,7 @@ class Warm:
         self.process.stdin.close()
         self.process.wait()
 
-    def begin(self, name: str, folder: Path, *more: str, log: str = "log", **fault: object) -> int:
+    def validate_arguments(self, name: str, folder: Path, *more: str, log: str = "log", **fault: object) -> int:
         """Start a command and return its process; `tests.faults.warm.Fault` says what may happen to it."""
         order = {"words": [*COMMANDS[name], *more], "folder": str(folder), "fault": fault, "log": log}
         self.process.stdin.write(json.dumps(order) + "\n")

@@ -10,8 +10,8 @@ from transformers import BertConfig
 from hf_localattn.families import FAMILIES, parse_config_fields
 from hf_localattn.models.configuration_cool import LOCAL_ENCODERS
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
-from hf_localattn.models.orthogonal_interaction import DOT_ATTENTIONS, KV_SHARING, VARIANTS
-from hf_localattn.models.sequential_attention import ORDERS, TOKEN_FFNS
+from hf_localattn.models.oa_interaction import DOT_ATTENTIONS, KV_SHARING, VARIANTS
+from hf_localattn.models.sam_attention import ORDERS, TOKEN_FFNS
 from tests.fuzz.properties import check, outcome, sizes
 from tests.fuzz.values import TEXTS, anything, json_values, often, or_wrong
 from tests.models.tiny import TINY_BACKBONES, TINY_FIELDS
@@ -56,11 +56,11 @@ COMMON = {
 """Fields that all configurations have, and names that are taken by something else."""
 
 TAKEN = (
-    "local_depth",
+    "num_active_local_layers",
     "block_heads",
     "check",
     "to_dict",
-    "used_fields",
+    "active_fields",
     "per_layer_config",
     "attribute_map",
     "__class__",

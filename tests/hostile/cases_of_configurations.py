@@ -109,7 +109,7 @@ ATTRIBUTES = {
     "dict": (backbone(__dict__={"a": 1}), says("`backbone_config.__dict__` is no field")),
     "attribute-map": (config(attribute_map={"hidden_size": "auto_map"}), says("`attribute_map` is no field")),
     "sub-configs": (config(sub_configs={"a": "builtins.dict"}), says("`sub_configs` is no field")),
-    "property": (config(needed_inputs=["x"]), says("`needed_inputs` is no field")),
+    "property": (config(required_inputs=["x"]), says("`required_inputs` is no field")),
     "auto-class": (config(_auto_class="os.system"), says("`_auto_class` is no field")),
     "nested-twice": (
         backbone(model_type="sla-bert", backbone_config={"model_type": "cool"}),

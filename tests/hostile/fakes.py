@@ -22,7 +22,7 @@ def imports_a_file(folder):
 
 
 def runs_a_file(folder):
-    exec(compile((folder / "fusion.py").read_text(), folder / "fusion.py", "exec"), {})
+    exec(compile((folder / "cool_fusion.py").read_text(), folder / "cool_fusion.py", "exec"), {})
 
 
 def opens_a_file(folder):

@@ -4,7 +4,7 @@ from itertools import product
 
 from hf_localattn.models.configuration_cool import LOCAL_LAYERS
 from hf_localattn.models.configuration_sam_roberta import HEADS
-from hf_localattn.models.orthogonal_interaction import VARIANTS
+from hf_localattn.models.oa_interaction import VARIANTS
 
 PLACED = ("outlook", "conv", *LOCAL_LAYERS[1:])
 """Local encoders of COOL that stand below, above or beside its backbone."""

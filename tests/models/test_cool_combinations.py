@@ -79,7 +79,7 @@ def test_the_number_of_layers_follows_what_is_set_later(saved, override, layers,
     tiny_model("cool", **saved).save_pretrained(tmp_path)
     (tmp_path / "model.safetensors").unlink()
     config = AutoConfig.from_pretrained(tmp_path, **override)
-    assert config.local_depth == layers
+    assert config.num_active_local_layers == layers
     assert len(CoolModel(config).local_encoder.layers) == layers
 
 
@@ -131,4 +131,4 @@ def test_parameter_counts():
     ids=str,
 )
 def test_fields_that_change_nothing_are_told(fields, idle):
-    assert CoolConfig(**fields).idle_fields() == idle
+    assert CoolConfig(**fields).inactive_fields() == idle

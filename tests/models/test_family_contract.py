@@ -132,7 +132,7 @@ def test_hidden_states_and_attentions_are_complete(model, inputs):
     layers, heads, width = 2, 2, 32
     assert [tuple(states.shape) for states in output.hidden_states] == [(3, 11, width)] * (layers + 1)
     assert [tuple(attention.shape) for attention in output.attentions] == [(3, heads, 11, 11)] * layers
-    assert len(output.local_attentions) == model.config.local_depth
+    assert len(output.local_attentions) == model.config.num_active_local_layers
     plain = run(model, **inputs)
     assert plain.hidden_states is None
     assert plain.attentions is None
@@ -147,7 +147,7 @@ def test_outputs_can_be_asked_for_in_the_configuration(model, inputs):
     output = run(model, **inputs)
     assert len(output.hidden_states) == 3
     assert len(output.attentions) == 2
-    assert len(output.local_attentions) == model.config.local_depth
+    assert len(output.local_attentions) == model.config.num_active_local_layers
 
 
 def test_some_hidden_states_can_be_asked_for(model, inputs):

@@ -7,8 +7,8 @@ from transformers import AutoModelForTokenClassification
 
 from hf_localattn import OaXLNetConfig, OaXLNetModel
 from hf_localattn.families import FAMILIES
-from hf_localattn.models.orthogonal_attention import OrthogonalAttentionBlock, query_positions
-from hf_localattn.models.orthogonal_interaction import VARIANTS
+from hf_localattn.models.oa_attention import OrthogonalAttentionBlock, query_positions
+from hf_localattn.models.oa_interaction import VARIANTS
 from tests.models.tiny import (
     TINY_BACKBONES,
     at_tokens,
@@ -56,7 +56,7 @@ def test_none_is_the_backbone_under_the_head(head):
     inputs = {"input_ids": token_ids(3, 11), "attention_mask": MASK}
     expected = main_outputs(run(model, **inputs))
     assert all("blocks" not in name for name in model.state_dict())
-    assert model.config.needed_inputs == ()
+    assert model.config.required_inputs == ()
     for one, other in zip(main_outputs(run(model, **inputs, query_mask=QUERY)), expected, strict=True):
         assert torch.equal(one, other)
     headless = tiny_model("oa-xlnet", variant="none")

@@ -15,8 +15,8 @@ from hf_localattn.models.modeling_sam_roberta import (
     SamRobertaForTokenClassification,
     SamRobertaModel,
 )
-from hf_localattn.models.recurrent_encoder import RecurrentEncoder
-from hf_localattn.models.sequential_attention import FeatureAttention, TokenAttention
+from hf_localattn.models.sam_attention import FeatureAttention, TokenAttention
+from hf_localattn.models.sam_bilstm import RecurrentEncoder
 from tests.models.ablations import SAM_ROWS, SAM_SIZES
 from tests.models.tiny import (
     TINY_BACKBONES,
@@ -410,7 +410,7 @@ def test_impossible_fields_are_named(fields, message):
     ],
 )
 def test_fields_without_effect_are_known(fields, idle):
-    assert SamRobertaConfig(**fields).idle_fields() == idle
+    assert SamRobertaConfig(**fields).inactive_fields() == idle
 
 
 def test_the_networks_have_the_papers_sizes():

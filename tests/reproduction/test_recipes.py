@@ -18,7 +18,7 @@ from hf_localattn.data.rows.negation import load_negation
 from hf_localattn.data.rows.sentences import TokenColumns, load_sentences
 from hf_localattn.data.rows.texts import load_texts
 from hf_localattn.families import FAMILIES, get_family
-from hf_localattn.metrics.word_scores import scoring_of
+from hf_localattn.metrics.word_scores import select_metrics
 from hf_localattn.reproduction import corpora
 from hf_localattn.reproduction.corpora import load_corpora
 from hf_localattn.reproduction.scripts import SCRIPTS, make_arguments
@@ -66,7 +66,7 @@ def reported(task):
         load_negation(path, stray_scopes=data_args.stray_scopes)
         return NegationScope.metrics
     rows = load_sentences(path, TokenColumns(task=data_args.task_name, conll=data_args.label_column_index))
-    return scoring_of({label for labels in rows["labels"] for label in labels}).reported
+    return select_metrics({label for labels in rows["labels"] for label in labels}).reported
 
 
 def test_all_tables_of_the_papers_are_there_in_their_order():
@@ -108,7 +108,7 @@ def test_families_take_the_fields_of_a_table(name):
 def check_fields(family, settings):
     fields, own = get_family(family).split_fields(json.loads(settings))
     config = get_family(family).config(**fields)
-    assert not config.idle_fields()
+    assert not config.inactive_fields()
     if own:
         FAMILIES[family].tokenizer.from_backbone(AutoTokenizer.from_pretrained(tiny_backbone()), **own)
 

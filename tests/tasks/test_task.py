@@ -77,7 +77,7 @@ def test_a_task_from_outside_trains_evaluates_and_predicts(tmp_path):
         ),
     )
     assert run.trainer.args.metric_for_best_model == "agreement"  # the main score is the first one after the loss
-    metrics = run.complete()
+    metrics = run.execute()
     assert {"train_loss", "eval_agreement", "predict_agreement", "predict_samples"} <= set(metrics)
     assert set(json.loads((tmp_path / "out" / "parity.json").read_text())) == set(lines.read_text().splitlines())
 

@@ -11,7 +11,7 @@ from datasets import Dataset
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from hf_localattn.data.features.words import IGNORED
-from hf_localattn.models.cue_marker import CUE_MARKER, mark_cues
+from hf_localattn.models.oa_cues import CUE_MARKER, mark_cues
 
 OUTSIDE, INSIDE = SCOPE_LABELS = ("O", "SCOPE")
 """Labels of words outside the scope, and of words in it."""

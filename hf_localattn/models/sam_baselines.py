@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from .masking import counted_tokens, masked_softmax
+from .masking import ensure_nonempty_mask, masked_softmax
 
 SCORE_SCALE = 5.0
 """c, which bounds the scores of DiSAN's pairs to -c .. c (the authors' value)."""
@@ -39,7 +39,7 @@ class RecurrentAttention(nn.Module):
         self, states: torch.Tensor, mask: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Map states (B, L, D) to a vector (B, D), what each token adds before tanh (B, L, D), and alpha (B, L)."""
-        weights = masked_softmax(self.score(states.tanh()).squeeze(-1), counted_tokens(mask))
+        weights = masked_softmax(self.score(states.tanh()).squeeze(-1), ensure_nonempty_mask(mask))
         shares = states * weights.unsqueeze(-1)
         return shares.sum(1).tanh(), shares, weights
 
@@ -114,7 +114,7 @@ class DiSAN(nn.Module):
 
         No number weighs a token as a whole: the weights are (B, L, 2F).
         """
-        mask = counted_tokens(mask)
+        mask = ensure_nonempty_mask(mask)
         both = torch.cat([block(states, mask) for block in self.blocks], dim=-1)
         scores = self.outer(functional.elu(self.inner(both)))
         weights = masked_softmax(scores, None if mask is None else mask.unsqueeze(-1), dim=1)

@@ -17,8 +17,8 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from .masking import marked_first, masked_softmax
-from .orthogonal_interaction import (
+from .masking import argsort_mask_first, masked_softmax
+from .oa_interaction import (
     BIDIRECTIONAL,
     CONVOLUTIONAL,
     DOT_ATTENTIONS,
@@ -112,7 +112,7 @@ class OrthogonalAttention(nn.Module):
         keys, values = self.interaction(context, query)
         if self.is_bidirectional:
             seen = keys.features if self.shares_context else context
-            vectors = self.query_vectors(query, seen, some_token(context_mask))
+            vectors = self.query_vectors(query, seen, ensure_nonempty_mask(context_mask))
         else:
             vectors = self.query_vectors(query)
         vectors = vectors.transpose(1, 2) * vectors.shape[-1] ** -0.5
@@ -216,7 +216,7 @@ class OrthogonalAttentionBlock(GradientCheckpointingLayer):
         """As `OrthogonalAttention.forward`, with C' (B, M, D) in place of Z."""
         attended, weights = self.attention(context, query, context_mask, query_mask, output_attentions)
         states = self.attention_norm(attended + context)
-        exchanged = self.self_attention(states, some_token(context_mask))
+        exchanged = self.self_attention(states, ensure_nonempty_mask(context_mask))
         return self.output_norm(self.output(self.intermediate(exchanged).relu()) + states), weights
 
 
@@ -230,13 +230,13 @@ def query_positions(query_mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
         Positions (B, N) in the order of the text and a mask (B, N), N being the most that a row has, at least 1. In a
         compiled or exported graph, where a size cannot depend on the data, N is L.
     """
-    order = marked_first(query_mask)
+    order = argsort_mask_first(query_mask)
     if not torch.compiler.is_compiling():
         order = order[:, : max(int(query_mask.sum(-1).max()), 1)]
     return order, query_mask.gather(1, order)
 
 
-def some_token(mask: torch.Tensor | None) -> torch.Tensor | None:
+def ensure_nonempty_mask(mask: torch.Tensor | None) -> torch.Tensor | None:
     """The mask (B, M), with all tokens True in rows that have none: they are to attend to something finite."""
     return None if mask is None else mask | ~mask.any(-1, keepdim=True)
 

@@ -11,15 +11,15 @@ import torch
 from torch import nn
 
 from .configuration_cool import CoolConfig
-from .convolution_block import ConvolutionBlock
-from .local_baselines import (
+from .cool_baselines import (
     DynamicConvolutionLayer,
     GraphAttentionLayer,
     HeterogeneousGraphLayer,
     RelationalGraphLayer,
     VisualOutlookLayer,
 )
-from .outlook_attention import OutlookLayer
+from .cool_convolution import ConvolutionBlock
+from .cool_outlook import OutlookLayer
 
 
 class LocalEncoder(nn.Module):
@@ -41,7 +41,7 @@ class LocalEncoder(nn.Module):
                 config.conv_pooling,
                 config.conv_alignment,
             )
-        self.layers = nn.ModuleList(local_layer(config) for _ in range(config.local_depth))
+        self.layers = nn.ModuleList(local_layer(config) for _ in range(config.num_active_local_layers))
         self.projection = None
         if config.local_size != config.local_output_size:
             self.projection = nn.Linear(config.local_size, config.local_output_size)

@@ -7,9 +7,9 @@ import torch
 
 from hf_localattn.models.configuration_sam_roberta import SamRobertaConfig
 from hf_localattn.models.modeling_sam_roberta import SamRobertaModel
-from hf_localattn.models.recurrent_encoder import RecurrentEncoder
-from hf_localattn.models.sequence_baselines import DiSAN, RecurrentAttention
-from hf_localattn.models.sequential_attention import FeatureAttention, SequentialAttention, TokenAttention
+from hf_localattn.models.sam_attention import FeatureAttention, SequentialAttention, TokenAttention
+from hf_localattn.models.sam_baselines import DiSAN, RecurrentAttention
+from hf_localattn.models.sam_bilstm import RecurrentEncoder
 from tests.models.tiny import TINY_BACKBONES, token_ids
 from tests.reference import sam as reference
 

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 
 from benchmarks.cool import unfold_and_fold
-from hf_localattn.models.outlook_attention import OutlookLayer, outlook_attention, outlook_attention_matrix
+from hf_localattn.models.cool_outlook import OutlookLayer, outlook_attention, outlook_attention_matrix
 from tests.reference import cool as reference
 
 OPTIONS = {

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedConfig, PreTrainedModel
 
-from .syntax_attention import LocalGate, gated_attention, mix, parent_loss
+from .sla_attention import LocalGate, gated_attention, mix, parent_loss
 
 IMPLEMENTATIONS = ("eager", "sdpa", "flex_attention")
 

@@ -10,7 +10,7 @@ from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
 
-def stock_model(mapping: Any, backbone_config: PreTrainedConfig, num_labels: int = 1) -> PreTrainedModel:
+def build_reference_head(mapping: Any, backbone_config: PreTrainedConfig, num_labels: int = 1) -> PreTrainedModel:
     """Build the stock task class of a backbone, without layers and almost without words: for what is around them.
 
     Args:
@@ -29,11 +29,11 @@ def stock_model(mapping: Any, backbone_config: PreTrainedConfig, num_labels: int
     return mapping[type(config)](config)
 
 
-class StockClassifier(nn.Module):
+class BackboneHead(nn.Module):
     """The classification head of a stock task class for sequences or choices.
 
     Args:
-        stock: that class, from `stock_model`.
+        stock: that class, from `build_reference_head`.
     """
 
     def __init__(self, stock: PreTrainedModel):

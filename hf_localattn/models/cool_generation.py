@@ -50,8 +50,8 @@ class ConditionalGenerationHead(LocalAttentionPreTrainedModel, GenerationMixin):
         # transformers looks for special ids on the outer configuration, and misses the decoder's first.
         self.generation_config = copy.deepcopy(self.backbone.generation_config)
 
-    def _settle(self) -> None:
-        super()._settle()
+    def _finalize_loading(self) -> None:
+        super()._finalize_loading()
         # Without a file of generation settings transformers makes them anew, from the outer configuration.
         for name, value in self.backbone.generation_config.to_dict().items():
             if getattr(self.generation_config, name, None) is None:
@@ -105,7 +105,7 @@ class ConditionalGenerationHead(LocalAttentionPreTrainedModel, GenerationMixin):
         # ProphetNet's encoder gives all tokens beyond its last position that one.
         positions = getattr(self.backbone.get_encoder(), "embed_positions", None)
         self._check_length(inputs_embeds if input_ids is None else input_ids, positions)
-        self.settle_outputs(kwargs)
+        self.resolve_output_flags(kwargs)
         output_attentions, asked_for = kwargs["output_attentions"], kwargs["output_hidden_states"]
         encoder = self.backbone.get_encoder()
         outputs = encoder(
@@ -166,7 +166,7 @@ class ConditionalGenerationHead(LocalAttentionPreTrainedModel, GenerationMixin):
         positions = getattr(decoder, "embed_positions", getattr(decoder, "position_embeddings", None))
         for given in (decoder_input_ids, decoder_inputs_embeds, labels):
             self._check_length(given, positions)
-        self.settle_outputs(kwargs)
+        self.resolve_output_flags(kwargs)
         if encoder_outputs is None:
             encoder_outputs = self.encode_source(input_ids, attention_mask, inputs_embeds, **kwargs)
         elif not isinstance(encoder_outputs, dict):

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from torch import nn
 
-from hf_localattn.models.convolution_block import ConvolutionBlock, adaptive_pool
+from hf_localattn.models.cool_convolution import ConvolutionBlock, adaptive_pool
 from tests.reference import cool as reference
 
 VARIANTS = [(pooling, alignment) for pooling in ("max", "avg") for alignment in ("adaptive", "same")]

@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from .masking import counted_tokens, marked_first
+from .masking import argsort_mask_first, ensure_nonempty_mask
 
 MERGES = ("concat", "sum")
 
@@ -50,7 +50,7 @@ class RecurrentEncoder(nn.Module):
 
         `mask` (B, L) is True at real tokens; a row without any counts as one of a single token, its first.
         """
-        mask = counted_tokens(mask)
+        mask = ensure_nonempty_mask(mask)
         states = states.to(self.lstm.all_weights[0][0].dtype)
         with torch.autocast("cpu", enabled=False):  # there torch's LSTM fails on states in full precision
             if mask is None:
@@ -67,9 +67,11 @@ class RecurrentEncoder(nn.Module):
     def encode_packed(self, states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """Map states (B, L, H) to (B, L, 2F) with torch's packed sequences; at pads anything."""
         order, places = reading_order(mask)
-        packed = pack_padded_sequence(take(states, order), mask.sum(-1).cpu(), batch_first=True, enforce_sorted=False)
+        packed = pack_padded_sequence(
+            gather_tokens(states, order), mask.sum(-1).cpu(), batch_first=True, enforce_sorted=False
+        )
         encoded, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=states.shape[1])
-        return take(encoded, places)
+        return gather_tokens(encoded, places)
 
     def encode_by_direction(self, states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """The same as one run for each direction of each layer, which reads the pads last, when nothing follows."""
@@ -85,7 +87,7 @@ class RecurrentEncoder(nn.Module):
         order, places = reading_order(mask)
         start = states.new_zeros(1, states.shape[0], self.lstm.hidden_size)
         read, _, _ = torch.lstm(
-            take(states, order),
+            gather_tokens(states, order),
             (start, start),
             list(weights),
             has_biases=True,
@@ -95,7 +97,7 @@ class RecurrentEncoder(nn.Module):
             bidirectional=False,
             batch_first=True,
         )
-        return take(read, places)
+        return gather_tokens(read, places)
 
 
 def reading_order(mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -103,9 +105,9 @@ def reading_order(mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
     `mask` (B, L) is True at real tokens; the place of the others means nothing.
     """
-    return marked_first(mask), (mask.cumsum(-1) - 1).clamp(min=0)
+    return argsort_mask_first(mask), (mask.cumsum(-1) - 1).clamp(min=0)
 
 
-def take(states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+def gather_tokens(states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
     """Gather `states` (B, L, F) at `tokens` (B, L)."""
     return states.gather(1, tokens.unsqueeze(-1).expand(-1, -1, states.shape[-1]))

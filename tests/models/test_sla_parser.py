@@ -5,9 +5,9 @@ import sys
 import pytest
 import spacy
 
-from hf_localattn.models import dependency_parser
-from hf_localattn.models.dependency_parser import ParseCache, load_pipeline, parse
-from hf_localattn.models.word_alignment import Words
+from hf_localattn.models import sla_parser
+from hf_localattn.models.sla_alignment import Words
+from hf_localattn.models.sla_parser import ParseCache, load_pipeline, parse
 from scripts.tiny_parser import SENTENCES
 from tests.parsers import tiny_parser
 
@@ -16,7 +16,7 @@ CAT, DOG = "The cat sleeps.", "A small dog saw the red house."
 
 @pytest.fixture(autouse=True)
 def _nothing_parsed():
-    dependency_parser._cache.clear()
+    sla_parser._cache.clear()
 
 
 @pytest.mark.parametrize("language", SENTENCES)
@@ -41,8 +41,8 @@ def test_white_space_is_no_word():
 
 def test_what_hangs_on_white_space_hangs_on_its_head():
     """And so on; what hangs on a blank root becomes a root."""
-    assert dependency_parser._without([0, 0, 1, 1, 0], [1, 2, 3, 4, 4]) == [1, 2, 2]
-    assert dependency_parser._without([0, 1, 0], [1, 1, 0]) == [0, 0]
+    assert sla_parser._without([0, 0, 1, 1, 0], [1, 2, 3, 4, 4]) == [1, 2, 2]
+    assert sla_parser._without([0, 1, 0], [1, 1, 0]) == [0, 0]
 
 
 def test_the_cache_is_bounded_by_words():
@@ -61,7 +61,7 @@ def test_the_cache_is_bounded_by_words():
 
 def test_a_text_larger_than_the_cache_is_parsed(monkeypatch):
     expected = parse([CAT, DOG], tiny_parser())
-    monkeypatch.setattr(dependency_parser, "_cache", ParseCache(3))
+    monkeypatch.setattr(sla_parser, "_cache", ParseCache(3))
     assert parse([CAT, DOG], tiny_parser()) == expected
 
 
@@ -98,7 +98,7 @@ def test_a_parser_with_an_embedding_of_its_own_keeps_what_that_reads(tmp_path, r
 
 
 def test_spacy_missing(monkeypatch):
-    monkeypatch.setattr(dependency_parser, "_pipelines", {})
+    monkeypatch.setattr(sla_parser, "_pipelines", {})
     monkeypatch.setitem(sys.modules, "spacy", None)
     with pytest.raises(ImportError, match="pip install spacy"):
         parse([CAT], tiny_parser())

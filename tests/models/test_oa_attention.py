@@ -8,7 +8,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from hf_localattn.models.orthogonal_attention import (
+from hf_localattn.models.oa_attention import (
     OrthogonalAttention,
     OrthogonalAttentionBlock,
     query_positions,

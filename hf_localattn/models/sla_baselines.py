@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from .gated_self_attention import LocalAttentionRecord, localize
+from .sla_self_attention import LocalAttentionRecord, localize
 
 
 class SyntaxGuidedLayer(nn.Module):

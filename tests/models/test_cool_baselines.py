@@ -6,15 +6,15 @@ import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from hf_localattn.models import local_baselines
-from hf_localattn.models.local_baselines import (
+from hf_localattn.models import cool_baselines
+from hf_localattn.models.cool_baselines import (
     DynamicConvolutionLayer,
     GraphAttentionLayer,
     HeterogeneousGraphLayer,
     RelationalGraphLayer,
     VisualOutlookLayer,
 )
-from tests.reference import local_baselines as reference
+from tests.reference import cool_baselines as reference
 
 SIZE = 6
 LAYERS = {
@@ -182,7 +182,7 @@ def test_visual_outlook_keeps_no_scores(monkeypatch):
     layer = make_layer(VisualOutlookLayer)
     states, mask = make_inputs(65)
     again, with_recomputing = saved_bytes()
-    monkeypatch.setattr(local_baselines, "checkpoint", lambda function, *inputs, **_: function(*inputs))
+    monkeypatch.setattr(cool_baselines, "checkpoint", lambda function, *inputs, **_: function(*inputs))
     plain, without = saved_bytes()
     assert_same(with_gradients(layer, states, again), with_gradients(layer, states, plain))
     size = states.untyped_storage().nbytes()

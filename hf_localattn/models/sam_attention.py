@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from transformers import initialization as init
 
-from .masking import counted_tokens, masked_mean, masked_softmax
+from .masking import ensure_nonempty_mask, masked_mean, masked_softmax
 
 ORDERS = ("fam_tam", "tam_fam")
 TOKEN_FFNS = ("position", "token")
@@ -81,7 +81,7 @@ class FeatureAttention(PooledAttention):
 
         A `threshold` takes the place of a fixed one.
         """
-        mask, lowered = counted_tokens(mask), states
+        mask, lowered = ensure_nonempty_mask(mask), states
         if mask is not None:
             pads = ~mask.unsqueeze(-1)
             lowered = states.masked_fill(pads, torch.finfo(states.dtype).min)
@@ -122,7 +122,7 @@ class TokenAttention(PooledAttention):
         Raises:
             ValueError: a text has more tokens than there are positions.
         """
-        mask = counted_tokens(mask)
+        mask = ensure_nonempty_mask(mask)
         maximum, mean = states.amax(-1), states.mean(-1)
         if not self.by_position:
             scores = self.scores(maximum.unsqueeze(-1), mean.unsqueeze(-1)).squeeze(-1)

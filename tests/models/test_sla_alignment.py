@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hf_localattn.models.dependency_parser import whitespace_words
-from hf_localattn.models.word_alignment import Words, align, checked_heads
+from hf_localattn.models.sla_alignment import Words, align, checked_heads
+from hf_localattn.models.sla_parser import whitespace_words
 
 
 def spans(cuts):

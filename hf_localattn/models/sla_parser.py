@@ -16,7 +16,7 @@ from typing import Any
 
 from transformers.utils import TRANSFORMERS_DYNAMIC_MODULE_NAME
 
-from .word_alignment import Words
+from .sla_alignment import Words
 
 WORDS = ("parser", "whitespace")
 """Whose words a text has: the pipeline's own tokens, or what stands between white space."""
