@@ -79,6 +79,7 @@ class Family:
             ValueError: a name is neither; the nearest is named.
         """
         own = () if self.tokenizer is None else self.tokenizer.SETTINGS
+        fields = self.config.current_names(fields)
         check_config_fields(self.config, fields, own)
         settings = {name: value for name, value in fields.items() if name in own}
         return {name: value for name, value in fields.items() if name not in own}, settings

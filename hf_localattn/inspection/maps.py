@@ -87,7 +87,7 @@ def attention_map(
 def usual_kind(config: PreTrainedConfig) -> str:
     """The kind that "auto" stands for, of a model with this configuration."""
     model_type = config.model_type
-    has_local = (model_type == "cool" and config.local_encoder == "outlook") or (
+    has_local = (model_type == "cool" and config.local_attention == "outlook") or (
         model_type == "oa-xlnet" and config.num_active_local_layers > 0
     )
     return LOCAL if has_local else SELF

@@ -49,7 +49,7 @@ def has_gates(config: PreTrainedConfig) -> bool:
 
 def weighs_tokens(config: PreTrainedConfig) -> bool:
     """Return True if a model with this configuration has a weight for each token of a text."""
-    return config.model_type == "sam-roberta" and (config.has_tam or config.head == "rba")
+    return config.model_type == "sam-roberta" and (config.has_tam or config.pooling == "rba")
 
 
 def gate_values(
@@ -104,7 +104,7 @@ def token_weights(
     if not weighs_tokens(model.config):
         raise ValueError(
             f"{type(model).__name__}, as it is configured, does not weigh tokens: the family sam-roberta does, with"
-            " head=sam and use_tam=true, or with head=rba."
+            " pooling=sam and use_tam=true, or with pooling=rba."
         )
     found = []
     for reading in read_all(model, tokenizer, texts, batch_size):

@@ -89,6 +89,12 @@ class LocalAttentionConfig(PreTrainedConfig):
     controlling_fields: ClassVar[Sequence[str]] = ()
     """The fields that decide which others count (`active_fields`)."""
 
+    attribute_map: ClassVar[dict[str, str]] = {}
+    """Former names of fields, of version 0.1.0, and the names of today, under which they are saved."""
+
+    renamed_values: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+    """For each field, former spellings of its values, of version 0.1.0, and those of today."""
+
     backbone_config: Any = None
     initializer_range: float = 0.02
     hf_localattn_version: str | None = None
@@ -106,6 +112,9 @@ class LocalAttentionConfig(PreTrainedConfig):
     eos_token_id = BackboneField("eos_token_id")
 
     def __post_init__(self, **kwargs: Any) -> None:
+        former = {name: kwargs.pop(name) for name in self.attribute_map if name in kwargs}
+        for name, value in self.current_names(former).items():
+            setattr(self, name, value)
         self.backbone_config = self._build_backbone_config(self.backbone_config)
         check_names(type(self), kwargs)
         check_shared_fields({**vars(self), **kwargs})
@@ -123,6 +132,10 @@ class LocalAttentionConfig(PreTrainedConfig):
 
         A configuration checks itself when it is made or loaded; a model checks it again, as fields can be set.
         """
+        for name, spellings in self.renamed_values.items():
+            value = getattr(self, name)
+            if isinstance(value, str):  # another type is an error, told below
+                setattr(self, name, spellings.get(value, value))
         self._check_backbone()
         self._check_backbone_fields()
         check_shared_fields(vars(self))
@@ -131,6 +144,23 @@ class LocalAttentionConfig(PreTrainedConfig):
 
     def check_fields(self) -> None:
         """The family's own part of `check`."""
+
+    @classmethod
+    def current_names(cls, config_fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Return fields under their names of today, with a warning for each that version 0.1.0 named otherwise.
+
+        Raises:
+            ValueError: a field is given under both names.
+        """
+        current: dict[str, Any] = {}
+        for name, value in config_fields.items():
+            new = cls.attribute_map.get(name, name)
+            if new != name:
+                logger.warning_once(f"`{name}` is called `{new}` now. The former name is read until version 0.3.0.")
+                if new in config_fields:
+                    raise ValueError(f"`{name}` is the former name of `{new}`: give one of them.")
+            current[new] = value
+        return current
 
     @property
     def required_inputs(self) -> tuple[str, ...]:

@@ -74,7 +74,7 @@ def local_layer(config: CoolConfig) -> nn.Module:
     size, window, neighbors = config.local_size, config.outlook_kernel_size, config.graph_window
     # The backbone's heads; fewer where they do not divide a word embedding that is narrower than its layers.
     heads = math.gcd(size, config.num_attention_heads)
-    match config.local_encoder:
+    match config.local_attention:
         case "outlook":
             return OutlookLayer(
                 size,
@@ -98,4 +98,4 @@ def local_layer(config: CoolConfig) -> nn.Module:
         case "hgt":
             return HeterogeneousGraphLayer(size, neighbors, heads)
         case other:
-            raise ValueError(f"`local_encoder` {other!r} has no layers.")
+            raise ValueError(f"`local_attention` {other!r} has no layers.")

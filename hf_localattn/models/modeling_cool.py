@@ -45,7 +45,7 @@ class CoolPreTrainedModel(LocalAttentionPreTrainedModel):
 
     def add_backbone(self) -> None:
         super().add_backbone()
-        if self.config.local_encoder == "deeper":
+        if self.config.local_attention == "deeper":
             with torch.device("meta"):
                 plain = self.backbone_auto_class.from_config(copy.deepcopy(self.config.backbone_config))
             # Marked, as names change where modules are wrapped. (ALBERT adds none: it runs its layers more often.)

@@ -119,6 +119,7 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
             ValueError: an unknown field (the nearest is named) or value, or a backbone that cannot serve.
             OSError: the backbone cannot be fetched or has no safetensors weights.
         """
+        config_fields = cls.config_class.current_names(config_fields)
         check_config_fields(cls.config_class, config_fields)
         source = {
             "cache_dir": cache_dir,

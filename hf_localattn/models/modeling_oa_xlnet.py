@@ -52,11 +52,11 @@ class OaXLNetModel(OaXLNetPreTrainedModel):
                 config.hidden_size,
                 config.block_heads,
                 config.oa_intermediate_size or config.hidden_size,
-                variant=config.variant,
+                interaction=config.local_attention,
                 kv_sharing=config.kv_sharing,
                 share_context_projection=config.share_context_projection,
                 conv_num_filters=config.conv_num_filters,
-                dot_attention=config.dot_attention,
+                query_summary=config.query_summary,
                 dropout=config.oa_dropout,
                 chunk_size=config.oa_chunk_size,
             )
@@ -83,7 +83,7 @@ class OaXLNetModel(OaXLNetPreTrainedModel):
             token_type_ids: (B, L), where the backbone has segments.
             position_ids: (B, L); real tokens are counted when absent.
             query_mask: (B, L), 1 at the tokens of the query: a negation's cue, a question. Rows may have different
-                numbers of them, or none. Not read by the variant "none".
+                numbers of them, or none. Not read with `local_attention="none"`.
             **kwargs: `output_attentions`, `output_hidden_states` and others of the backbone.
 
         Raises:

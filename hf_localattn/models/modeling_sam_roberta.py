@@ -88,10 +88,10 @@ class SamRobertaModel(SamRobertaPreTrainedModel):
             )
         self.sequential_attention: SequentialAttention | None = None
         self.pooling_attention: RecurrentAttention | DiSAN | None = None
-        if config.head == "sam":
+        if config.pooling == "sam":
             self.sequential_attention = SequentialAttention(
                 size,
-                config.order,
+                config.attention_order,
                 config.use_fam,
                 config.use_tam,
                 reduction=config.fam_reduction,
@@ -101,9 +101,9 @@ class SamRobertaModel(SamRobertaPreTrainedModel):
                 max_length=config.tam_max_length,
                 hidden_size=config.tam_hidden_size,
             )
-        elif config.head == "rba":
+        elif config.pooling == "rba":
             self.pooling_attention = RecurrentAttention(size)
-        elif config.head == "disan":
+        elif config.pooling == "disan":
             self.pooling_attention = DiSAN(size, config.disan_hidden_size)
         self.output_size = size if self.pooling_attention is None else self.pooling_attention.output_size
         self.post_init()

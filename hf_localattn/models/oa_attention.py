@@ -17,13 +17,13 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from .masking import argsort_mask_first, masked_softmax
+from .masking import argsort_mask_first, ensure_nonempty_mask, masked_softmax
 from .oa_interaction import (
     BIDIRECTIONAL,
     CONVOLUTIONAL,
-    DOT_ATTENTIONS,
+    INTERACTIONS,
     KV_SHARING,
-    VARIANTS,
+    QUERY_SUMMARIES,
     ContextualQueryVectors,
     HeadwiseLinear,
     PairInteraction,
@@ -42,11 +42,11 @@ class OrthogonalAttention(nn.Module):
     Args:
         size: D.
         num_heads: k, which divides it.
-        variant: "em", "emb", "c" or "ca": how pairs interact, and whether query vectors have seen the context.
+        interaction: "em", "emb", "c" or "ca": how pairs interact, and whether query vectors have seen the context.
         kv_sharing: of `PairInteraction`: "trunk", "none" or "all".
         share_context_projection: let beta of "emb" and "ca" use alpha's features of the context (alpha's keys').
         conv_num_filters: of alpha's convolution, for "c" and "ca"; sqrt(d) when absent.
-        dot_attention: "torchnlp", or "plain", which leaves out its output layer.
+        query_summary: "tanh", or "plain", which leaves out its output layer.
         dropout: of the weights.
         chunk_size: compute keys and values for so many context tokens at a time, and again in the backward pass. The
             result is the same; the memory for (B, M, N, D) becomes that for (B, chunk_size, N, D). Chunks below d
@@ -61,28 +61,28 @@ class OrthogonalAttention(nn.Module):
         self,
         size: int,
         num_heads: int,
-        variant: str = "emb",
+        interaction: str = "emb",
         kv_sharing: str = "trunk",
         share_context_projection: bool = False,
         conv_num_filters: int | None = None,
-        dot_attention: str = "torchnlp",
+        query_summary: str = "tanh",
         dropout: float = 0.0,
         chunk_size: int | None = None,
     ):
         super().__init__()
-        check_heads(size, num_heads, variant)
+        check_heads(size, num_heads, interaction)
         for option, value, choices in (
-            ("variant", variant, VARIANTS),
+            ("interaction", interaction, INTERACTIONS),
             ("kv_sharing", kv_sharing, KV_SHARING),
-            ("dot_attention", dot_attention, DOT_ATTENTIONS),
+            ("query_summary", query_summary, QUERY_SUMMARIES),
         ):
             if value not in choices:
                 raise ValueError(f"`{option}` is {value!r}; choose one of {', '.join(map(repr, choices))}.")
-        convolutional, bidirectional = variant in CONVOLUTIONAL, variant in BIDIRECTIONAL
+        convolutional, bidirectional = interaction in CONVOLUTIONAL, interaction in BIDIRECTIONAL
         self.interaction = PairInteraction(size, num_heads, convolutional, conv_num_filters, kv_sharing)
         self.query_vectors: QueryVectors = (
             ContextualQueryVectors(
-                size, num_heads, convolutional, dot_attention == "plain", not share_context_projection
+                size, num_heads, convolutional, query_summary == "plain", not share_context_projection
             )
             if bidirectional
             else QueryVectors(size, num_heads)
@@ -236,29 +236,24 @@ def query_positions(query_mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
     return order, query_mask.gather(1, order)
 
 
-def ensure_nonempty_mask(mask: torch.Tensor | None) -> torch.Tensor | None:
-    """The mask (B, M), with all tokens True in rows that have none: they are to attend to something finite."""
-    return None if mask is None else mask | ~mask.any(-1, keepdim=True)
-
-
-def possible_heads(size: int, variant: str) -> list[int]:
-    """Return which numbers of heads divide the width; in a convolutional variant those that are a square wide."""
+def possible_heads(size: int, interaction: str) -> list[int]:
+    """Return the numbers of heads that divide the width; for "c" and "ca" those whose width is a square."""
     small = [heads for heads in range(1, math.isqrt(size) + 1) if size % heads == 0]
     divisors = sorted({*small, *(size // heads for heads in small)})
-    if variant not in CONVOLUTIONAL:
+    if interaction not in CONVOLUTIONAL:
         return divisors
     return [heads for heads in divisors if math.isqrt(size // heads) ** 2 == size // heads]
 
 
-def check_heads(size: int, num_heads: int, variant: str) -> None:
-    """Raise `ValueError` if heads do not divide the width, or are no square wide in a convolutional variant."""
-    possible = possible_heads(size, variant)
+def check_heads(size: int, num_heads: int, interaction: str) -> None:
+    """Raise `ValueError` if heads do not divide the width, or if their width is no square for "c" or "ca"."""
+    possible = possible_heads(size, interaction)
     if num_heads in possible:
         return
     problem = f"does not divide the width {size}"
     if size % num_heads == 0:
         problem = (
-            f"makes heads {size // num_heads} wide, which is not a square: variant {variant!r} convolves them with as "
-            "many filters as these are wide"
+            f"makes heads {size // num_heads} wide, which is not a square: {interaction!r} convolves them with as many"
+            " filters as these are wide"
         )
     raise ValueError(f"`oa_num_heads` is {num_heads}, which {problem}. Take one of {', '.join(map(str, possible))}.")

@@ -4,9 +4,9 @@ Source: Orthogonal Attention: A Cloze-Style Approach to Negation Scope Resolutio
 
 Shapes: B batch, M context tokens, N query tokens, D width, k heads, d = D / k the width of a head, s = sqrt(d).
 
-In every variant the last linear layer of alpha reads something linear in the context token: the context features times
-those of the query token (em, emb), or convolved with filters that the query token gives (c, ca). Both steps together
-are one linear map for each query token, so that no tensor of the pairs is built before the keys and values themselves.
+The last linear layer of alpha always reads something linear in the context token: the context features times those of
+the query token (em, emb), or convolved with filters that the query token gives (c, ca). Both steps together are one
+linear map for each query token, so that no tensor of the pairs is built before the keys and values themselves.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from .masking import masked_softmax
 
 CONVOLUTIONAL = ("c", "ca")
 BIDIRECTIONAL = ("emb", "ca")
-"""Variants whose query vectors have seen the context."""
-VARIANTS = ("em", "emb", "c", "ca")
+"""Interactions whose query vectors have seen the context."""
+INTERACTIONS = ("em", "emb", "c", "ca")
 KV_SHARING = ("trunk", "none", "all")
-DOT_ATTENTIONS = ("torchnlp", "plain")
+QUERY_SUMMARIES = ("tanh", "plain")
 
 
 class PairMaps(NamedTuple):

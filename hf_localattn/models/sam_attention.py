@@ -16,7 +16,7 @@ from transformers import initialization as init
 
 from .masking import ensure_nonempty_mask, masked_mean, masked_softmax
 
-ORDERS = ("fam_tam", "tam_fam")
+ATTENTION_ORDERS = ("fam_tam", "tam_fam")
 TOKEN_FFNS = ("position", "token")
 INITIAL_THRESHOLD = 0.1
 """Default initial value of a learned threshold (table 4)."""
@@ -172,8 +172,8 @@ class SequentialAttention(nn.Module):
         hidden_size: int | None = None,
     ):
         super().__init__()
-        if order not in ORDERS:
-            raise ValueError(f"`order` is {order!r}; choose one of {', '.join(map(repr, ORDERS))}.")
+        if order not in ATTENTION_ORDERS:
+            raise ValueError(f"`order` is {order!r}; choose one of {', '.join(map(repr, ATTENTION_ORDERS))}.")
         self.names = ("fam", "tam") if order == "fam_tam" else ("tam", "fam")
         self.fam = FeatureAttention(size, reduction, threshold, learn_threshold) if use_fam else None
         self.tam = TokenAttention(ffn, max_length, hidden_size) if use_tam else None

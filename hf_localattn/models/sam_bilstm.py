@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from .masking import argsort_mask_first, ensure_nonempty_mask
+from .masking import argsort_mask_first, ensure_nonempty_mask, gather_tokens
 
 MERGES = ("concat", "sum")
 
@@ -106,8 +106,3 @@ def reading_order(mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     `mask` (B, L) is True at real tokens; the place of the others means nothing.
     """
     return argsort_mask_first(mask), (mask.cumsum(-1) - 1).clamp(min=0)
-
-
-def gather_tokens(states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-    """Gather `states` (B, L, F) at `tokens` (B, L)."""
-    return states.gather(1, tokens.unsqueeze(-1).expand(-1, -1, states.shape[-1]))

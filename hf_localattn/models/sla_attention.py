@@ -16,19 +16,15 @@ from torch.nn import functional
 class LocalGate(nn.Linear):
     """The gate of each token's local attention: g = sigmoid(W h + b), shared by the heads (equation 5).
 
-    The module itself is the linear part, so that whatever replaces linear layers (quantisation, LoRA) may replace it.
+    The module is the linear part alone and maps states (B, L, H) to logits (B, L, 1), so that what replaces linear
+    layers (quantization, LoRA) can replace it. The caller applies the sigmoid: 0 is all global, 1 is all local.
 
     Args:
-        width: of the states.
+        width: H, the width of the states.
     """
 
     def __init__(self, width: int):
         super().__init__(width, 1)
-
-    @staticmethod
-    def open(logits: torch.Tensor) -> torch.Tensor:
-        """Map what the linear part says (B, L, 1) to gates between 0 (all global) and 1 (all local)."""
-        return logits.sigmoid()
 
 
 def gated_attention(

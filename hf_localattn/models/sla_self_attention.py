@@ -175,7 +175,7 @@ class LocalSelfAttention(nn.Module):
         if parents is not None:
             loss = parent_loss(query[:, -1], key[:, -1], token_mask, parents, scaling=self.scaling)
             record.parent_losses.append(loss)
-        gate = None if local_mask is None else LocalGate.open(self.gate(hidden_states))
+        gate = None if local_mask is None else self.gate(hidden_states).sigmoid()
         if gate is not None:
             record.gates.append(gate.squeeze(-1))
         implementation = _checked(self.config._attn_implementation)

@@ -328,4 +328,4 @@ def printed_question_answering_loss(
     return losses.masked_fill(~inside, 0.0).sum() / count
 
 
-QUESTION_ANSWERING_LOSSES = {"sum": sum_question_answering_loss, "eq16": printed_question_answering_loss}
+QUESTION_ANSWERING_LOSSES = {"sum": sum_question_answering_loss, "joint": printed_question_answering_loss}

@@ -154,6 +154,7 @@ def read_space(path: str, model_args: ModelArguments) -> SearchSpace:
     fields, settings = {}, ()
     if model_args.family not in (None, PLAIN):
         family = get_family(str(model_args.family))
+        content = family.config.current_names(content)
         fields = {field.name: str(field.type) for field in dataclasses.fields(family.config)}
         settings = () if family.tokenizer is None else family.tokenizer.SETTINGS
     space = SearchSpace({}, {})

@@ -8,6 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from hf_localattn.families import FAMILIES
+from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
 from hf_localattn.studies.results import as_written
 from hf_localattn.tasks import DataArguments
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
@@ -42,7 +44,9 @@ def settings_of(
         }
     for name, value in options.items():
         options[name] = digest_of(name, value)
-    options["local_config"] = [_without_path(word) for word in options["local_config"]]
+    family = FAMILIES.get(options["family"])
+    words = [_without_path(word) for word in options["local_config"]]
+    options["local_config"] = words if family is None else [_former_word(family.config, word) for word in words]
     options |= training_args.to_dict()
     kept = {
         name: value
@@ -66,6 +70,14 @@ def _without_path(assignment: str) -> str:
     name, equals, value = assignment.partition("=")
     is_folder = name.strip() == "parser" and Path(value).is_dir()
     return f"{name}{equals}{digest_of('backbone', value)}" if is_folder else assignment
+
+
+def _former_word(config: type[LocalAttentionConfig], assignment: str) -> str:
+    """Spell a `field=value` as version 0.1.0 did: folders of results are named after the settings in its words."""
+    name, equals, value = assignment.partition("=")
+    values = {new: former for former, new in config.renamed_values.get(name, {}).items()}
+    names = {new: former for former, new in config.attribute_map.items()}
+    return f"{names.get(name, name)}{equals}{values.get(value, value)}"
 
 
 def _files(path: Path) -> list[Path]:

@@ -116,8 +116,8 @@ class NegationScope(Task):
         check_knows_cues(tokenizer)
         if getattr(tokenizer, "cue_marker", "keep") == "drop" and not model.config.required_inputs:
             logger.warning(
-                "Nothing tells this model which cue is meant: it has no query (variant=none), and sees no marker"
-                " (cue_marker=drop). It is a baseline that predicts the same for all cues of a sentence."
+                "Nothing tells this model which cue is meant: it has no query (local_attention=none) and sees no"
+                " marker (cue_marker=drop). It is a baseline that predicts the same for all cues of a sentence."
             )
         prepare_tokenizer(tokenizer)
         self.max_length = input_length(model, tokenizer, self.args)

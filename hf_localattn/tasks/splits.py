@@ -92,7 +92,7 @@ def warn_of_no_query(split: str, features: datasets.Dataset) -> None:
         logger.warning(
             "No %s row (of the first %d) has a query: orthogonal attention adds nothing to single texts without the"
             " marker [CUE] before a word. Mark words, give pairs of texts, or compare with --local_config"
-            " variant=none.",
+            " local_attention=none.",
             split,
             len(rows),
         )

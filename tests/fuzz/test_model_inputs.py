@@ -23,10 +23,10 @@ FILLS = (0, 1, -1, -2, 2, 7, 39, 40, 58, 59, 100, -100, 2**31, -(2**40), float("
 
 
 VARIANTS = {
-    "cool": [{}, {"mode": "l2g"}, {"mode": "g&l"}, {"local_encoder": "gat"}],
+    "cool": [{}, {"mode": "l2g"}, {"mode": "g&l"}, {"local_attention": "gat"}],
     "sla-bert": [{}, {"local_attention": "window"}, {"local_attention": "sgnet"}, {"local_attention": "lisa"}],
-    "oa-xlnet": [{}, {"backbone": "bert", "oa_num_heads": 2}, {"backbone": "bert", "variant": "none"}],
-    "sam-roberta": [{"tam_max_length": 9}, {"tam_ffn": "token"}, {"head": "rba"}, {"head": "disan"}],
+    "oa-xlnet": [{}, {"backbone": "bert", "oa_num_heads": 2}, {"backbone": "bert", "local_attention": "none"}],
+    "sam-roberta": [{"tam_max_length": 9}, {"tam_ffn": "token"}, {"pooling": "rba"}, {"pooling": "disan"}],
 }
 
 

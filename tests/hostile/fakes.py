@@ -18,7 +18,7 @@ def imports_a_module(folder):
 
 def imports_a_file(folder):
     sys.path.insert(0, str(folder))
-    import fusion  # noqa: F401
+    import cool_fusion  # noqa: F401
 
 
 def runs_a_file(folder):

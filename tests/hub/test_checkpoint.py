@@ -132,7 +132,7 @@ def test_a_decoder_is_refused(tmp_path):
         ("conv_kernel_sizes=[2, 3]", [2, 3]),
         ("outlook_num_heads=null", None),
         ("outlook_dropout=0.1", 0.1),
-        ("qa_loss=eq16", "eq16"),
+        ("qa_loss=joint", "joint"),
     ],
 )
 def test_fields_are_read_as_yaml(assignment, value):

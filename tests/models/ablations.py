@@ -3,8 +3,8 @@
 from itertools import product
 
 from hf_localattn.models.configuration_cool import LOCAL_LAYERS
-from hf_localattn.models.configuration_sam_roberta import HEADS
-from hf_localattn.models.oa_interaction import VARIANTS
+from hf_localattn.models.configuration_sam_roberta import POOLINGS
+from hf_localattn.models.oa_interaction import INTERACTIONS
 
 PLACED = ("outlook", "conv", *LOCAL_LAYERS[1:])
 """Local encoders of COOL that stand below, above or beside its backbone."""
@@ -21,21 +21,21 @@ OUTLOOKERS = {
     "no biases": {"qkv_bias": False},
 }
 LOCAL_ENCODERS = [
-    {"local_encoder": "none"},
-    {"local_encoder": "deeper", "num_extra_layers": 1},
-    *({"mode": mode, "local_encoder": kind} for mode, kind in product(("g2l", "l2g", "g&l"), PLACED)),
+    {"local_attention": "none"},
+    {"local_attention": "deeper", "num_extra_layers": 1},
+    *({"mode": mode, "local_attention": kind} for mode, kind in product(("g2l", "l2g", "g&l"), PLACED)),
     *({"mode": mode, "use_conv": False} for mode in ("g2l", "l2g", "g&l")),
     *({"mode": "g&l", "fusion": fusion} for fusion in ("sum", "gate")),
-    {"local_encoder": "dynamic_conv", "outlook_kernel_size": 5},
-    {"local_encoder": "gat", "graph_window": 2},
+    {"local_attention": "dynamic_conv", "outlook_kernel_size": 5},
+    {"local_attention": "gat", "graph_window": 2},
 ]
 
 # Each of the paper's tables, and what they leave open.
 SAM_ROWS = {
-    **{head: {"head": head} for head in HEADS},
+    **{pooling: {"pooling": pooling} for pooling in POOLINGS},
     "-fam": {"use_fam": False},
     "-tam": {"use_tam": False},
-    "tam+fam": {"order": "tam_fam"},
+    "tam+fam": {"attention_order": "tam_fam"},
     "delta": {"fam_threshold": 0.1},
     "learned": {"learn_fam_threshold": True},
     "token ffn": {"tam_ffn": "token"},
@@ -49,8 +49,12 @@ ABLATIONS = {
     "cool": {**OUTLOOKERS, **{"-".join(map(str, fields.values())): fields for fields in LOCAL_ENCODERS}},
     "sla-bert": {kind: {"local_attention": kind} for kind in ("syntax", "window", "lisa", "sgnet", "none")},
     "oa-xlnet": {
-        f"{variant}-{sharing}": {"variant": variant, "kv_sharing": sharing, "oa_num_heads": 2}  # square heads
-        for variant, sharing in product(VARIANTS, ("trunk", "none", "all"))
+        f"{interaction}-{sharing}": {
+            "local_attention": interaction,
+            "kv_sharing": sharing,
+            "oa_num_heads": 2,
+        }  # square heads
+        for interaction, sharing in product(INTERACTIONS, ("trunk", "none", "all"))
     },
     "sam-roberta": {row: {**SAM_SIZES, **fields} for row, fields in SAM_ROWS.items()},
 }

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from hf_localattn.families import FAMILIES
-from hf_localattn.models.configuration_cool import LOCAL_ENCODERS
+from hf_localattn.models.configuration_cool import LOCAL_ATTENTIONS
 from tests.models.ablations import ABLATIONS, SAM_ROWS
 from tests.models.test_family_contract import assert_close, assert_equal, auto_class, check_padding
 from tests.models.tiny import CASES, enable_checkpointing, gradients, main_outputs, run, tiny_model, token_ids
@@ -22,7 +22,7 @@ def _is_fast(name, task, backbone, row):
     if backbone != FAMILIES[name].config.default_backbone:
         return False
     # SLA has a loss of its own in each head, and the vectors of SAM's baselines are not all alike.
-    return task == "headless" or name == "sla-bert" or (name == "sam-roberta" and "head" in SAM_ROWS[row])
+    return task == "headless" or name == "sla-bert" or (name == "sam-roberta" and "pooling" in SAM_ROWS[row])
 
 
 TABLE = [
@@ -39,8 +39,8 @@ TABLE = [
 
 def test_every_family_declares_its_ablations():
     assert ABLATIONS.keys() == FAMILIES.keys()
-    tried = {fields.get("local_encoder", "outlook") for fields in ABLATIONS["cool"].values()}
-    assert tried == set(LOCAL_ENCODERS)
+    tried = {fields.get("local_attention", "outlook") for fields in ABLATIONS["cool"].values()}
+    assert tried == set(LOCAL_ATTENTIONS)
 
 
 @pytest.mark.parametrize(("name", "task", "backbone", "fields"), TABLE)

@@ -18,34 +18,34 @@ from tests.reference import oa as reference
 SIZE, HEADS, INNER = 18, 2, 11  # d_k = 9, whose root is an odd number of its own
 CONTEXT_MASK = [[1, 1, 1, 1, 1, 1, 1], [0, 0, 1, 1, 1, 1, 1], [1, 1, 1, 1, 0, 0, 0], [0, 1, 1, 1, 1, 1, 0]]
 QUERY_MASK = [[1, 1, 1, 1], [0, 1, 0, 1], [1, 0, 0, 0], [0, 0, 0, 0]]
-VARIANTS = ["em", "emb", "c", "ca"]
+INTERACTIONS = ["em", "emb", "c", "ca"]
 
 
-def combinations(variant):
-    """Combinations of the options that change what a variant computes; alpha's filters never meet beta's options."""
-    bidirectional, convolutional = variant in ("emb", "ca"), variant in ("c", "ca")
+def combinations(interaction):
+    """Combinations of options that change what is computed; alpha's filters never meet beta's options."""
+    bidirectional, convolutional = interaction in ("emb", "ca"), interaction in ("c", "ca")
     for kv_sharing in ("trunk", "none", "all"):
-        for shared, dot, filters in itertools.product([False, True], ["torchnlp", "plain"], [None, 1, 2]):
-            of_beta, of_alpha = shared or dot != "torchnlp", filters is not None
+        for shared, dot, filters in itertools.product([False, True], ["tanh", "plain"], [None, 1, 2]):
+            of_beta, of_alpha = shared or dot != "tanh", filters is not None
             if (of_beta and of_alpha) or (of_beta and not bidirectional) or (of_alpha and not convolutional):
                 continue
             yield {
-                "variant": variant,
+                "interaction": interaction,
                 "kv_sharing": kv_sharing,
                 "share_context_projection": shared,
-                "dot_attention": dot,
+                "query_summary": dot,
                 "conv_num_filters": filters,
             }
 
 
-CASES = [case for variant in VARIANTS for case in combinations(variant)]
+CASES = [case for interaction in INTERACTIONS for case in combinations(interaction)]
 
 
 def identifier(case):
     return "-".join(str(value) for value in case.values())
 
 
-def randomised(module, scale=0.3):
+def randomized(module, scale=0.3):
     """Asymmetric values everywhere, also where a layer starts at zeros or ones."""
     with torch.no_grad():
         for parameter in module.parameters():
@@ -54,11 +54,11 @@ def randomised(module, scale=0.3):
 
 
 def attention(dropout=0.0, chunk_size=None, **case):
-    return randomised(OrthogonalAttention(SIZE, HEADS, dropout=dropout, chunk_size=chunk_size, **case).double()).eval()
+    return randomized(OrthogonalAttention(SIZE, HEADS, dropout=dropout, chunk_size=chunk_size, **case).double()).eval()
 
 
 def block(chunk_size=None, **case):
-    return randomised(OrthogonalAttentionBlock(SIZE, HEADS, INNER, chunk_size=chunk_size, **case).double()).eval()
+    return randomized(OrthogonalAttentionBlock(SIZE, HEADS, INNER, chunk_size=chunk_size, **case).double()).eval()
 
 
 def states(*shape, dtype=torch.float64):
@@ -84,8 +84,8 @@ def part(layer, number):
 
 def head_parameters(module, number, case):
     """The layers of one head under the names of the reference: its key's alpha, its value's alpha and its beta."""
-    variant, interaction, beta = case["variant"], module.interaction, module.query_vectors
-    names = ("context", "query") if variant in ("em", "emb") else ("context", "filters", "biases")
+    kind, interaction, beta = case["interaction"], module.interaction, module.query_vectors
+    names = ("context", "query") if kind in ("em", "emb") else ("context", "filters", "biases")
 
     def alpha(trunk, last):
         return {**{name: part(getattr(trunk, name), number) for name in names}, "last": pair(last, number)}
@@ -97,14 +97,14 @@ def head_parameters(module, number, case):
     else:
         value = alpha(interaction.value_trunk if kv_sharing == "none" else interaction.trunk, interaction.value)
     query = {"query": part(beta.query, number)}
-    if variant in ("emb", "ca"):
+    if kind in ("emb", "ca"):
         shared = case.get("share_context_projection", False)
         query["context"] = key["context"] if shared else part(beta.context, number)
-        plain = case.get("dot_attention", "torchnlp") == "plain"
+        plain = case.get("query_summary", "tanh") == "plain"
         query["attention"] = None if plain else pair(beta.attention.output, number)
-    if variant == "emb":
+    if kind == "emb":
         query["last"] = pair(beta.output, number)
-    if variant == "ca":
+    if kind == "ca":
         query |= {"filters": pair(beta.filters, number), "biases": pair(beta.biases, number)}
     return key, value, query
 
@@ -114,7 +114,9 @@ def loop(module, case, context, query, context_mask, query_mask, **options):
     rows = []
     for one, other, *real in zip(context, query, context_mask.tolist(), query_mask.tolist(), strict=True):
         rows.append(
-            reference.orthogonal_attention(one, other, *real, case["variant"], heads, pair(module.output), **options)
+            reference.orthogonal_attention(
+                one, other, *real, case["interaction"], heads, pair(module.output), **options
+            )
         )
     return [torch.stack(column) for column in zip(*rows, strict=True)]
 
@@ -131,7 +133,7 @@ def block_loop(module, case, context, query, context_mask, query_mask):
     }
     rows = []
     for one, other, *real in zip(context, query, context_mask.tolist(), query_mask.tolist(), strict=True):
-        rows.append(reference.block(one, other, *real, case["variant"], heads, layers, HEADS))
+        rows.append(reference.block(one, other, *real, case["interaction"], heads, layers, HEADS))
     return [torch.stack(column) for column in zip(*rows, strict=True)]
 
 
@@ -160,7 +162,7 @@ def test_equals_the_loop(case):
     assert_same(with_gradients(lambda *tensors: module(*tensors, *masks, True), inputs, module), slow)
 
 
-@pytest.mark.parametrize("case", [{"variant": variant} for variant in VARIANTS], ids=identifier)
+@pytest.mark.parametrize("case", [{"interaction": interaction} for interaction in INTERACTIONS], ids=identifier)
 @pytest.mark.parametrize(("batch", "length", "queries"), [(1, 1, 1), (2, 7, 1), (3, 1, 2), (1, 5, 3)])
 def test_equals_the_loop_without_masks_at_odd_sizes(case, batch, length, queries):
     module, inputs = attention(**case), [states(batch, length), states(batch, queries)]
@@ -169,7 +171,7 @@ def test_equals_the_loop_without_masks_at_odd_sizes(case, batch, length, queries
     assert_same(with_gradients(lambda *tensors: module(*tensors, output_attentions=True), inputs, module), slow)
 
 
-@pytest.mark.parametrize("case", [{"variant": variant} for variant in VARIANTS], ids=identifier)
+@pytest.mark.parametrize("case", [{"interaction": interaction} for interaction in INTERACTIONS], ids=identifier)
 def test_equals_the_diagonal_formula(case):
     module, inputs = attention(**case), [states(2, 5), states(2, 3)]
     masks = [torch.ones(tensor.shape[:2], dtype=torch.bool) for tensor in inputs]
@@ -177,7 +179,7 @@ def test_equals_the_diagonal_formula(case):
     assert_same(with_gradients(lambda *tensors: module(*tensors, *masks, True), inputs, module), diagonal)
 
 
-@pytest.mark.parametrize("case", [{"variant": variant} for variant in VARIANTS], ids=identifier)
+@pytest.mark.parametrize("case", [{"interaction": interaction} for interaction in INTERACTIONS], ids=identifier)
 def test_block_equals_the_loop(case):
     module = block(**case)
     inputs, masks = ragged_batch()
@@ -185,15 +187,15 @@ def test_block_equals_the_loop(case):
     assert_same(with_gradients(lambda *tensors: module(*tensors, *masks, True), inputs, module), slow)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("interaction", INTERACTIONS)
 @pytest.mark.parametrize("padded", [False, True], ids=["alone", "padded"])
-def test_one_query_token_gives_its_values_and_beta_learns_nothing(variant, padded):
+def test_one_query_token_gives_its_values_and_beta_learns_nothing(interaction, padded):
     """The softmax over one token is the constant 1, so Z = W_D concat(V)."""
-    module, context = attention(variant=variant), states(2, 7)
+    module, context = attention(interaction=interaction), states(2, 7)
     query = states(2, 3 if padded else 1)
     mask = torch.tensor([[False, True, False]] * 2) if padded else None
-    alpha, _ = reference.VARIANTS[variant]
-    values = [head_parameters(module, number, {"variant": variant})[1] for number in range(HEADS)]
+    alpha, _ = reference.INTERACTIONS[interaction]
+    values = [head_parameters(module, number, {"interaction": interaction})[1] for number in range(HEADS)]
     asked = query[:, 1 if padded else 0]
     expected = [
         [module.output.weight @ torch.cat([alpha(one, row, **value) for value in values]) for one in rows]
@@ -251,7 +253,7 @@ def test_dropout_keeps_the_expectation(chunk_size):
     torch.testing.assert_close(many.mean(0, keepdim=True), expected, rtol=0.05, atol=0.05)
 
 
-@pytest.mark.parametrize("case", [{"variant": variant} for variant in VARIANTS], ids=identifier)
+@pytest.mark.parametrize("case", [{"interaction": interaction} for interaction in INTERACTIONS], ids=identifier)
 @pytest.mark.parametrize("build", [attention, block])
 def test_pads_change_nothing(build, case):
     module, context, query = build(**case), states(1, 4), states(1, 2)
@@ -276,9 +278,9 @@ def test_pads_change_nothing(build, case):
 
 
 @pytest.mark.parametrize("chunk_size", [None, 3])
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_an_example_without_a_query_gives_zero_and_its_layers_still_run(variant, chunk_size):
-    module, context, query = attention(variant=variant, chunk_size=chunk_size), states(2, 7), states(2, 3)
+@pytest.mark.parametrize("interaction", INTERACTIONS)
+def test_an_example_without_a_query_gives_zero_and_its_layers_still_run(interaction, chunk_size):
+    module, context, query = attention(interaction=interaction, chunk_size=chunk_size), states(2, 7), states(2, 3)
     z, weights = module(context, query, query_mask=torch.zeros(2, 3, dtype=torch.bool), output_attentions=True)
     assert torch.equal(z, torch.zeros_like(z))
     assert torch.equal(weights, torch.zeros_like(weights))
@@ -288,9 +290,9 @@ def test_an_example_without_a_query_gives_zero_and_its_layers_still_run(variant,
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("masked", [(), (0,), (1,), (0, 1)], ids=["ragged", "no context", "no query", "nothing"])
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_always_finite(variant, masked, dtype):
-    module = block(variant=variant).to(dtype)
+@pytest.mark.parametrize("interaction", INTERACTIONS)
+def test_always_finite(interaction, masked, dtype):
+    module = block(interaction=interaction).to(dtype)
     inputs, masks = ragged_batch(dtype)
     masks = [torch.zeros_like(mask) if number in masked else mask for number, mask in enumerate(masks)]
     outputs = module(*inputs, *masks, True)
@@ -354,10 +356,10 @@ def memory_of_a_step(module, length, queries):
 
 
 @pytest.mark.parametrize("chunk_size", [None, 4])
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_memory_is_linear_in_the_queries(variant, chunk_size):
+@pytest.mark.parametrize("interaction", INTERACTIONS)
+def test_memory_is_linear_in_the_queries(interaction, chunk_size):
     """Nothing of size (M, N, N) is built, and chunks keep (M, N, D) away as well: (d_k, N, D) is a query's maps."""
-    module, length, queries = attention(variant=variant, chunk_size=chunk_size), 40, 60
+    module, length, queries = attention(interaction=interaction, chunk_size=chunk_size), 40, 60
     at_a_time = max(chunk_size or length, SIZE // HEADS)
     largest, waiting = memory_of_a_step(module, length, queries)
     assert largest <= at_a_time * queries * SIZE
@@ -368,22 +370,22 @@ def test_memory_is_linear_in_the_queries(variant, chunk_size):
         assert waiting < length * queries * SIZE
 
 
-def expected_count(size, heads, variant, kv_sharing="trunk", shared=False, dot_attention="torchnlp", filters=None):
+def expected_count(size, heads, interaction, kv_sharing="trunk", shared=False, query_summary="tanh", filters=None):
     """The parameters of the attention, counted from the paper's equations."""
     wide, width = size * size + size, size // heads
     root = math.isqrt(width)
     filters = filters or root
-    if variant in ("em", "emb"):
+    if interaction in ("em", "emb"):
         trunk, features = 2 * wide, width
     else:
         trunk, features = wide + (size + 1) * heads * filters * (root + 1), filters * root
     count = trunk * (2 if kv_sharing == "none" else 1)
     count += heads * (features + 1) * width * (1 if kv_sharing == "all" else 2)
     count += wide + size * size
-    if variant in ("emb", "ca"):
+    if interaction in ("emb", "ca"):
         count += 0 if shared else wide
-        count += heads * 2 * width * width if dot_attention == "torchnlp" else 0
-        count += heads * (width + 1) * (width if variant == "emb" else width + root)
+        count += heads * 2 * width * width if query_summary == "tanh" else 0
+        count += heads * (width + 1) * (width if interaction == "emb" else width + root)
     return count
 
 
@@ -396,28 +398,28 @@ def test_has_the_parameters_of_the_equations(case):
     assert count_of(attention(**case)) == expected_count(SIZE, HEADS, *case.values())
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_a_block_over_xlnet_base_has_four_to_seven_million_parameters(variant):
+@pytest.mark.parametrize("interaction", INTERACTIONS)
+def test_a_block_over_xlnet_base_has_four_to_seven_million_parameters(interaction):
     with torch.device("meta"):
-        count = count_of(OrthogonalAttentionBlock(768, 12, 768, variant=variant))
+        count = count_of(OrthogonalAttentionBlock(768, 12, 768, interaction=interaction))
     around = 4 * 768 * 768 + 3 * 768 + 2 * 768 * 768 + 768 + 2 * 2 * 768
-    assert count == expected_count(768, 12, variant) + around
+    assert count == expected_count(768, 12, interaction) + around
     assert 4e6 < count < 7e6
 
 
-@pytest.mark.parametrize("variant", ["c", "ca"])
-def test_refuses_heads_whose_width_is_not_a_square(variant):
-    message = f"`oa_num_heads` is 2, which makes heads 12 wide, which is not a square: variant '{variant}'.* 6, 24"
+@pytest.mark.parametrize("interaction", ["c", "ca"])
+def test_refuses_heads_whose_width_is_not_a_square(interaction):
+    message = f"`oa_num_heads` is 2, which makes heads 12 wide, which is not a square: '{interaction}'.* 6, 24"
     with pytest.raises(ValueError, match=message):
-        OrthogonalAttention(24, 2, variant=variant)
-    OrthogonalAttention(24, 6, variant=variant)
-    OrthogonalAttention(24, 2, variant="em")
+        OrthogonalAttention(24, 2, interaction=interaction)
+    OrthogonalAttention(24, 6, interaction=interaction)
+    OrthogonalAttention(24, 2, interaction="em")
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_refuses_heads_that_do_not_divide_the_width(variant):
+@pytest.mark.parametrize("interaction", INTERACTIONS)
+def test_refuses_heads_that_do_not_divide_the_width(interaction):
     with pytest.raises(ValueError, match=r"`oa_num_heads` is 4, which does not divide the width 18\. .* 2"):
-        OrthogonalAttention(18, 4, variant=variant)
+        OrthogonalAttention(18, 4, interaction=interaction)
 
 
 @pytest.mark.parametrize("rows", [[[0, 1, 0, 1, 1], [1, 0, 0, 0, 0]], [[0, 0, 1, 0, 0]], [[0, 0, 0], [0, 0, 0]]])

@@ -170,7 +170,7 @@ def test_a_setting_is_of_table_task_and_row():
     assert setting["max_seq_length"] == 128
     table = load_table("sam-4")
     setting = recipe_arguments(table, table.rows["sam-delta-0.1"], table.tasks["trec"])
-    assert setting["local_config"] == {"head": "sam", "fam_threshold": 0.1, "freeze_backbone": True, "dropout": 0.2}
+    assert setting["local_config"] == {"pooling": "sam", "fam_threshold": 0.1, "freeze_backbone": True, "dropout": 0.2}
     quoted = load_table("cool-5").rows["ernie-gen-beam-1"]
     with pytest.raises(ValueError, match=re.escape("'ernie-gen-beam-1' of cool-5 cannot be run: quoted from Xiao")):
         recipe_arguments(load_table("cool-5"), quoted, load_table("cool-5").tasks["squad"])

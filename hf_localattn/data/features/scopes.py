@@ -25,8 +25,8 @@ def check_knows_cues(tokenizer: PreTrainedTokenizerBase) -> None:
     if CUE_MARKER not in tokenizer.get_added_vocab():
         raise ValueError(
             f"The tokenizer ({type(tokenizer).__name__}) knows no cue marker {CUE_MARKER}, so the model would not know"
-            " whose scope to find: use --family oa-xlnet, with --local_config variant=none for the baseline without"
-            " local attention (backbone, dropout, linear layer)."
+            " whose scope to find: use --family oa-xlnet, with --local_config local_attention=none for the baseline"
+            " (backbone, dropout, linear layer)."
         )
 
 
