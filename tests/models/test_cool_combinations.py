@@ -1,6 +1,5 @@
 """COOL's local encoders; what holds for all of them is in test_ablations.py."""
 
-
 import pytest
 import torch
 from transformers import AutoConfig, AutoModel
