@@ -168,6 +168,7 @@ def test_pushing_other_code_warns_and_the_card_tells(hub, folder, caplog):
     card = hub.files(NAME)["README.md"].decode()
     assert f"Some code files differ from those of hf_localattn {__version__}: `masking.py` (differs)." in card
     assert (
-        f"`hf-localattn verify {NAME}@{commit.oid}` compares the code files with those of the package, byte for byte." in card
+        f"`hf-localattn verify {NAME}@{commit.oid}` compares the code files with those of the package, byte for byte."
+        in card
     )
     assert "Its files equal" not in write_card(folder).read_text()
