@@ -56,7 +56,7 @@ class MultipleChoiceDataArguments(DataArguments):
 class MultipleChoice(Task):
     """Choice of the right text among several, such as SWAG's endings."""
 
-    name = "multiple-choice"
+    name = model_task = "multiple-choice"
     DataArguments = MultipleChoiceDataArguments
     metrics = MappingProxyType({"loss": False, "accuracy": True})
     args: MultipleChoiceDataArguments

@@ -55,7 +55,8 @@ class NegationScope(Task):
     The examples that are scored are `ScopeExamples`, which have all rows, also those whose cue the model does not see.
     """
 
-    name = "token-classification"
+    name = "negation"
+    model_task = "token-classification"
     head = "ForTokenClassification"
     DataArguments = NegationDataArguments
     metrics = MappingProxyType(
@@ -130,7 +131,7 @@ class NegationScope(Task):
         """Return the features of the rows whose cue the model sees; without its cue a row asks nothing of a model."""
         kept = {}
         for split, rows in data.items():
-            kept[split], self.examples[split] = keep_seen(split, rows, features[split], self.max_length)
+            kept[split], self.examples[split] = drop_unseen_cues(split, rows, features[split], self.max_length)
         if "train" in data:  # what is left out is not trained on, and so not counted
             data["train"] = data["train"].select(self.examples["train"].kept)
         return kept
@@ -158,12 +159,12 @@ class NegationScope(Task):
         atomic_write(folder / PREDICTIONS, "".join(lines))
 
 
-def keep_seen(
+def drop_unseen_cues(
     split: str, rows: datasets.Dataset, features: datasets.Dataset, max_length: int
 ) -> tuple[datasets.Dataset, ScopeExamples]:
-    """Return the features of the rows whose cue the model sees, with what leads back from them to all rows' words.
+    """Return the features without those of rows whose cue the model does not see, and the examples to score them by.
 
-    Says how many cues and words it does not see. Without its cue a row asks nothing of a model.
+    Without its cue a row asks nothing of a model. Warnings say how many cues and words it does not see.
 
     Raises:
         ValueError: it sees none.

@@ -64,7 +64,8 @@ class QuestionGenerationDataArguments(DataArguments):
 class QuestionGeneration(Task):
     """Generation of questions from passages and their answers by an encoder-decoder."""
 
-    name = "text2text-generation"
+    name = "question-generation"
+    model_task = "text2text-generation"
     DataArguments = QuestionGenerationDataArguments
     generates = True
     group_column = "context"  # a passage to be tested on is not to be known from training
