@@ -23,8 +23,8 @@ from hf_localattn.training.lookahead import DEFAULT_ALPHA, check_lookahead
 PLAIN = "baseline"
 """The family of the backbone's stock class."""
 
-FORMER_PLAIN = "baseline"
-FORMER_OPTIONS = {"folds": "num_folds", "search": "search_space", "unmatched_scopes": "unmatched_scopes"}
+FORMER_PLAIN = "none"
+FORMER_OPTIONS = {"folds": "num_folds", "search": "search_space", "stray_scopes": "unmatched_scopes"}
 """Options of version 0.1.0 that have another name now. They are read until version 0.3.0, with a warning."""
 
 logger = logging.getLogger(__name__)
