@@ -303,7 +303,7 @@ def test_impossible_fields_are_named(fields, message):
         ({"model_type": "llama"}, "'llama' is a decoder"),
         (
             {"model_type": "speech_to_text"},
-            "'speech_to_text' does not turn text into text. To generate use prophetnet",
+            "'speech_to_text' is not a text-to-text model. To generate, use prophetnet",
         ),
         ({"model_type": "vit"}, "'vit' is not a text encoder"),
         ({"model_type": "bert", "is_decoder": True}, "set up as a decoder"),

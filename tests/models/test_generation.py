@@ -364,7 +364,7 @@ def test_from_backbone_says_what_kind_it_needs(backbone, tmp_path):
 
 
 def test_a_composite_of_two_models_is_refused():
-    with pytest.raises(ValueError, match="'encoder-decoder' does not turn text into text"):
+    with pytest.raises(ValueError, match="'encoder-decoder' is not a text-to-text model"):
         CoolConfig(
             backbone_config=EncoderDecoderConfig(encoder={"model_type": "bert"}, decoder={"model_type": "bert"})
         )

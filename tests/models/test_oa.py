@@ -202,10 +202,10 @@ def test_heads_of_a_block_are_twelve_where_they_fit():
 
 def test_fields_without_effect_are_told(caplog):
     tiny_config("oa-xlnet", local_attention="em", query_summary="plain")
-    assert "`query_summary` is 'plain', which changes nothing" in caplog.text
+    assert "`query_summary` is 'plain', which has no effect" in caplog.text
     caplog.clear()
     tiny_config("oa-xlnet", local_attention="none", num_oa_layers=3)
-    assert "`num_oa_layers` is 3, which changes nothing" in caplog.text
+    assert "`num_oa_layers` is 3, which has no effect" in caplog.text
 
 
 @pytest.mark.parametrize("backbone", TINY_BACKBONES)
