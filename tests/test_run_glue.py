@@ -325,7 +325,7 @@ def test_corpora_by_columns(main, files, tmp_path, caplog, corpus, more, found, 
 def test_a_class_of_one_split_alone_is_named(main, files, tmp_path, caplog):
     data = ["--validation_file", "{files}/classes.jsonl", "--train_file", "{files}/four.jsonl"]
     main(options(files, tmp_path / "out", "--do_train", "--do_eval", *data))
-    assert "Only the train rows have the classes dog: no score will tell how well they are learnt" in caplog.text
+    assert "Only the train rows have the classes dog: no score shows how well they are learned" in caplog.text
 
 
 def test_padding_changes_no_prediction(main, files, tmp_path):

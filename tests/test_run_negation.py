@@ -179,7 +179,7 @@ def test_what_cannot_be_asked_is_named():
         find_scope(model, tokenizer, "not he", [1, 0])
     with pytest.raises(ValueError, match="no word is a cue"):
         find_scope(model, tokenizer, ["not", "he"], [0, 0])
-    with pytest.raises(ValueError, match="knows no cue marker"):
+    with pytest.raises(ValueError, match="has no cue marker"):
         find_scope(model, word_pieces(), ["not", "he"], [1, 0])
     with pytest.raises(ValueError, match="does not see the cue: it is behind 64 tokens"):
         find_scope(model, tokenizer, [*["he"] * 70, "not"], [*[0] * 70, 1])
@@ -205,7 +205,7 @@ def test_folds_keep_the_cues_of_a_sentence_together(main, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (["--family", "cool"], "knows no cue marker [CUE], so the model would not know whose scope to find"),
+        (["--family", "cool"], "has no cue marker [CUE], so the model cannot know which cue is meant"),
         (["--family", "none"], "--family oa-xlnet, with --local_config local_attention=none for the baseline"),
         (["--train_file", "{files}/empty.jsonl"], "No train row has a word in scope: there is nothing to learn"),
         (["--train_file", "{files}/no_cue.jsonl"], "no_cue.jsonl, line 2"),

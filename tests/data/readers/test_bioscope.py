@@ -101,7 +101,7 @@ def test_names_are_unique(tmp_path):
     [
         (corpus(NESTED, "<sentence id='S2'><xcope></sentence>"), "line 6: malformed XML: mismatched tag"),
         (corpus(NESTED).replace("Annotation>\n", ">"), "line 6: malformed XML"),
-        (corpus("<sentence id='S1'>a &nbsp; b</sentence>"), "line 5: the entity 'nbsp' is not one of XML's own five"),
+        (corpus("<sentence id='S1'>a &nbsp; b</sentence>"), "line 5: the entity 'nbsp' is not one of XML's five"),
         (corpus(NESTED, head='<!DOCTYPE a [<!ENTITY b "c">]>'), "line 2: the entity 'b'"),
         (corpus(NESTED, head='<!DOCTYPE a [<!ENTITY b SYSTEM "b.txt">]>'), "line 2: the entity 'b'"),
         ("<DOCUMENT/>", "line 1: the root element is 'DOCUMENT'; BioScope has 'Annotation' there"),
