@@ -134,7 +134,7 @@ def test_rows_without_text_are_left_out_if_it_is_asked_for(main, files, tmp_path
 
 def test_left_padding_becomes_right_padding_with_a_note(main, files, tmp_path, caplog):
     main(options(files, tmp_path / "left", "--do_eval", backbone="left"))
-    assert "encoder-decoders take padding on the right" in caplog.text
+    assert "encoder-decoders need padding on the right" in caplog.text
     left, right = tmp_path / "left", tmp_path / "right"
     main(options(files, right, "--do_eval", "--pad_to_max_length"))
     one, other = (json.loads((folder / "eval_results.json").read_text()) for folder in (left, right))

@@ -44,7 +44,7 @@ def test_version_1_is_a_mean_and_a_missing_prediction_scores_nothing():
 
 
 def test_version_1_has_no_unanswerable_questions():
-    with pytest.raises(ValueError, match=r"question '0' has no answer: .* needs squad_v2"):
+    with pytest.raises(ValueError, match=r"question '0' has no answer: use squad_v2"):
         load_metric("squad").compute(predictions=predictions("x"), references=references([]))
 
 
