@@ -5,7 +5,7 @@ import re
 import pytest
 import torch
 
-from hf_localattn.families import FAMILIES
+from hf_localattn.registry import FAMILIES
 from tests.models.tiny import adapted, tiny_config, token_ids
 from tests.script_helpers import ROOT
 

@@ -6,7 +6,7 @@ import pytest
 from transformers import AutoModelForTokenClassification, AutoTokenizer
 
 from hf_localattn import OaXLNetTokenizer, find_scope
-from hf_localattn.families import FAMILIES
+from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
 from tests.qa_helpers import tiny_bert, word_pieces, write_jsonl
 from tests.script_helpers import ROOT, assert_one_line_error, load_main

@@ -12,11 +12,11 @@ from transformers import AutoConfig, PreTrainedConfig, PreTrainedTokenizerBase
 
 from hf_localattn.claims import LOCK, claimed
 from hf_localattn.errors import loading
-from hf_localattn.families import get_family
 from hf_localattn.files import UNFINISHED, atomic_directory, atomic_write, remove_leftovers
 from hf_localattn.models.config_checks import check_shared_fields
 from hf_localattn.parsing import parse_json, read_utf8
 from hf_localattn.pretrained import load_tokenizer, missing_inputs, resolve_backbone
+from hf_localattn.registry import get_family
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ def init_checkpoint(
     Where writing fails the folder is as it was; where it was killed the same call writes it anew.
 
     Args:
-        family: a key of `hf_localattn.families.FAMILIES`.
+        family: a key of `hf_localattn.registry.FAMILIES`.
         backbone: Hub id, folder, or "tiny" or "tiny-bart", small random backbones that ship with this package.
         output_dir: a folder that does not exist yet, or is empty.
         revision, token: of the backbone on the Hub.

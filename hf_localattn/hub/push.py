@@ -18,13 +18,12 @@ from huggingface_hub.errors import EntryNotFoundError
 from hf_localattn.claims import claimed
 from hf_localattn.downloads import verified_downloads
 from hf_localattn.errors import hub_upload_errors
-from hf_localattn.families import FAMILIES
 from hf_localattn.hub.checkpoint import read_config, warn_of_parser_folder
 from hf_localattn.hub.model_card import CARD, has_text, is_ours, pinned_commit, renew_card
 from hf_localattn.hub.verify import EQUAL, verify_checkpoint
-from hf_localattn.models.modeling_local_attention import CONVERSION
-from hf_localattn.models.weight_checks import read_header
+from hf_localattn.models.weight_checks import CONVERSION, read_header
 from hf_localattn.parsing import parse_json, read_utf8
+from hf_localattn.registry import FAMILIES
 
 logger = logging.getLogger(__name__)
 

@@ -33,7 +33,7 @@ class TrainingRecord:
     """Record of a training run. It goes to the Hub, so it has no folder and no token of the machine.
 
     Args:
-        task: a key of `hf_localattn.families.AUTO_CLASSES`.
+        task: a key of `hf_localattn.registry.AUTO_CLASSES`.
         base_model: the Hub id of the model that training began with; None for a folder.
         dataset: the Hub id of the data; None for local files.
         dataset_config: its configuration.

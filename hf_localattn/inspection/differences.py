@@ -14,8 +14,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from hf_localattn.data.features.texts import tokenize_texts
 from hf_localattn.data.features.words import word_features
 from hf_localattn.data.readers.labels import SINGLE_LABEL
-from hf_localattn.hub.model_card import HEADS
-from hf_localattn.inference import MOST_TOKENS, accepted_inputs, answer_question, evaluating, find_scope, longest_input
+from hf_localattn.inference import answer_question, find_scope
+from hf_localattn.model_utils import MOST_TOKENS, accepted_inputs, evaluating, longest_input
+from hf_localattn.registry import task_of_class
 
 NO_ANSWER = "(no answer)"
 EXCERPT = 60
@@ -83,8 +84,8 @@ def task_of(model: PreTrainedModel) -> str:
     Raises:
         ValueError: none whose answers can be compared.
     """
-    task = next((task for ending, task in HEADS.items() if type(model).__name__.endswith(ending)), None)
-    if task not in _TASKS:
+    task = task_of_class(type(model).__name__)
+    if task is None or task not in _TASKS:
         raise ValueError(
             f"{type(model).__name__} gives no answers that can be compared; models for {', '.join(_TASKS)} do."
         )

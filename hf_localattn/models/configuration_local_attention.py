@@ -168,6 +168,11 @@ class LocalAttentionConfig(PreTrainedConfig):
         return ()
 
     @property
+    def max_tokens(self) -> int | None:
+        """The most tokens that the local layers take in a text; None if the encoder alone sets a limit."""
+        return None
+
+    @property
     def tokenizer_settings(self) -> dict[str, Any]:
         """Settings of the family's tokenizer, if it has one, that differ from its defaults because of these fields."""
         return {}

@@ -109,7 +109,6 @@ class SamRobertaConfig(LocalAttentionConfig):
 
     @property
     def max_tokens(self) -> int | None:
-        """The most tokens that a text may have; none where the encoder alone sets a limit."""
         return self.tam_max_length if self.has_tam and self.tam_ffn == "position" else None
 
     @property

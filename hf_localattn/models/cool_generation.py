@@ -14,13 +14,8 @@ from transformers.cache_utils import Cache
 from transformers.modeling_outputs import Seq2SeqLMOutput
 from transformers.utils import can_return_tuple
 
-from .modeling_local_attention import (
-    LocalAttentionPreTrainedModel,
-    LocalModelOutput,
-    check_inputs,
-    check_length,
-    selected_states,
-)
+from .backbone_features import LocalModelOutput, check_inputs, check_length, selected_states
+from .modeling_local_attention import LocalAttentionPreTrainedModel
 
 
 @dataclass

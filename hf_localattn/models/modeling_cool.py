@@ -14,17 +14,13 @@ import torch
 from torch import nn
 from transformers.utils import can_return_tuple
 
+from .backbone_features import LocalModelOutput, check_inputs
 from .configuration_cool import CoolConfig
 from .cool_baselines import GraphAttentionLayer, HeterogeneousGraphLayer
 from .cool_fusion import Fusion
 from .cool_generation import ConditionalGenerationHead
 from .cool_local_encoder import LocalEncoder
-from .modeling_local_attention import (
-    LocalAttentionPreTrainedModel,
-    LocalModelOutput,
-    check_inputs,
-    register_auto_classes,
-)
+from .modeling_local_attention import LocalAttentionPreTrainedModel, register_auto_classes
 from .task_heads import MultipleChoiceHead, QuestionAnsweringHead, SequenceClassificationHead, TokenClassificationHead
 
 

@@ -12,14 +12,10 @@ import torch
 from torch import nn
 from transformers.utils import can_return_tuple
 
+from .backbone_features import LocalModelOutput, check_inputs
 from .configuration_sam_roberta import SamRobertaConfig
 from .masking import ensure_nonempty_mask, masked_mean
-from .modeling_local_attention import (
-    LocalAttentionPreTrainedModel,
-    LocalModelOutput,
-    check_inputs,
-    register_auto_classes,
-)
+from .modeling_local_attention import LocalAttentionPreTrainedModel, register_auto_classes
 from .sam_attention import SequentialAttention, check_length
 from .sam_baselines import DiSAN, RecurrentAttention
 from .sam_bilstm import RecurrentEncoder

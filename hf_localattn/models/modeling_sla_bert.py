@@ -24,16 +24,11 @@ from transformers import (
 from transformers import initialization as init
 from transformers.utils import can_return_tuple
 
+from .backbone_features import LocalModelOutput, check_inputs
 from .backbone_head import BackboneHead, build_reference_head
 from .configuration_sla_bert import GATED, SlaBertConfig
 from .input_checks import WHOLE, check_tensor
-from .modeling_local_attention import (
-    LocalAttentionPreTrainedModel,
-    LocalModelOutput,
-    check_inputs,
-    register_auto_classes,
-    with_extra_inputs,
-)
+from .modeling_local_attention import LocalAttentionPreTrainedModel, register_auto_classes, with_extra_inputs
 from .sla_alignment import STRUCTURE
 from .sla_attention import LocalGate
 from .sla_baselines import SyntaxGuidedLayer

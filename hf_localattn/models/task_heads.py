@@ -24,8 +24,9 @@ from transformers.modeling_outputs import (
 )
 from transformers.utils import can_return_tuple
 
+from .backbone_features import LocalModelOutput, LocalOutputs
 from .input_checks import IGNORED, WHOLE, check_numbers, check_positions, check_tensor, check_text_labels
-from .modeling_local_attention import LocalAttentionPreTrainedModel, LocalModelOutput, LocalOutputs
+from .modeling_local_attention import LocalAttentionPreTrainedModel
 
 
 @dataclass

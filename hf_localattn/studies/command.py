@@ -22,9 +22,9 @@ class Command:
     """Work in an output folder that no other process can write to until it is done.
 
     Args:
-        work: ready to go.
+        work: the runs, ready to go.
         folder: the output folder.
-        claim: closed at the end.
+        claim: releases the folder when it is closed.
     """
 
     def __init__(self, work: Run | CrossValidation | Search, folder: Path, claim: ExitStack):
@@ -43,7 +43,7 @@ def run_script(task: type[Task], arguments: Sequence[str] | None = None) -> dict
     """Run a script: parse its arguments, check all that can be checked, and complete it.
 
     Args:
-        task: of the script.
+        task: the task of the script.
         arguments: words of the command line; by default those of this process.
 
     Returns:
@@ -61,11 +61,11 @@ def run_script(task: type[Task], arguments: Sequence[str] | None = None) -> dict
 def prepare_command(
     task: type[Task], model_args: ModelArguments, data_args: DataArguments, training_args: TrainingArguments
 ) -> Command:
-    """Claim the output folder, and return what is to be done there: one run, or several for folds or a search.
+    """Claim the output folder, and prepare the work there: one run, or several for folds or a search.
 
     Args:
         task: one of `hf_localattn.tasks.TASKS`.
-        model_args, data_args, training_args: of the task.
+        model_args, data_args, training_args: the parsed arguments, of the task's classes.
 
     Raises:
         ValueError, OSError: arguments, data or model cannot be used, or another process is at the output folder.

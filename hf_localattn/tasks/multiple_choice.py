@@ -56,7 +56,7 @@ class MultipleChoiceDataArguments(DataArguments):
 class MultipleChoice(Task):
     """Selection of the right text among several, such as the endings in SWAG."""
 
-    name = "multiple-choice"
+    name = model_task = "multiple-choice"
     DataArguments = MultipleChoiceDataArguments
     metrics = MappingProxyType({"loss": False, "accuracy": True})
     args: MultipleChoiceDataArguments

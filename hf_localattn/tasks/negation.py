@@ -55,7 +55,8 @@ class NegationScope(Task):
     Scores are computed over all rows (`ScopeExamples`), including those whose cue the model does not see.
     """
 
-    name = "token-classification"
+    name = "negation"
+    model_task = "token-classification"
     head = "ForTokenClassification"
     DataArguments = NegationDataArguments
     metrics = MappingProxyType(
@@ -130,7 +131,7 @@ class NegationScope(Task):
         """Return the features of the rows whose cue the model sees."""
         kept = {}
         for split, rows in data.items():
-            kept[split], self.examples[split] = drop_unseen(split, rows, features[split], self.max_length)
+            kept[split], self.examples[split] = drop_unseen_cues(split, rows, features[split], self.max_length)
         if "train" in data:  # count only the rows that are trained on
             data["train"] = data["train"].select(self.examples["train"].kept)
         return kept
@@ -158,7 +159,7 @@ class NegationScope(Task):
         atomic_write(folder / PREDICTIONS, "".join(lines))
 
 
-def drop_unseen(
+def drop_unseen_cues(
     split: str, rows: datasets.Dataset, features: datasets.Dataset, max_length: int
 ) -> tuple[datasets.Dataset, ScopeExamples]:
     """Drop the features of the rows whose cue the model does not see.

@@ -58,7 +58,7 @@ class QuestionAnswering(Task):
     Features are windows, as a long passage is split into several; scores are computed per question.
     """
 
-    name = "question-answering"
+    name = model_task = "question-answering"
     DataArguments = QuestionAnsweringDataArguments
     logits_scored = 2  # start and end
     group_column = "context"  # a passage must not be in both training and test data

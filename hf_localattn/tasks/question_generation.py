@@ -64,7 +64,8 @@ class QuestionGenerationDataArguments(DataArguments):
 class QuestionGeneration(Task):
     """Generation of questions from a passage and an answer by an encoder-decoder."""
 
-    name = "text2text-generation"
+    name = "question-generation"
+    model_task = "text2text-generation"
     DataArguments = QuestionGenerationDataArguments
     generates = True
     group_column = "context"  # a passage must not be in both training and test data

@@ -11,6 +11,7 @@ import datasets
 
 from hf_localattn.data.folds import split_rows
 from hf_localattn.errors import loading
+from hf_localattn.registry import FAMILIES
 from hf_localattn.tasks.arguments import DataArguments
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ logger = logging.getLogger(__name__)
 
 Data = dict[str, datasets.Dataset]
 
-FIRST_ROWS = 1000
-"""Number of rows to inspect as a sample."""
+QUERY_ROWS = 1000
+"""Number of rows that are searched for a query."""
 
 SPLITS = {"train": ("train",), "validation": ("validation",), "test": ("test",)}
 """Parts of a run, and the names of their splits on the Hub."""
@@ -86,19 +87,15 @@ def load_splits(task: Task, data_args: DataArguments, parts: Mapping[str, str], 
 
 
 def warn_of_no_query(split: str, features: datasets.Dataset) -> None:
-    """Warn if the first rows of a split have an empty query (`query_mask`)."""
-    if "query_mask" not in features.column_names:
-        return
-    rows = features[:FIRST_ROWS]["query_mask"]
-    masks = chain.from_iterable(([mask] if not mask or isinstance(mask[0], int) else mask) for mask in rows)
-    if not any(any(mask) for mask in masks):
-        logger.warning(
-            "No %s row (of the first %d) has a query: orthogonal attention adds nothing to single texts without the"
-            " marker [CUE] before a word. Mark words, give pairs of texts, or compare with --local_config"
-            " local_attention=none.",
-            split,
-            len(rows),
-        )
+    """Warn if the first rows of a split have an empty query, for models that take one."""
+    queries = (family.query for family in FAMILIES.values() if family.query is not None)
+    for query in queries:
+        if query.input not in features.column_names:
+            continue
+        rows = features[:QUERY_ROWS][query.input]
+        masks = chain.from_iterable(([mask] if not mask or isinstance(mask[0], int) else mask) for mask in rows)
+        if not any(any(mask) for mask in masks):
+            logger.warning("No %s row (of the first %d) has a query: %s", split, len(rows), query.warning)
 
 
 def _training_rows(task: Task, data_args: DataArguments, hub: Mapping[str, datasets.Dataset]) -> datasets.Dataset:

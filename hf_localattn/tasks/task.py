@@ -44,7 +44,9 @@ class Task:
     """
 
     name: ClassVar[str]
-    """Key of the model classes in `hf_localattn.families.AUTO_CLASSES`."""
+    """Key of the task in `hf_localattn.tasks.TASKS`."""
+    model_task: ClassVar[str]
+    """Key of the model classes in `hf_localattn.registry.AUTO_CLASSES`."""
     head: ClassVar[str | None] = None
     """Suffix of the model classes, such as "ForTokenClassification"; None if a checkpoint's labels do not matter."""
     DataArguments: ClassVar[type[DataArguments]]

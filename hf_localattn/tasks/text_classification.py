@@ -103,7 +103,7 @@ class TextClassificationDataArguments(DataArguments):
 class TextClassification(Task):
     """Prediction of a class, a set of classes or a score for texts or pairs of texts."""
 
-    name = "text-classification"
+    name = model_task = "text-classification"
     head = "ForSequenceClassification"
     DataArguments = TextClassificationDataArguments
     metrics = MappingProxyType({name: name not in LOWER_IS_BETTER for name in ("loss", *SCORES, COMBINED)})

@@ -112,7 +112,7 @@ class TokenClassification(Task):
     label set and order. Without training, it must have all of them.
     """
 
-    name = "token-classification"
+    name = model_task = "token-classification"
     head = "ForTokenClassification"
     DataArguments = TokenClassificationDataArguments
     metrics = MappingProxyType({"loss": False, **GREATER_IS_BETTER})
@@ -182,7 +182,9 @@ class TokenClassification(Task):
     def finish_features(self, data: Data, features: Data) -> Data:
         """Return the features of the sentences of which the model sees a word; the others would have no loss."""
         self.visible_word_ids = {split: list(rows["visible_word_ids"]) for split, rows in features.items()}
-        return {split: keep_seen(split, data[split], rows, self.max_length) for split, rows in features.items()}
+        return {
+            split: drop_unseen_words(split, data[split], rows, self.max_length) for split, rows in features.items()
+        }
 
     def collator(self, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, multiple: int | None) -> Any:
         return DataCollatorForTokenClassification(tokenizer, **padding(self.args, self.max_length, multiple))
@@ -240,10 +242,10 @@ def columns_of(data_args: TokenClassificationDataArguments) -> TokenColumns:
     return replace(columns, names=load_label_names(data_args.label_names_file, columns))
 
 
-def keep_seen(
+def drop_unseen_words(
     split: str, sentences: datasets.Dataset, features: datasets.Dataset, max_length: int
 ) -> datasets.Dataset:
-    """Return the features of the sentences of which the model sees a word, and log the number of unseen words.
+    """Drop the features of the sentences of which the model sees no word, and log the number of unseen words.
 
     Raises:
         ValueError: the model sees no word of any sentence.

@@ -15,8 +15,7 @@ from transformers import PreTrainedModel, TrainerState
 from transformers.trainer_pt_utils import safe_globals
 
 from hf_localattn.files import STAGING, UNFINISHED, atomic_write, discard, remove_leftovers
-from hf_localattn.models.modeling_local_attention import CONVERSION
-from hf_localattn.models.weight_checks import read_header
+from hf_localattn.models.weight_checks import CONVERSION, read_header
 from hf_localattn.parsing import parse_json, read_json
 from hf_localattn.training.arguments import TrainingArguments
 

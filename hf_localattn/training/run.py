@@ -114,7 +114,7 @@ def prepare_run(
     if task.metrics_depend_on_labels:
         check_best_metric(training_args, task.reported_metrics)
     data = task.number_labels(data)
-    model, tokenizer = load_model_and_tokenizer(task.name, model_args, training_args, **fields)
+    model, tokenizer = load_model_and_tokenizer(task.model_task, model_args, training_args, **fields)
     task.adapt(model, tokenizer, data)
     features = task.finish_features(data, make_features(task, data, tokenizer, training_args))
     kwargs: dict[str, Any] = {
@@ -285,7 +285,7 @@ class Run:
         args = self.trainer.args
         if args.do_train and args.should_save:
             rows = {split: len(rows) for split, rows in self.data.items()}
-            record = record_of(self.task.name, self.model_args, self.task.args, args, rows, self.scores)
+            record = record_of(self.task.model_task, self.model_args, self.task.args, args, rows, self.scores)
             record.save(args.output_dir)
         if args.do_train and not args.push_to_hub:  # which writes it too
             self.trainer.create_model_card()

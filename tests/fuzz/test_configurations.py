@@ -7,11 +7,12 @@ import hypothesis.strategies as st
 import torch
 from transformers import BertConfig
 
-from hf_localattn.families import FAMILIES, parse_config_fields
+from hf_localattn.assignments import parse_config_fields
 from hf_localattn.models.configuration_cool import LOCAL_ATTENTIONS
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
 from hf_localattn.models.oa_interaction import INTERACTIONS, KV_SHARING, QUERY_SUMMARIES
 from hf_localattn.models.sam_attention import ATTENTION_ORDERS, TOKEN_FFNS
+from hf_localattn.registry import FAMILIES
 from tests.fuzz.properties import check, outcome, sizes
 from tests.fuzz.values import TEXTS, anything, json_values, often, or_wrong
 from tests.models.tiny import TINY_BACKBONES, TINY_FIELDS

@@ -8,9 +8,10 @@ import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerBase
 
-from hf_localattn.families import AUTO_CLASSES, FAMILIES, parse_config_fields
+from hf_localattn.assignments import parse_config_fields
 from hf_localattn.hub import init_checkpoint
 from hf_localattn.pretrained import resolve_backbone
+from hf_localattn.registry import AUTO_CLASSES, FAMILIES
 from tests.models.tiny import ENCODER_HEADS, OTHER_FIELD, tiny_model
 from tests.parsers import tiny_parser
 

@@ -10,9 +10,9 @@ from huggingface_hub import ModelCard
 from transformers import AutoTokenizer
 
 from hf_localattn.cli import main
-from hf_localattn.families import FAMILIES
 from hf_localattn.hub import Score, TrainingRecord, render_card, write_card
 from hf_localattn.hub.model_card import BOUNDARY
+from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
 from tests.models.tiny import CASES, tiny_model
 

@@ -9,8 +9,8 @@ import torch
 from transformers import AutoConfig, AutoTokenizer
 from transformers.utils import logging
 
-from hf_localattn.families import FAMILIES
 from hf_localattn.models import CoolConfig, CoolModel, OaXLNetConfig, SamRobertaConfig
+from hf_localattn.registry import FAMILIES
 from tests.models.tiny import tiny_config
 
 CHECKPOINTS = Path(__file__).with_name("checkpoints_of_0.1.0.tar.xz")

@@ -6,9 +6,9 @@ from torch.nn import functional
 from transformers import AutoModelForTokenClassification
 
 from hf_localattn import OaXLNetConfig, OaXLNetModel
-from hf_localattn.families import FAMILIES
 from hf_localattn.models.oa_attention import OrthogonalAttentionBlock, query_positions
 from hf_localattn.models.oa_interaction import INTERACTIONS
+from hf_localattn.registry import FAMILIES
 from tests.models.tiny import (
     TINY_BACKBONES,
     at_tokens,

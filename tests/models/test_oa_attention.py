@@ -45,7 +45,7 @@ def identifier(case):
     return "-".join(str(value) for value in case.values())
 
 
-def randomised(module, scale=0.3):
+def randomized(module, scale=0.3):
     """Asymmetric values everywhere, also where a layer starts at zeros or ones."""
     with torch.no_grad():
         for parameter in module.parameters():
@@ -54,11 +54,11 @@ def randomised(module, scale=0.3):
 
 
 def attention(dropout=0.0, chunk_size=None, **case):
-    return randomised(OrthogonalAttention(SIZE, HEADS, dropout=dropout, chunk_size=chunk_size, **case).double()).eval()
+    return randomized(OrthogonalAttention(SIZE, HEADS, dropout=dropout, chunk_size=chunk_size, **case).double()).eval()
 
 
 def block(chunk_size=None, **case):
-    return randomised(OrthogonalAttentionBlock(SIZE, HEADS, INNER, chunk_size=chunk_size, **case).double()).eval()
+    return randomized(OrthogonalAttentionBlock(SIZE, HEADS, INNER, chunk_size=chunk_size, **case).double()).eval()
 
 
 def states(*shape, dtype=torch.float64):

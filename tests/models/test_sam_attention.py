@@ -51,10 +51,10 @@ every_ffn = pytest.mark.parametrize("options", [POSITION, TOKEN], ids=["position
 
 
 def make(name, dtype=torch.float64):
-    return randomised(MECHANISMS[name]()).to(dtype)
+    return randomized(MECHANISMS[name]()).to(dtype)
 
 
-def randomised(module, scale=0.6):
+def randomized(module, scale=0.6):
     """Asymmetric values everywhere, also where a layer starts at zeros."""
     module = module.double().eval()
     with torch.no_grad():
@@ -292,7 +292,7 @@ def test_learned_threshold_learns_within_its_bounds():
 
 @every_ffn
 def test_token_weights_sum_to_one_over_the_tokens(options):
-    module, inputs = randomised(TokenAttention(**options)), states(*MASK.shape)
+    module, inputs = randomized(TokenAttention(**options)), states(*MASK.shape)
     output, weights = module(inputs, MASK)
     assert_same([weights.sum(1)], [torch.ones(len(MASK), dtype=torch.float64)])
     assert not weights[~MASK].any()
@@ -303,7 +303,7 @@ def test_token_weights_sum_to_one_over_the_tokens(options):
 
 def test_position_ffn_reads_values_from_the_first_token_on():
     """Its weights for the places behind the last token meet zeros only, and what it says there is dropped."""
-    module, inputs = randomised(TokenAttention(**POSITION)), states(1, 4)
+    module, inputs = randomized(TokenAttention(**POSITION)), states(1, 4)
     _, expected = module(inputs)
     for before in range(LONGEST - 4):
         longer = torch.cat([states(1, before), inputs, states(1, 2)], 1)
@@ -321,7 +321,7 @@ def test_position_ffn_reads_values_from_the_first_token_on():
 
 @every_ffn
 def test_only_the_position_ffn_knows_the_order(options):
-    module, inputs = randomised(TokenAttention(**options)), states(2, 5)
+    module, inputs = randomized(TokenAttention(**options)), states(2, 5)
     shuffled = torch.tensor([3, 0, 4, 1, 2])
     _, weights = module(inputs)
     _, moved = module(inputs[:, shuffled])
@@ -329,7 +329,7 @@ def test_only_the_position_ffn_knows_the_order(options):
 
 
 def test_position_ffn_counts_tokens_and_refuses_too_many():
-    module, inputs = randomised(TokenAttention(**POSITION)), states(2, LONGEST + 3)
+    module, inputs = randomized(TokenAttention(**POSITION)), states(2, LONGEST + 3)
     mask = torch.ones(2, LONGEST + 3, dtype=torch.bool)
     mask[0, :5], mask[1, -3:] = False, False
     expected = [module(inputs[:1, 5:])[1], module(inputs[1:, :LONGEST])[1]]
@@ -341,7 +341,7 @@ def test_position_ffn_counts_tokens_and_refuses_too_many():
         module(inputs, mask)
     with pytest.raises(ValueError, match=f"but a text has {LONGEST + 3} tokens"):
         module(inputs)
-    assert randomised(TokenAttention(**TOKEN))(inputs)[1].shape == inputs.shape[:2]
+    assert randomized(TokenAttention(**TOKEN))(inputs)[1].shape == inputs.shape[:2]
 
 
 def test_sequential_attention_without_either_changes_nothing():
@@ -384,7 +384,7 @@ def test_refuses_impossible_options(build, message):
 
 
 def test_bilstm_drops_out_between_its_layers_in_training():
-    module, inputs = randomised(RecurrentEncoder(SIZE, 5, dropout=0.5)), states(*MASK.shape)
+    module, inputs = randomized(RecurrentEncoder(SIZE, 5, dropout=0.5)), states(*MASK.shape)
     expected = module(inputs, MASK)
     assert torch.equal(module(inputs, MASK), expected)
     assert not torch.allclose(module.train()(inputs, MASK), expected)
@@ -425,7 +425,7 @@ def model_loop(model, row, real):
 def test_model_equals_the_loop(fields):
     """What is pooled, and what tokens carry: the mean, or the sum by weights that are the tokens' own."""
     backbone = {"model_type": "roberta", **TINY_BACKBONES["roberta"]}
-    model = randomised(SamRobertaModel(SamRobertaConfig(backbone_config=backbone, **fields)), scale=0.4)
+    model = randomized(SamRobertaModel(SamRobertaConfig(backbone_config=backbone, **fields)), scale=0.4)
     inputs = {"input_ids": token_ids(*MASK.shape), "attention_mask": MASK.long(), "output_hidden_states": True}
     with torch.no_grad():
         outputs = model(**inputs)

@@ -17,14 +17,15 @@ from hf_localattn.data.rows.choices import load_choices
 from hf_localattn.data.rows.negation import load_negation
 from hf_localattn.data.rows.sentences import TokenColumns, load_sentences
 from hf_localattn.data.rows.texts import load_texts
-from hf_localattn.families import FAMILIES, get_family
 from hf_localattn.metrics.word_scores import select_metrics
+from hf_localattn.registry import FAMILIES, get_family
 from hf_localattn.reproduction import corpora
+from hf_localattn.reproduction.arguments import SCRIPTS, make_trial
 from hf_localattn.reproduction.corpora import load_corpora
-from hf_localattn.reproduction.scripts import SCRIPTS, make_arguments
 from hf_localattn.reproduction.tables import PLAIN, load_table, recipe_arguments, select_rows, table_names
 from hf_localattn.resources import tiny_backbone
 from hf_localattn.studies.search_space import SEARCHABLE, read_space
+from hf_localattn.studies.trial import UNUSED
 from hf_localattn.tasks import NegationScope, question_answering, text_classification
 
 RESOURCES = tiny_backbone().parent
@@ -42,8 +43,8 @@ def data_arguments(task, own=None):
     corpus = load_corpora()[task.corpus]
     files = {f"{split}_file": str(RESOURCES / file) for split, file in corpus.sample.items()}
     arguments = {**files, **corpus.arguments, **corpus.sample_arguments, **task.arguments}
-    model = {"family": "none", "backbone": "tiny", "output_dir": "unused", "folds": task.folds}
-    return make_arguments(task.script, model | arguments | (own or {}))[1]
+    model = {"family": "none", "backbone": "tiny", "folds": task.folds}
+    return make_trial(task.script, model | arguments | (own or {})).arguments(UNUSED)[1]
 
 
 def reported(task):
@@ -134,7 +135,7 @@ def test_a_corpus_has_a_sample_and_says_where_it_is_from(corpus):
     assert corpus.source.startswith(("https://", "http://"))
     assert corpus.license
     assert corpus.format
-    assert any(corpus.name in (task.corpus, *task.also.values()) for _, task in WORK), "no recipe reads it"
+    assert any(corpus.name in (task.corpus, *task.test_corpora.values()) for _, task in WORK), "no recipe reads it"
 
 
 def test_published_numbers_are_in_the_unit_of_the_scores():
@@ -245,7 +246,7 @@ def test_a_small_table_is_a_table(folder):
         (("tasks", "qa", "skript"), "x", "cool-1, tasks, qa: there is no 'skript'. Did you mean 'script'?"),
         (("tasks", "qa", "script"), "run_q", "cool-1, tasks, qa, script: must be 'run_qa', 'run_glue', "),
         (("tasks", "qa", "corpus"), "squat", "cool-1, tasks, qa, corpus: there is no 'squat'. Did you mean 'squad'?"),
-        (("tasks", "qa", "also"), {"A": "squat"}, "cool-1, tasks, qa, also, A: there is no 'squat'"),
+        (("tasks", "qa", "test_corpora"), {"A": "squat"}, "cool-1, tasks, qa, test_corpora, A: there is no 'squat'"),
         (("tasks", "qa", "scores"), {}, "cool-1, tasks, qa: has no scores"),
         (("tasks", "qa", "scores"), {"F1": {"scale": 2}}, "cool-1, tasks, qa, scores, F1: metric is missing"),
         (

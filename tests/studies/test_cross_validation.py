@@ -14,7 +14,7 @@ from hf_localattn.files import UNFINISHED, atomic_write
 from hf_localattn.studies import executors
 from hf_localattn.studies.command import prepare_command
 from hf_localattn.studies.cross_validation import CrossValidation, summary_of
-from hf_localattn.studies.settings import settings_of
+from hf_localattn.studies.results import settings_of
 from hf_localattn.tasks import DataArguments, TextClassification
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.run_record import scores_of

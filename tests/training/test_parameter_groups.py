@@ -6,7 +6,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from hf_localattn import SlaBertForSequenceClassification, SlaBertModel
-from hf_localattn.families import FAMILIES
+from hf_localattn.registry import FAMILIES
 from hf_localattn.training.arguments import TrainingArguments
 from hf_localattn.training.parameter_groups import pretrained_parameters, split_parameter_groups
 from hf_localattn.training.trainer import LocalAttentionTrainer
