@@ -79,7 +79,7 @@ def test_every_part_has_the_classes_in_their_shares():
     rows = classified(*["a"] * 60, *["b"] * 30, *["c"] * 10)
     for data in all_folds(rows, 5, class_column="label"):
         assert [Counter(data[part]["label"]) for part in BOTH] == [Counter({0: 12, 1: 6, 2: 2})] * 2
-    texts = numbered(10, label=[f"{number}" for number in range(10)])  # no classes: as without
+    texts = numbered(10, label=[f"{number}" for number in range(10)])  # texts, not classes
     assert sizes(all_folds(texts, 5, class_column="label")[0]) == {"train": 6, "test": 2, "validation": 2}
 
 

@@ -1,10 +1,10 @@
-"""The examples in the metrics' `inputs_description`, and in the docstrings of what loads data and metrics."""
+"""The examples in docstrings and in the metrics' `inputs_description` run, and print what they say."""
 
 import doctest
 
 import pytest
 
-from hf_localattn import metrics
+from hf_localattn import metrics, tasks
 from hf_localattn.data import folds
 from hf_localattn.data.readers import column_files
 from hf_localattn.metrics import load_metric
@@ -29,7 +29,7 @@ def test_examples_of_metrics(name):
     assert not doctest.DocTestRunner().run(test).failed
 
 
-@pytest.mark.parametrize("module", [metrics, folds, column_files], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [metrics, tasks, folds, column_files], ids=lambda module: module.__name__)
 def test_examples_of_docstrings(module):
     results = doctest.testmod(module)
     assert results.attempted

@@ -1,4 +1,4 @@
-"""A run knows no more of a task than the base class: a task from outside the package runs like those inside."""
+"""Tasks from outside the package run like those inside, because a run uses only the base class."""
 
 import json
 from dataclasses import dataclass

@@ -148,7 +148,7 @@ def test_unknown_options_before_any_file_is_opened(options, message):
 
 @st.composite
 def nested_scopes(draw, depth=3):
-    """A list of words and of (kind, pieces, content): a scope with the places of its cue among what it encloses."""
+    """Generate lists of words and of scopes (kind, places, content); cue words go into `content` at `places`."""
     nodes = []
     for _ in range(draw(st.integers(1, 3))):
         if depth and draw(st.booleans()):
@@ -161,7 +161,7 @@ def nested_scopes(draw, depth=3):
 
 
 def render(nodes, words, found):
-    """Write the XML of such a list, and take note of its words and of what should be read."""
+    """Return the XML of nodes, and add their words to `words` and their cues and scopes to `found`."""
     parts = []
     for node in nodes:
         if isinstance(node, str):
