@@ -10,24 +10,13 @@ from transformers import (
     BertForTokenClassification,
 )
 
-from hf_localattn import CoolConfig, CoolForQuestionAnswering, CoolModel
-from tests.models.tiny import COMMON, gradients, tiny_config, tiny_model, token_ids
+from hf_localattn import CoolConfig, CoolModel
+from tests.models.ablations import OUTLOOKERS
+from tests.models.tiny import COMMON, tiny_config, tiny_model, token_ids
 from tests.reference import cool as reference
 
-VARIANTS = {
-    "with convolutions": {},
-    "without": {"use_conv": False},
-    "average pooling": {"conv_pooling": "avg", "conv_kernel_sizes": [1, 2, 4]},
-    "centered": {"conv_alignment": "same", "conv_kernel_sizes": [3, 7]},
-    "shared heads": {"outlook_num_heads": 5, "outlook_kernel_size": 5},
-    "joint softmax": {"outlook_softmax": "window", "mask_outside_window": True},
-    "more layers": {"num_local_layers": 4, "num_ffn_layers": 2, "use_layer_norm": True},
-    "no layers": {"num_local_layers": 0},
-    "no biases": {"qkv_bias": False},
-}
 
-
-@pytest.fixture(params=VARIANTS.values(), ids=VARIANTS)
+@pytest.fixture(params=OUTLOOKERS.values(), ids=OUTLOOKERS)
 def fields(request):
     return request.param
 
@@ -108,17 +97,6 @@ def test_below_the_encoder_equals_the_equations(use_conv, backbone):
     naive = model.backbone_model(inputs_embeds=words[None]).last_hidden_state
     torch.testing.assert_close(model(ids).last_hidden_state, naive, rtol=1e-12, atol=1e-12)
     assert (model.local_encoder.projection is None) is not use_conv
-
-
-def test_every_variant_keeps_the_contract(fields, tmp_path):
-    model = tiny_model("cool", "question-answering", **fields)
-    ids, mask = token_ids(2, 11), torch.tensor([[1] * 11, [0] * 6 + [1] * 5])
-    alone, batched = model(ids[1:, 6:]), model(ids, attention_mask=mask)
-    torch.testing.assert_close(batched.start_logits[1:, 6:], alone.start_logits, rtol=1e-5, atol=1e-5)
-    assert None not in gradients(model, "question-answering", input_ids=ids, attention_mask=mask).values()
-    model.save_pretrained(tmp_path)
-    reloaded = CoolForQuestionAnswering.from_pretrained(tmp_path)
-    assert torch.equal(reloaded(ids).start_logits, model(ids).start_logits)
 
 
 def test_local_attentions_are_target_by_source_by_feature():

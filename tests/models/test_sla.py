@@ -22,10 +22,8 @@ from tests.models.tiny import (
     COMMON,
     adapted,
     at_tokens,
-    enable_checkpointing,
     gradients,
     labels,
-    main_outputs,
     run,
     tiny_config,
     tiny_model,
@@ -240,19 +238,6 @@ def test_no_mask_gives_nan(kind, implementation, dtype):
     assert all(parameter.grad.isfinite().all() for parameter in model.parameters() if parameter.grad is not None)
 
 
-@pytest.mark.parametrize("kind", ["lisa", "sgnet", "window"])
-@pytest.mark.parametrize("task", STOCK)
-def test_gradients_with_checkpointing(kind, task, inputs):
-    """Also for the baselines, one of which computes a loss inside the layers."""
-    model = tiny_model("sla-bert", task, local_attention=kind).train()
-    expected = gradients(model, task, **inputs)
-    enable_checkpointing(model)
-    actual = gradients(model, task, **inputs)
-    for name, gradient in expected.items():
-        assert gradient is not None, name
-        torch.testing.assert_close(actual[name], gradient, rtol=1e-6, atol=1e-6)
-
-
 # --- the baselines
 
 
@@ -305,34 +290,13 @@ def test_lisa_needs_heads_beside_labels_alone(inputs):
         model(**inputs, **labels("token-classification", 3, 11))
 
 
-@pytest.mark.parametrize("kind", ["syntax", "window", "lisa", "sgnet", "none"])
-@pytest.mark.parametrize("task", STOCK)
-def test_every_kind_saves_loads_and_trains(kind, task, inputs, tmp_path):
-    model = tiny_model("sla-bert", task, local_attention=kind)
-    missing = [name for name, gradient in gradients(model.train(), task, **inputs).items() if gradient is None]
-    assert missing == []
-    model.eval().save_pretrained(tmp_path)
-    loaded = type(model).from_pretrained(tmp_path)
-    for one, other in zip(main_outputs(run(loaded, **inputs)), main_outputs(run(model, **inputs)), strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-6)
-    for side in ([1] * 6 + [0] * 3, [0] * 3 + [1] * 6):
-        mask = torch.tensor([side])
-        ids = token_ids(1, 6)
-        padded = torch.full((1, 9), model.config.pad_token_id).masked_scatter(mask.bool(), ids)
-        alone = main_outputs(run(model, input_ids=ids))
-        beside = main_outputs(run(model, input_ids=padded, attention_mask=mask))
-        for one, other in zip(
-            at_tokens(task, alone, torch.ones_like(ids)), at_tokens(task, beside, mask), strict=True
-        ):
-            torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
-
-
 @pytest.mark.parametrize("kind", ["window", "lisa", "sgnet"])
+@torch.no_grad()
 def test_every_kind_compiles(kind, inputs):
     torch.compiler.reset()
     model = tiny_model("sla-bert", "token-classification", local_attention=kind)
     given = adapted(model, **inputs, **labels("token-classification", 3, 11))
-    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    compiled = torch.compile(model, fullgraph=True, backend="eager")  # gradients: test_family_contract.py
     torch.testing.assert_close(compiled(**given).loss, model(**given).loss, rtol=1e-6, atol=1e-6)
 
 

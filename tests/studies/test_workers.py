@@ -64,6 +64,7 @@ def alone(tmp_path_factory):
     return left(folder), metrics
 
 
+@pytest.mark.usefixtures("workers_are_warm")
 def test_folds_in_workers_of_which_one_is_killed(alone, tmp_path, monkeypatch, caplog):
     folder = folder_of(tmp_path / "case")
 

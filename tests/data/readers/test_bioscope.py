@@ -101,7 +101,7 @@ def test_names_are_unique(tmp_path):
     [
         (corpus(NESTED, "<sentence id='S2'><xcope></sentence>"), "line 6: malformed XML: mismatched tag"),
         (corpus(NESTED).replace("Annotation>\n", ">"), "line 6: malformed XML"),
-        (corpus("<sentence id='S1'>a &nbsp; b</sentence>"), "line 5: the entity 'nbsp' is not one of XML's own five"),
+        (corpus("<sentence id='S1'>a &nbsp; b</sentence>"), "line 5: the entity 'nbsp' is not one of XML's five"),
         (corpus(NESTED, head='<!DOCTYPE a [<!ENTITY b "c">]>'), "line 2: the entity 'b'"),
         (corpus(NESTED, head='<!DOCTYPE a [<!ENTITY b SYSTEM "b.txt">]>'), "line 2: the entity 'b'"),
         ("<DOCUMENT/>", "line 1: the root element is 'DOCUMENT'; BioScope has 'Annotation' there"),
@@ -148,7 +148,7 @@ def test_unknown_options_before_any_file_is_opened(options, message):
 
 @st.composite
 def nested_scopes(draw, depth=3):
-    """A list of words and of (kind, pieces, content): a scope with the places of its cue among what it encloses."""
+    """Generate lists of words and of scopes (kind, places, content); cue words go into `content` at `places`."""
     nodes = []
     for _ in range(draw(st.integers(1, 3))):
         if depth and draw(st.booleans()):
@@ -161,7 +161,7 @@ def nested_scopes(draw, depth=3):
 
 
 def render(nodes, words, found):
-    """Write the XML of such a list, and take note of its words and of what should be read."""
+    """Return the XML of nodes, and add their words to `words` and their cues and scopes to `found`."""
     parts = []
     for node in nodes:
         if isinstance(node, str):

@@ -95,7 +95,7 @@ def test_a_scope_without_its_cue(tmp_path, caplog):
         (PLAIN + EMPTY.replace("\t", " "), "line 4: 1 columns; expected tabs"),
         (
             PLAIN.strip() + "\n" + PLAIN.replace("\t0\t", "\t7\t"),
-            "line 3: sentence tale 7 begins within tale 0; a blank",
+            "line 3: sentence tale 7 begins within tale 0; separate",
         ),
         (sentence(1, "kind un _ _"), "line 1: the cue 'un' is not a part of 'kind'"),
         (sentence(1, "not  _ _"), "line 1: the cue '' is not a part of 'not'"),

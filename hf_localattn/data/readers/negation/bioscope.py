@@ -1,4 +1,4 @@
-"""BioScope: biomedical texts with cues of negation and speculation inside their scopes."""
+"""Reader for BioScope: biomedical texts with cues of negation and speculation, nested in their scopes."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ def load_bioscope(
 ) -> Dataset:
     """Read BioScope's XML (abstracts, full papers, clinical records) into rows of `NEGATION_FEATURES`.
 
-    A `cue` has the id of its `xcope` as `ref`; cues of one `ref` are pieces of one cue (`neither … nor`), and one row.
-    Scopes nest; one that encloses another has its words too. A cue that names no scope of its sentence has an empty
-    one. Words end at white space and at tags.
+    The `ref` of a `cue` is the id of its `xcope`. Cues with the same `ref` are parts of one cue (`neither … nor`), and
+    make one row. Scopes may nest; the outer one includes the words of the inner one. A cue whose `ref` names no scope
+    of its sentence has an empty scope. Words end at white space and at tags.
 
-    Where annotators joined two cues, the scope of one stayed in the corpus without a cue: a scope that no cue names is
-    left out, and told in the log, if a piece of such a cue is in it.
+    The corpus has leftover scopes: where annotators joined two cues, the scope of one has lost its cue. A scope
+    without a cue that contains a part of a joined cue is dropped with a log message; others are `unmatched_scopes`.
 
     Args:
-        path: a file of the corpus; the DTD that it names is not read.
-        cues, cue_in_scope, unmatched_scopes: as in `load_negation`.
+        path: a file of the corpus. Its DTD is not read.
+        cues, cue_in_scope, unmatched_scopes: see `load_negation`.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it is not such a file, or has no such cues; names the line and the remedy.
+        FileNotFoundError: the file does not exist.
+        ValueError: the file is not in this format, or has no cues of this kind; names the line and the remedy.
 
-    The corpus: Vincze et al. 2008, *The BioScope corpus: biomedical texts annotated for uncertainty, negation and
+    Corpus: Vincze et al. 2008, *The BioScope corpus: biomedical texts annotated for uncertainty, negation and
     their scopes*.
     """
     path, options = Path(path), Options(cues, cue_in_scope, unmatched_scopes)
