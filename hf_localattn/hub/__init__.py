@@ -1,4 +1,4 @@
-"""Checkpoint folders: making them, comparing their code, their model cards, and uploading them to the Hub."""
+"""Checkpoint folders: creating them, verifying their code, writing model cards, and uploading them to the Hub."""
 
 from hf_localattn.hub.checkpoint import init_checkpoint
 from hf_localattn.hub.model_card import render_card, renew_card, write_card

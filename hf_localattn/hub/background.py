@@ -1,4 +1,4 @@
-"""Uploading a checkpoint while training goes on."""
+"""Uploading a checkpoint during training."""
 
 from __future__ import annotations
 
@@ -23,15 +23,21 @@ def upload_in_background(
     token: str | bool | None = None,
     branch: str | None = None,
 ) -> Future[CommitInfo]:
-    """Begin to upload a checkpoint folder as it is now; what becomes of the folder meanwhile does not matter.
+    """Start the upload of the current files of a checkpoint folder. Later changes of the folder have no effect on it.
+
+    The files are linked into a temporary folder in the same parent folder, or copied if links are not supported.
 
     Args:
-        checkpoint: a folder beside which there is room for links to its files, or where they cannot be linked for
-            copies.
-        repo_id, token, branch: where to.
-        message: of the commit.
-        path_in_repo: a folder there for all that it takes to go on training; by default weights, code, tokenizer and
-            configuration are uploaded as the repository's model.
+        checkpoint: Checkpoint folder.
+        repo_id: Name of the repository on the Hub, "owner/name".
+        message: Message of the commit.
+        path_in_repo (*optional*): Folder of the repository for all files, including those for resuming training. By
+            default weights, code, tokenizer and configuration are uploaded to the root, as the repository's model.
+        token (*optional*): Access token for the Hub. By default that of `hf auth login`.
+        branch (*optional*, defaults to "main"): Branch of the repository.
+
+    Returns:
+        The future of the commit.
     """
     folder = Path(checkpoint)
     names = (
@@ -39,7 +45,7 @@ def upload_in_background(
     )
     staging = Path(tempfile.mkdtemp(prefix=STAGING, dir=folder.parent))
     for name in names:
-        if name != "training_args.bin":  # of this machine, and a pickle
+        if name != "training_args.bin":  # a pickle with settings of this machine
             _link(folder / name, staging / name)
     upload: Future[CommitInfo] = HfApi(token=token).upload_folder(
         repo_id=repo_id,
@@ -56,5 +62,5 @@ def upload_in_background(
 def _link(source: Path, target: Path) -> None:
     try:
         os.link(source, target)
-    except OSError:  # another file system, or one without links
+    except OSError:  # links are not supported here
         shutil.copy2(source, target)

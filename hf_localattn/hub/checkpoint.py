@@ -1,4 +1,4 @@
-"""Complete checkpoint folders of a family, ready for any script that takes a model name and `trust_remote_code`."""
+"""Checkpoint folders with new local layers, for any script that takes a model name and `trust_remote_code`."""
 
 from __future__ import annotations
 
@@ -31,25 +31,38 @@ def init_checkpoint(
     seed: int = 0,
     **config_fields: Any,
 ) -> Path:
-    """Write a folder with a pretrained backbone under new local layers: what a stock script fine-tunes.
+    """Write a checkpoint folder with a pretrained backbone and new local layers, to be fine-tuned by any script.
 
-    It holds the headless model, or above an encoder-decoder the generating one (safetensors), its configuration, whose
-    `auto_map` names every head of the family, the code files, and the tokenizer, the backbone's or the family's own.
-    Where writing fails the folder is as it was; where it was killed the same call writes it anew.
+    The folder has the weights of the headless model, or of the generating model for an encoder-decoder; the
+    configuration, with all heads of the family in `auto_map`; the code files; and the tokenizer. If writing fails, the
+    folder is left unchanged. If the process is killed, the same call writes the folder again.
 
     Args:
-        family: a key of `hf_localattn.registry.FAMILIES`.
-        backbone: Hub id, folder, or "tiny" or "tiny-bart", small random backbones that ship with this package.
-        output_dir: a folder that does not exist yet, or is empty.
-        revision, token: of the backbone on the Hub.
-        seed: of the new weights: the same call writes the same folder.
-        **config_fields: fields of the family's configuration, and settings of its tokenizer.
+        family: Name of the family, a key of `hf_localattn.registry.FAMILIES`.
+        backbone: Hub id or folder of the backbone; or "tiny" or "tiny-bart", small random backbones in this package.
+        output_dir: Folder of the checkpoint. It must be empty or not exist.
+        revision (*optional*, defaults to "main"): Branch, tag or commit of the backbone on the Hub.
+        token (*optional*): Access token for the Hub. By default that of `hf auth login`.
+        seed (*optional*, defaults to 0): Random seed of the new weights. The same call writes the same folder.
+        **config_fields: Fields of the family's configuration, and settings of its tokenizer.
+
+    Returns:
+        The folder.
 
     Raises:
-        FileExistsError: the folder holds something already.
-        ValueError: another process is at the folder, an unknown family or field, an impossible value, or a backbone
-            that cannot serve.
-        OSError: the backbone cannot be fetched.
+        FileExistsError: The folder is not empty, or is a file.
+        ValueError: The family or a field is unknown, a value is invalid, the backbone is not supported, or another
+            process uses the folder.
+        OSError: The backbone cannot be loaded.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from hf_localattn.hub import init_checkpoint
+        >>> with tempfile.TemporaryDirectory() as parent:
+        ...     folder = init_checkpoint("cool", "tiny", Path(parent, "cool-tiny"), num_local_layers=1)
+        ...     sorted(path.name for path in folder.iterdir() if path.suffix != ".py")
+        ['config.json', 'model.safetensors', 'tokenizer.json', 'tokenizer_config.json']
     """
     output = Path(output_dir)
     if output.exists() and not output.is_dir():
@@ -72,7 +85,7 @@ def init_checkpoint(
         with atomic_directory(output) as unfinished:
             model.save_pretrained(unfinished)
             tokenizer.save_pretrained(unfinished)
-            atomic_write(output / UNFINISHED, _INIT)  # whoever is killed from here on leaves a part of it
+            atomic_write(output / UNFINISHED, _INIT)  # a process killed from here on leaves an incomplete folder
         (output / UNFINISHED).unlink()
     return output
 
@@ -81,31 +94,33 @@ def read_config(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
     """Read the `config.json` of a checkpoint folder.
 
     Raises:
-        FileNotFoundError: there is none.
-        ValueError: it is no configuration of a model.
+        FileNotFoundError: The folder has no `config.json`.
+        ValueError: The file is not the configuration of a model.
     """
     path = Path(checkpoint, "config.json")
     if not path.parent.exists():
         raise FileNotFoundError(f"There is no folder {str(checkpoint)!r}. Give the folder of a saved model.")
     if not path.is_file():
-        raise FileNotFoundError(f"{str(checkpoint)!r} is no checkpoint folder: it has no config.json.")
+        raise FileNotFoundError(
+            f"{str(checkpoint)!r} is not a checkpoint folder: it has no config.json. Give the folder of a saved model."
+        )
     try:
         config = parse_json(read_utf8(path), str(path))
     except ValueError as error:
         raise ValueError(f"{path} cannot be read: {error}") from None
     if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
-        raise ValueError(f"{path} is no configuration of a model: it has no `model_type`.")
+        raise ValueError(f"{path} is not the configuration of a model: it has no `model_type`.")
     if not isinstance(config.get("backbone_config"), dict | None):
-        raise ValueError(f"{path} is no configuration of a model: its `backbone_config` must be an object.")
+        raise ValueError(f"{path} is not the configuration of a model: its `backbone_config` must be an object.")
     try:
         check_shared_fields(config)
     except ValueError as error:
-        raise ValueError(f"{path} is no configuration of a model: {error}") from None
+        raise ValueError(f"{path} is not the configuration of a model: {error}") from None
     return config
 
 
 _INIT = "init"
-"""Content of the file that marks a folder which `init_checkpoint` has not finished."""
+"""Content of the marker file of a folder that `init_checkpoint` has not finished."""
 
 
 def _is_unfinished(output: Path) -> bool:
@@ -114,14 +129,16 @@ def _is_unfinished(output: Path) -> bool:
 
 
 def _in_the_way(output: Path) -> FileExistsError:
-    return FileExistsError(f"{str(output)!r} is in the way: choose a folder that does not exist yet, or empty it.")
+    return FileExistsError(f"{str(output)!r} exists already: choose a new or empty folder.")
 
 
 def warn_of_parser(tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig) -> None:
-    """Warn if the tokenizer of a checkpoint cannot parse here, or only if the caller names its parser."""
+    """Warn if the tokenizer of a checkpoint cannot parse here, or has a parser that is a local folder."""
     missing = missing_inputs(tokenizer, config)
     if missing:
-        logger.warning("The tokenizer has no parser: give it ready-made heads, or there is no %s.", missing)
+        logger.warning(
+            "The tokenizer has no parser to compute %s: set `parser`, or pass `heads` with each text.", missing
+        )
     elif hasattr(tokenizer, "check_parser"):
         try:
             tokenizer.check_parser()
@@ -132,12 +149,12 @@ def warn_of_parser(tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig)
 
 
 def warn_of_parser_folder(parser: str | None) -> None:
-    """Warn of a parser that is a folder: others do not have it, and a checkpoint alone does not get it loaded."""
+    """Warn if the parser is a folder, which other machines lack and which is not loaded unless the caller names it."""
     if parser is not None and not parser.isidentifier():
         logger.warning(
-            "The tokenizer parses with the folder %s. Others do not have it: for a checkpoint to share name a pipeline"
-            " that they can install. Here name the folder again wherever the checkpoint is loaded without"
-            " trust_remote_code: AutoTokenizer.from_pretrained(CHECKPOINT, parser=%r), in scripts --local_config"
-            " parser=%s, in hf-localattn inspect --config parser=%s.",
+            "The tokenizer parses with the pipeline in the folder %s. Before sharing the checkpoint, name a pipeline that"
+            " others can install. Loading without trust_remote_code needs the folder again:"
+            " AutoTokenizer.from_pretrained(CHECKPOINT, parser=%r), --local_config parser=%s in scripts, or"
+            " --config parser=%s in hf-localattn inspect.",
             *(parser, parser, parser, parser),
         )

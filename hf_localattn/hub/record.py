@@ -1,4 +1,4 @@
-"""The record of a training run, kept beside the model that it made: what the model's card is filled from."""
+"""Record of a training run, saved with the model. The model card is written from it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LIBRARIES = ("hf_localattn", "transformers", "torch", "datasets", "tokenizers")
 
 @dataclass(frozen=True)
 class Score:
-    """One metric of one split, such as the accuracy of the validation data."""
+    """Value of a metric on a split, such as the accuracy on the validation split."""
 
     split: str
     metric: str
@@ -30,19 +30,19 @@ class Score:
 
 @dataclass(frozen=True)
 class TrainingRecord:
-    """Record of a training run. It goes to the Hub, so it has no folder and no token of the machine.
+    """Record of a training run. It is uploaded to the Hub, so it has no local paths or tokens.
 
     Args:
-        task: a key of `hf_localattn.registry.AUTO_CLASSES`.
-        base_model: the Hub id of the model that training began with; None for a folder.
-        dataset: the Hub id of the data; None for local files.
-        dataset_config: its configuration.
-        files: names of the local files, by split.
-        rows: how many rows each split had.
-        scores: of the evaluated splits.
-        hyperparameters: training arguments that decide what comes out.
-        seed: of the run.
-        versions: of the libraries, by name.
+        task: Name of the task, a key of `hf_localattn.registry.AUTO_CLASSES`.
+        base_model (*optional*): Hub id of the model that was fine-tuned. None for a local folder.
+        dataset (*optional*): Hub id of the data set. None for local files.
+        dataset_config (*optional*): Configuration of the data set.
+        files (*optional*): Names of the local files by split, without their folders.
+        rows (*optional*): Number of rows by split.
+        scores (*optional*): Scores of the evaluated splits.
+        hyperparameters (*optional*): Training arguments that affect the result.
+        seed (*optional*): Random seed of the run.
+        versions (*optional*, defaults to the installed ones): Versions of the libraries by name.
     """
 
     task: str
@@ -57,7 +57,7 @@ class TrainingRecord:
     versions: dict[str, str] = field(default_factory=lambda: {name: version(name) for name in LIBRARIES})
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the record into a checkpoint folder, whole or not at all."""
+        """Write the record into a checkpoint folder. The file is replaced as a whole."""
         atomic_write(Path(folder, RECORD), json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False) + "\n")
 
     @classmethod
@@ -65,7 +65,7 @@ class TrainingRecord:
         """Read the record of a checkpoint folder; None if it has none.
 
         Raises:
-            ValueError: the file is not such a record.
+            ValueError: The file is not a record.
         """
         path = Path(folder, RECORD)
         if not path.is_file():
@@ -74,12 +74,12 @@ class TrainingRecord:
             return cls.from_dict(dict(parse_json(read_utf8(path), RECORD)))
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(
-                f"{path} is not a record of a training run ({error}): remove it, or put the original back."
+                f"{path} is not a record of a training run ({error}): remove it, or restore the original."
             ) from None
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> TrainingRecord:
-        """Build a record from what `save` has written; entries of later versions are left out."""
+        """Build a record from the content of its file. Entries of later versions are ignored."""
         known = {name.name for name in dataclasses.fields(cls)} & content.keys()
         for name in ("files", "rows", "hyperparameters", "versions"):
             if not isinstance(content.get(name, {}), dict):
@@ -94,6 +94,6 @@ class TrainingRecord:
         texts += [score[name] for score in scores for name in ("split", "metric")]
         for text in texts:
             if not isinstance(text, str | None):
-                raise TypeError(f"it has {text!r} in place of a text")
+                raise TypeError(f"it has {text!r} where a string is expected")
         scores = tuple(Score(score["split"], score["metric"], float(score["value"])) for score in scores)
         return cls(**{**{name: content[name] for name in known}, "scores": scores})

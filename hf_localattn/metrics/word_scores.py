@@ -79,7 +79,8 @@ def entity_scores(predictions: Labels, references: Labels, *, each: bool = False
     """Return precision, recall and F1 of entities, and the accuracy of all labels.
 
     Args:
-        predictions, references: labels of each sentence's words.
+        predictions: predicted labels of each sentence's words.
+        references: correct labels of each sentence's words.
         each: add `<type>_precision`, `_recall`, `_f1` and `_number` of each type, *optional*, defaults to False.
     """
     result = load_metric("entities").compute(predictions=predictions, references=references)
@@ -93,7 +94,8 @@ def word_scores(predictions: Labels, references: Labels, *, each: bool = False) 
     """Return the accuracy, and the mean F1 over the labels that occur.
 
     Args:
-        predictions, references: labels of each sentence's words.
+        predictions: predicted labels of each sentence's words.
+        references: correct labels of each sentence's words.
         each: add `<label>_precision`, `_recall`, `_f1` and `_number` of each label, *optional*, defaults to False.
     """
     predicted, true = (np.array(list(chain.from_iterable(labels))) for labels in (predictions, references))
@@ -113,7 +115,8 @@ def detection_scores(predictions: Labels, references: Labels, *, each: bool = Fa
     """Return precision, recall and F0.5 of the words labeled as errors ("i"), and the `word_scores`.
 
     Args:
-        predictions, references: labels of each sentence's words, "c" or "i".
+        predictions: predicted labels of each sentence's words, "c" or "i".
+        references: correct labels of each sentence's words.
         each: see `word_scores`.
     """
     scores = load_metric("error_detection").compute(predictions=predictions, references=references)
@@ -124,7 +127,8 @@ def diagnosis_scores(predictions: Labels, references: Labels, *, each: bool = Fa
     """Return the scores of the three levels of CGED (`error_diagnosis`), and the accuracy of all labels.
 
     Args:
-        predictions, references: labels of each sentence's characters.
+        predictions: predicted labels of each sentence's characters.
+        references: correct labels of each sentence's characters.
         each: see `entity_scores`.
     """
     scores = load_metric("error_diagnosis").compute(predictions=predictions, references=references)

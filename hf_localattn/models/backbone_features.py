@@ -1,4 +1,4 @@
-"""Running the backbone inside a model, and the features that heads read of it."""
+"""Running the backbone of a model, and the features that heads read."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ class LocalOutputs:
     """Local-attention fields shared by all outputs.
 
     Args:
-        local_attentions: one tensor per local layer that has weights, with `output_attentions=True`.
-        gates: how much of each token's attention is local, (B, L) for each layer that mixes both, likewise.
-        feature_attention: how much each feature of a text counts, (B, D), likewise.
-        token_attention: how much each token of a text counts, (B, L), likewise.
+        local_attentions (*optional*): Attention weights of the local layers, one tensor per layer that has weights.
+            This and the following are returned with `output_attentions=True`.
+        gates (*optional*): (B, L) for each layer that mixes local and global attention, the share of local attention.
+        feature_attention (*optional*): (B, D), weights of the features of a text.
+        token_attention (*optional*): (B, L), weights of the tokens of a text.
     """
 
     local_attentions: tuple[torch.Tensor, ...] | None = None
@@ -36,9 +37,10 @@ class LocalModelOutput(LocalOutputs, BaseModelOutputWithPooling):
 
     Args:
         last_hidden_state: (B, L, output size), after the local layers.
-        pooler_output: (B, H), where the family keeps the backbone's pooler.
-        hidden_states, attentions: the backbone's, with `output_hidden_states` / `output_attentions`.
-        local_loss: what the local layers add to the loss of a task.
+        pooler_output (*optional*): (B, H), if the family has a pooler.
+        hidden_states (*optional*): Hidden states of the backbone, with `output_hidden_states=True`.
+        attentions (*optional*): Attention weights of the backbone, with `output_attentions=True`.
+        local_loss (*optional*): Loss of the local layers, a scalar that heads add to the loss of their task.
     """
 
     local_loss: torch.Tensor | None = None
@@ -56,17 +58,17 @@ class BackboneFeatures(PreTrainedModel):
         inputs_embeds: torch.Tensor | None,
         **kwargs: Any,
     ) -> BaseModelOutput:
-        """Run the backbone so that padding on either side changes nothing."""
+        """Run the backbone. Padding on either side does not change its output."""
         states = check_inputs(input_ids, inputs_embeds, attention_mask)
         if position_ids is None:
             check_length(states.shape[1], self.most_tokens, self.config.backbone_config.model_type)
         self._check_values(input_ids, inputs_embeds, token_type_ids, position_ids)
         if attention_mask is not None:
-            attention_mask = (attention_mask != 0).long()  # XLNet calculates with it
+            attention_mask = (attention_mask != 0).long()  # XLNet cannot calculate with a boolean mask
             if position_ids is None and self.sets_position_ids:
                 position_ids = (attention_mask.cumsum(-1) - 1).clamp(min=0) + self.first_position
         if token_type_ids is None and self.config.backbone_config.model_type == "xlnet":
-            # Without them XLNet skips its segment embeddings, which then get no gradient.
+            # Without segment ids XLNet skips its segment embeddings, which would get no gradient.
             token_type_ids = torch.zeros(states.shape[:2], dtype=torch.long, device=states.device)
         if self.takes_position_ids and position_ids is not None:
             kwargs["position_ids"] = position_ids
@@ -90,7 +92,7 @@ class BackboneFeatures(PreTrainedModel):
         token_type_ids: torch.Tensor | None,
         position_ids: torch.Tensor | None,
     ) -> None:
-        """Raise `ValueError` for what the backbone has no embeddings for; see `input_checks`."""
+        """Raise `ValueError` for inputs that the backbone has no embeddings for."""
         given = input_ids if inputs_embeds is None else inputs_embeds
         assert given is not None
         if input_ids is not None:
@@ -98,7 +100,7 @@ class BackboneFeatures(PreTrainedModel):
         else:
             width = getattr(self.get_input_embeddings(), "embedding_dim", given.shape[-1])
             if given.shape[-1] != width:
-                raise ValueError(f"`inputs_embeds` are {given.shape[-1]} wide; those of the model are {width}.")
+                raise ValueError(f"`inputs_embeds` has width {given.shape[-1]}; it must be {width}, as in the model.")
         shape = given.shape[:2]
         for name, value in (("token_type", token_type_ids), ("position", position_ids)):
             if value is not None:
@@ -108,17 +110,17 @@ class BackboneFeatures(PreTrainedModel):
                 )
 
     def _check_ids(self, input_ids: torch.Tensor) -> None:
-        """Raise `ValueError` for tokens without embeddings, where looking at them does not hold up a device."""
+        """Raise `ValueError` for ids of tokens without embeddings. Skipped where reading values would stall a device."""
         if not can_look_at(input_ids):
             return
         last, rows = int(input_ids.max()), self.config.vocab_size
         if last >= rows:
             raise ValueError(
-                f"`input_ids` has the token {last}, but there are embeddings for {rows} tokens: the tokenizer belongs "
-                "to another model, or has new tokens. For these call `model.resize_token_embeddings(len(tokenizer))`."
+                f"`input_ids` has the token {last}, but there are embeddings for {rows} tokens: use the tokenizer of "
+                "the model. If it has new tokens, call `model.resize_token_embeddings(len(tokenizer))`."
             )
         if (first := int(input_ids.min())) < 0:
-            raise ValueError(f"`input_ids` has {first}; tokens are counted from 0.")
+            raise ValueError(f"`input_ids` has the token {first}; ids of tokens must be at least 0.")
 
     def run_base_model(
         self,
@@ -129,7 +131,7 @@ class BackboneFeatures(PreTrainedModel):
         inputs_embeds: torch.Tensor | None,
         **kwargs: Any,
     ) -> LocalModelOutput:
-        """Run the headless model below a head; `return_dict` is the head's own business."""
+        """Run the headless model below a head. It always returns an output object."""
         kwargs["return_dict"] = True
         return self.base_model(
             input_ids=input_ids,
@@ -141,7 +143,7 @@ class BackboneFeatures(PreTrainedModel):
         )
 
     def classification_token(self, states: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
-        """Pick the token that stands for its sequence: the first real one, in XLNet the last: (B, L, F) to (B, F)."""
+        """Return the state of the classification token (B, F): the first token without padding, the last in XLNet."""
         is_last = self.config.backbone_config.model_type == "xlnet"
         if attention_mask is None:
             return states[:, -1 if is_last else 0]
@@ -150,23 +152,23 @@ class BackboneFeatures(PreTrainedModel):
         return states[torch.arange(states.shape[0], device=states.device), position]
 
     def sequence_features(self, outputs: LocalModelOutput, attention_mask: torch.Tensor | None) -> torch.Tensor:
-        """Return the vector of each sequence that heads read: (B, F)."""
+        """Return the features of each sequence (B, F) that heads classify."""
         return self.classification_token(outputs.last_hidden_state, attention_mask)
 
     def training_loss(
         self, loss: torch.Tensor, outputs: LocalModelOutput, share: torch.Tensor | float = 1.0
     ) -> torch.Tensor:
-        """Add to a task's loss what the local layers have to say.
+        """Add the loss of the local layers, if there is one, to the loss of a task.
 
         Args:
-            loss: the task's.
-            outputs: the headless model's.
-            share: this batch's part of all batches over which a trainer adds up.
+            loss: Loss of the task.
+            outputs: Output of the headless model.
+            share (*optional*, defaults to 1.0): Weight of this batch in gradient accumulation.
         """
         return loss if outputs.local_loss is None else loss + share * outputs.local_loss
 
     def resolve_output_flags(self, kwargs: dict[str, Any]) -> None:
-        """Write into the arguments of a `forward` which outputs the caller, or else the configuration, asks for."""
+        """Set `output_attentions` and `output_hidden_states` in `kwargs` to the configuration's values if not given."""
         for output in ("output_attentions", "output_hidden_states"):
             if kwargs.get(output) is None:
                 kwargs[output] = getattr(self.config, output)
@@ -179,7 +181,7 @@ def check_inputs(
     """Return the one of `input_ids` (B, L) and `inputs_embeds` (B, L, E) that is given.
 
     Raises:
-        ValueError: none or both are, or a shape is wrong.
+        ValueError: Both or none are given, or a shape or dtype is wrong.
     """
     given = [states for states in (input_ids, inputs_embeds) if states is not None]
     if len(given) != 1:
@@ -193,11 +195,11 @@ def check_inputs(
         name = "input_ids" if inputs_embeds is None else "inputs_embeds"
         if states.shape[0] == 0:
             raise ValueError(f"`{name}` has no rows: give at least one.")
-        raise ValueError(f"`{name}` has no tokens, not even special ones: give at least one in each row.")
+        raise ValueError(f"`{name}` has no tokens, not even special tokens: give at least one in each row.")
     if inputs_embeds is None and states.dtype not in WHOLE:
-        raise ValueError(f"`input_ids` are of {states.dtype}; they must be of torch.int64.")
+        raise ValueError(f"`input_ids` has dtype {states.dtype}; it must be torch.int64.")
     if inputs_embeds is not None and not states.is_floating_point():
-        raise ValueError(f"`inputs_embeds` are of {states.dtype}; they must be floating-point numbers.")
+        raise ValueError(f"`inputs_embeds` has dtype {states.dtype}; it must be a floating-point dtype.")
     if attention_mask is None:
         return states
     check_tensor("attention_mask", attention_mask)
@@ -214,24 +216,29 @@ def check_inputs(
 
 
 def check_length(length: int, most: int | None, model_type: str) -> None:
-    """Raise `ValueError` for more tokens than a backbone has positions for, but not in compiled or exported code."""
+    """Raise `ValueError` for more tokens than a backbone has positions. Skipped in compiled and exported code."""
     if most is not None and not torch.compiler.is_compiling() and length > most:
         raise ValueError(
-            f"The input has {length} tokens in a row, but the backbone {model_type!r} has positions for {most}: cut "
-            f"it, with `truncation=True, max_length={most}` in the call of the tokenizer."
+            f"The input has {length} tokens in a row, but the backbone {model_type!r} has positions for {most}: "
+            f"truncate it, with `truncation=True, max_length={most}` in the call of the tokenizer."
         )
 
 
 def selected_states(
     hidden_states: tuple[torch.Tensor, ...] | None, asked_for: bool | int | Sequence[int] | None
 ) -> tuple[torch.Tensor | None, ...] | None:
-    """Keep those of all hidden states that `output_hidden_states` asks for.
+    """Select the hidden states that `output_hidden_states` asks for.
 
-    It is true or false, or the indices of the wanted states, which may count from the end. Backbones are always asked
-    for all: the older ones, such as XLNet, know no indices, and what these mean has changed from version to version.
+    Backbones always return all states, since some, such as XLNet, do not support indices, and the meaning of indices
+    depends on the version of transformers.
+
+    Args:
+        hidden_states: All hidden states of the backbone, or None.
+        asked_for: Value of `output_hidden_states`: a boolean, or one or several indices. Negative indices count from
+            the end.
 
     Returns:
-        As many states as there were, `None` where one was not asked for.
+        A tuple of the same length, with None in place of states that are not selected.
     """
     if hidden_states is None or asked_for is None or isinstance(asked_for, bool):
         return hidden_states

@@ -1,4 +1,4 @@
-"""Base class of all models: a pretrained backbone inside, built, run, loaded and saved in the same way."""
+"""Base class of all models: building, loading and saving a model with a pretrained backbone."""
 
 from __future__ import annotations
 
@@ -23,35 +23,35 @@ from .weight_checks import CONVERSION, building, check_neighbors, loading_from
 
 
 class LocalAttentionPreTrainedModel(BackboneFeatures):
-    """Base class of all models and heads: weights, loading, saving, and the call of the backbone."""
+    """Base class of all models and heads. It builds, initializes, loads and saves them."""
 
     config_class = LocalAttentionConfig
     supports_gradient_checkpointing = True
-    # What the composite allows; the backbone, a `PreTrainedModel` itself, refuses what it cannot do.
+    # Allow all here: the backbone, also a `PreTrainedModel`, raises for an implementation that it does not support.
     _supports_sdpa = True
     _supports_flash_attn = True
     _supports_flex_attn = True
     _supports_attention_backend = True
 
     base_model_class: ClassVar[type[PreTrainedModel]]
-    """The family's headless model, which a head puts under `base_model_prefix`."""
+    """Headless model of the family. Heads have it as the attribute `base_model_prefix`."""
 
     auto_classes: ClassVar[dict[str, str]] = {}
-    """The family's class for each Auto class: what `auto_map` of every saved checkpoint says.
+    """The family's class for each Auto class, saved as `auto_map` in checkpoints.
 
-    Of a checkpoint that generates only the generating ones, of all others the others: they need another backbone.
+    Encoder-decoder checkpoints list only generation classes; encoder checkpoints list the others.
     """
 
     backbone_auto_class: ClassVar[Any] = AutoModel
-    """The Auto class of the backbone inside."""
+    """Auto class of the backbone."""
 
     token_inputs: ClassVar[tuple[str, ...]] = ()
-    """Inputs for each token that the family takes in addition to the usual ones."""
+    """Names of the family's additional inputs with one value per token."""
 
     def __init__(self, config: LocalAttentionConfig):
         self.check_config(config)
         super().__init__(config)
-        self.add_model_tags(["hf_localattn", config.model_type])  # by which the Hub finds it
+        self.add_model_tags(["hf_localattn", config.model_type])  # to filter by on the Hub
 
     @classmethod
     def from_backbone(
@@ -66,18 +66,26 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
         attn_implementation: str | None = None,
         **config_fields: Any,
     ) -> Any:
-        """Put new local layers (and a new head) on a pretrained backbone.
+        """Build a model from a pretrained backbone, with new local layers and a new head.
 
         Args:
-            name_or_path: Hub id or folder of the pretrained encoder (safetensors).
-            cache_dir, revision, token, local_files_only: where and how to fetch it, as in `from_pretrained`.
-            dtype: of all weights; the checkpoint's own when absent.
-            attn_implementation: the backbone's, such as "eager" or "sdpa".
-            **config_fields: fields of the family's configuration, `num_labels`, `id2label` and the like.
+            name_or_path: Hub id or folder of the backbone, with safetensors weights.
+            cache_dir (*optional*): Folder for downloads, as in `from_pretrained`.
+            revision (*optional*, defaults to "main"): Branch, tag or commit on the Hub.
+            token (*optional*): Access token for the Hub. By default that of `hf auth login`.
+            local_files_only (*optional*, defaults to False): If True, download nothing.
+            dtype (*optional*): dtype of all weights. By default that of the checkpoint.
+            attn_implementation (*optional*): Attention implementation of the backbone, such as "eager" or "sdpa".
+            **config_fields: Fields of the family's configuration, and `num_labels`, `id2label`, `label2id` or
+                `problem_type`.
+
+        Returns:
+            The model, in evaluation mode.
 
         Raises:
-            ValueError: an unknown field (the nearest is named) or value, or a backbone that cannot serve.
-            OSError: the backbone cannot be fetched or has no safetensors weights.
+            ValueError: A field is unknown (the message names the nearest one) or has an invalid value, or the backbone
+                is not supported.
+            OSError: The backbone cannot be loaded, or has no safetensors weights.
         """
         config_fields = cls.config_class.current_names(config_fields)
         check_config_fields(cls.config_class, config_fields)
@@ -89,13 +97,13 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
         }
         if not isinstance(name_or_path, str | os.PathLike):
             raise ValueError(
-                f"`from_backbone` takes a Hub id or a folder, not a {type(name_or_path).__name__}: save it to one."
+                f"`from_backbone` takes a Hub id or a folder, not a {type(name_or_path).__name__}: save it to a folder."
             )
         backbone_config = AutoConfig.from_pretrained(name_or_path, **source)
         cls.validate_architecture(backbone_config)
         config = cls.config_class(backbone_config=backbone_config, **config_fields)
         cls.check_config(config)
-        # XLNet builds some weights in fp32 whatever it is told: the type of all has to be said in the end.
+        # XLNet creates some weights in fp32, whatever the dtype: convert all weights in the end.
         dtype = dtype if dtype not in (None, "auto") else backbone_config.dtype or torch.float32
         dtype = getattr(torch, dtype) if isinstance(dtype, str) else dtype
         try:
@@ -110,22 +118,22 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
             )
         except OSError as error:
             if not re.search(r"(no file named|not appear to have a file named) \S*safetensors", str(error)):
-                raise  # such as that a server failed
+                raise  # another error, such as that of a server
             raise OSError(
-                f"{str(name_or_path)!r} has no safetensors weights, and nothing else is read. If you trust its file, "
-                f"convert it: `{cls.backbone_auto_class.__name__}.from_pretrained(name, use_safetensors=False)"
+                f"{str(name_or_path)!r} has no safetensors weights, and other formats are not read. If you trust its "
+                f"file, convert it: `{cls.backbone_auto_class.__name__}.from_pretrained(name, use_safetensors=False)"
                 ".save_pretrained(folder)`."
             ) from error
-        # Many checkpoints have no pooler: it begins afresh, as in the stock classes.
+        # Many checkpoints have no pooler: a new one is initialized, as in the stock classes.
         missing = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))
         if missing:
             raise ValueError(
-                f"{str(name_or_path)!r} lacks weights of {type(backbone).__name__}, such as {missing[0]!r}: it does "
-                "not hold this backbone."
+                f"{str(name_or_path)!r} lacks weights of {type(backbone).__name__}, such as {missing[0]!r}: it is no "
+                "checkpoint of this backbone. Choose another one."
             )
         attention = {} if attn_implementation is None else {"attn_implementation": attn_implementation}
         model = cls._from_config(config, dtype=dtype, **attention).to(dtype)
-        # What the family adds inside the backbone, such as more layers, is not in there.
+        # Not strict: modules that the family adds to the backbone, such as more layers, have no weights there.
         model.backbone_model.load_state_dict(backbone.state_dict(), strict=False)
         model._note_missing(report["missing_keys"])
         if model.can_generate():
@@ -134,12 +142,20 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: Any, *model_args: Any, **kwargs: Any) -> Any:
-        """As transformers' own, from safetensors only: nothing is ever unpickled.
+        """Load a model as in transformers, but only from safetensors files, so that nothing is unpickled.
+
+        Args:
+            pretrained_model_name_or_path: Hub id or folder of the checkpoint.
+            *model_args: As in `PreTrainedModel.from_pretrained`.
+            **kwargs: As in `PreTrainedModel.from_pretrained`.
+
+        Returns:
+            The model, in evaluation mode; with `output_loading_info=True` a tuple of the model and the loading report.
 
         Raises:
-            ValueError: something else is asked for; the weight files are not whole, or have little of what the
-                configuration asks for (weight_checks.py); or the checkpoint brings an adapter.
-            OSError: the checkpoint cannot be fetched, or has no safetensors weights.
+            ValueError: `use_safetensors` is False, the weight files are damaged or lack most weights of the model (see
+                weight_checks.py), or the checkpoint has an adapter.
+            OSError: The checkpoint cannot be loaded, or has no safetensors weights.
         """
         if not kwargs.setdefault("use_safetensors", True):
             raise ValueError(f"`use_safetensors={kwargs['use_safetensors']}` would unpickle weights. {CONVERSION}")
@@ -147,14 +163,14 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
         kwargs["output_loading_info"] = True
         try:
             with contextlib.ExitStack() as checked:
-                if pretrained_model_name_or_path is not None:  # otherwise the weights are `state_dict`
+                if pretrained_model_name_or_path is not None:  # if None, `state_dict` has the weights
                     check_neighbors(pretrained_model_name_or_path, kwargs)
                     checked.enter_context(loading_from(pretrained_model_name_or_path, kwargs))
                 loaded, report = super().from_pretrained(pretrained_model_name_or_path, *model_args, **kwargs)
         except OSError as error:
             if not re.search(r"(no file named|not appear to have a file named) \S*safetensors", str(error)):
-                raise  # such as that a server failed
-            raise OSError(f"{str(error).rstrip('.')}, and nothing else is read. {CONVERSION}") from error
+                raise  # another error, such as that of a server
+            raise OSError(f"{str(error).rstrip('.')}, and other formats are not read. {CONVERSION}") from error
         loaded._finalize_loading()
         loaded._note_missing(report["missing_keys"])
         if loaded.can_generate():
@@ -163,18 +179,23 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
 
     @classmethod
     def get_init_context(cls, *args: Any, **kwargs: Any) -> list[Any]:
-        """As transformers' own: what it builds a model in that `from_pretrained` loads."""
+        """Return the contexts in which `from_pretrained` builds a model."""
         return [*super().get_init_context(*args, **kwargs), building()]
 
     def save_pretrained(self, save_directory: str | os.PathLike[str], *args: Any, **kwargs: Any) -> None:
-        """As transformers' own, with the code files beside the weights and every head of the family in `auto_map`.
+        """Save a model as in transformers, with its code files and all heads of the family in `auto_map`.
+
+        Args:
+            save_directory: Folder of the checkpoint.
+            *args: As in `PreTrainedModel.save_pretrained`.
+            **kwargs: As in `PreTrainedModel.save_pretrained`.
 
         Raises:
-            ValueError: the configuration has been given a value with which the checkpoint could not be loaded.
+            ValueError: The configuration has an invalid value. The checkpoint could not be loaded.
         """
         self.config.check()
         self.config.auto_map = dict(self.auto_classes)
-        # A sharded model (`fully_shard`) has a class of torch's making, whose name and file would be saved as code.
+        # `fully_shard` gives a model a class made by torch: its name and file would be saved as code.
         made = type(self)
         self.__class__ = next(one for one in made.__mro__ if not one.__module__.startswith("torch."))
         try:
@@ -184,8 +205,8 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
 
     @classmethod
     def check_config(cls, config: LocalAttentionConfig) -> None:
-        """Raise `ValueError` for a configuration that is not this class's, or whose fields or backbone cannot be."""
-        if not hasattr(config, "backbone_config"):  # no isinstance: a checkpoint's code has a class of its own
+        """Raise `ValueError` if a configuration has another class, invalid fields or an unsupported backbone."""
+        if not hasattr(config, "backbone_config"):  # not isinstance: the code of a checkpoint defines another class
             raise ValueError(
                 f"{cls.__name__} takes a {cls.config_class.__name__}, not a {type(config).__name__}. To put new local "
                 "layers on a pretrained encoder use `from_backbone`."
@@ -195,7 +216,7 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
 
     @classmethod
     def validate_architecture(cls, backbone_config: PreTrainedConfig) -> None:
-        """Raise `ValueError` for an encoder-decoder in a class for encoders, or the other way round."""
+        """Raise `ValueError` for an encoder-decoder in a class for encoders, and for an encoder in a class that generates."""
         model_type, family = backbone_config.model_type, cls.config_class
         if backbone_config.is_encoder_decoder and not cls.can_generate():
             generates = "load it with `AutoModelForSeq2SeqLM` or the family's `...ForConditionalGeneration`, or "
@@ -212,43 +233,43 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
 
     @classmethod
     def pooler_kwargs(cls, backbone_config: PreTrainedConfig) -> dict[str, bool]:
-        """Return the arguments that build a backbone without a pooler; none if it never has one."""
+        """Return the arguments that build a backbone without a pooler; {} if the backbone has no such option."""
         backbone_class = MODEL_MAPPING[type(backbone_config)]
         accepts = "add_pooling_layer" in inspect.signature(backbone_class.__init__).parameters
         return {"add_pooling_layer": False} if accepts else {}
 
     def _initialize_weights(self, module: nn.Module, is_custom_code: bool = False) -> None:
-        # Of code outside its own package transformers thinks that it may overwrite loaded weights, and leaves out
-        # modules without weights of their own. `_init_weights` here overwrites none, and looks at such modules.
+        # For code outside its package transformers assumes that `_init_weights` overwrites loaded weights, and skips
+        # modules without weights. Ours overwrites none, and needs those modules: drop `is_custom_code`.
         super()._initialize_weights(module)
 
     @property
     def backbone_model(self) -> PreTrainedModel:
-        """The pretrained encoder inside."""
+        """The backbone, a pretrained model."""
         return self.base_model.backbone
 
     def get_input_embeddings(self) -> nn.Module:
-        """The backbone's word embeddings."""
+        """Return the word embeddings of the backbone."""
         return self.backbone_model.get_input_embeddings()
 
     def set_input_embeddings(self, value: nn.Module) -> None:
-        """Replace the backbone's word embeddings."""
+        """Replace the word embeddings of the backbone."""
         self.backbone_model.set_input_embeddings(value)
         self._freeze_unused()
 
     def resize_token_embeddings(self, *args: Any, **kwargs: Any) -> nn.Module:
-        """As transformers' own; a backbone with more layers than its configuration says has one of its own."""
+        """Resize the word embeddings, and set the size in the backbone's configuration, which may be a copy."""
         embeddings = super().resize_token_embeddings(*args, **kwargs)
         self.backbone_model.config.vocab_size = self.config.vocab_size
         return embeddings
 
     def add_base_model(self) -> None:
-        """Put the family's headless model under the attribute where transformers looks for it."""
+        """Build the headless model of the family, as the attribute `base_model_prefix`."""
         setattr(self, self.base_model_prefix, self.base_model_class(self.config))
         self.supports_gradient_checkpointing = self.base_model.supports_gradient_checkpointing
 
     def add_backbone(self) -> None:
-        """Build the backbone."""
+        """Build the backbone, and read from it how it counts positions."""
         config = self.config.backbone_config_to_build()
         self.backbone = self.backbone_auto_class.from_config(
             config, dtype=torch.get_default_dtype(), **self.pooler_kwargs(config)
@@ -259,9 +280,9 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
         self.takes_position_ids = "position_ids" in inputs
         self.takes_token_type_ids = "token_type_ids" in inputs
         embeddings = getattr(self.backbone, "embeddings", None)
-        # RoBERTa and its kin count positions from behind the padding index.
+        # RoBERTa and models derived from it count positions from the padding index + 1.
         counts_from_padding = hasattr(embeddings, "create_position_ids_from_input_ids")
-        # Others may count from elsewhere (Nystromformer): theirs stay as they are.
+        # Untested backbones may count in other ways (Nystromformer): leave positions to them.
         is_known = config.model_type in self.config.tested_backbones or counts_from_padding
         self.sets_position_ids = self.takes_position_ids and is_known
         self.first_position = config.pad_token_id + 1 if counts_from_padding else 0
@@ -271,36 +292,36 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
             self.most_tokens = table.num_embeddings - self.first_position
 
     def _finalize_loading(self) -> None:
-        """Put right what loading leaves behind: parameters made anew, trainable all, some of XLNet's in fp32."""
+        """Restore what `from_pretrained` resets: frozen parameters, and the dtype of XLNet."""
         self._freeze_unused()
         dtype = self.get_input_embeddings().weight.dtype
         if self.config.backbone_config.model_type == "xlnet" and dtype.is_floating_point:
             self.backbone_model.to(dtype)
 
     def _note_missing(self, names: Iterable[str]) -> None:
-        """Keep in the configuration that the backbone lacks weights which it can begin without."""
+        """Record in the configuration that the backbone's checkpoint lacks optional weights, such as the pooler's."""
 
     def _freeze_unused(self) -> None:
-        """Exclude from training what would never get a gradient, so that distributed training need not look for it."""
+        """Freeze parameters that never get a gradient, as distributed training fails on them."""
         if self.config.backbone_config.model_type == "xlnet":
-            self.backbone_model.mask_emb.requires_grad_(False)  # serves pretraining alone
+            self.backbone_model.mask_emb.requires_grad_(False)  # used only in pretraining
 
     def pretrained_parameters(self) -> Iterator[nn.Parameter]:
-        """The parameters that a backbone's checkpoint brings; all others begin afresh.
+        """Iterate over the parameters that come from the backbone's checkpoint; all others are new.
 
-        The configuration alone decides, not the weights: so a model loaded from a folder, trained or not, says what it
-        said when it was made. Word embeddings belong to the checkpoint as a whole, with the rows of added tokens.
+        This depends only on the configuration, so that it is the same before and after training, saving and loading.
+        Word embeddings count as pretrained, with the rows of added tokens.
         """
         fresh = {id(parameter) for module in self.fresh_modules() for parameter in module.parameters()}
         yield from (parameter for parameter in self.backbone_model.parameters() if id(parameter) not in fresh)
 
     def fresh_modules(self) -> Iterator[nn.Module]:
-        """The modules inside the backbone that its checkpoint does not bring."""
+        """Iterate over the modules of the backbone that are not in its checkpoint."""
         yield from ()
 
 
 def with_extra_inputs(forward: Callable[..., Any], *names: str) -> Callable[..., Any]:
-    """Name further inputs in the signature of a `forward` that takes any: Trainer drops columns that are not named."""
+    """Add keyword inputs to the signature of a `forward`, so that Trainer keeps the columns with these names."""
 
     @functools.wraps(forward)
     def named(self: PreTrainedModel, *args: Any, **kwargs: Any) -> Any:
@@ -316,7 +337,7 @@ def with_extra_inputs(forward: Callable[..., Any], *names: str) -> Callable[...,
 def check_config_fields(
     config_class: type[LocalAttentionConfig], config_fields: Iterable[str], others: Iterable[str] = ()
 ) -> None:
-    """Raise `ValueError` for a name that is no field a user sets, nor one of `others`, naming the nearest one."""
+    """Raise `ValueError` for a name that is neither a field of the family nor in `others`. It names the nearest one."""
     of_every_model = {field.name for field in fields(PreTrainedConfig)} | {"backbone_config", "hf_localattn_version"}
     known = {field.name for field in fields(config_class)} - of_every_model
     known |= {"num_labels", "id2label", "label2id", "problem_type", *others}
@@ -331,7 +352,7 @@ def check_config_fields(
 
 
 def register_auto_classes(config_class: type[LocalAttentionConfig], **auto_classes: type[PreTrainedModel]) -> None:
-    """Say which class serves each Auto class: checkpoints then carry their code and name every head of the family."""
+    """Register the class for each Auto class, so that checkpoints have the code and `auto_map` of the family."""
     config_class.register_for_auto_class()
     for auto_class, model_class in auto_classes.items():
         model_class.register_for_auto_class(auto_class)

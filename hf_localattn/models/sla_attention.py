@@ -42,7 +42,9 @@ def gated_attention(
     """Compute global and local attention, two softmaxes over the same scores, and mix them (equations 1, 4 and 6).
 
     Args:
-        query, key, value: (B, heads, L, D).
+        query: (B, heads, L, D).
+        key: (B, heads, L, D).
+        value: (B, heads, L, D).
         gate: (B, L, 1), the gate of each query token. If None, only global attention is computed.
         mask: (B, 1, L, L), mask of global attention: added to the scores, or boolean and True where attention is
             allowed. If None, all tokens are allowed.
@@ -82,9 +84,11 @@ def parent_loss(
     """Compute the cross-entropy between one head's attention and the tokens that it should attend to (LISA).
 
     Args:
-        query, key: (B, L, D), of the head.
+        query: (B, L, D), of the head.
+        key: (B, L, D), of the head.
         mask: (B, L), True at tokens that can be attended to. If None, all can.
         parents: (B, L), the position that each token should attend to; -1 is ignored.
+        scaling: Factor of the scores, D ** -0.5.
 
     Returns:
         The mean over tokens, a scalar; 0 if all tokens are ignored.

@@ -37,7 +37,8 @@ def syntax_mask(
     same word, for some a + b <= m. This needs no shortest paths and no matrix powers.
 
     Args:
-        word_index, dep_heads: (B, L), see above.
+        word_index: (B, L), see above.
+        dep_heads: (B, L), see above.
         threshold (*optional*, defaults to 3): Largest distance in edges from the word or from the nearest of its
             neighbors, m of equation 3.
         neighbor_window (*optional*, defaults to 1): Number of words on each side that are neighbors. Neighbors are in
@@ -78,7 +79,8 @@ def ancestor_mask(word_index: torch.Tensor, dep_heads: torch.Tensor, *, max_leng
     """Let tokens attend to their own word and its ancestors up to the root (SG-Net).
 
     Args:
-        word_index, dep_heads: (B, L), see above.
+        word_index: (B, L), see above.
+        dep_heads: (B, L), see above.
         max_length (*optional*, defaults to L): Largest number of tokens, an upper bound for the depth of trees.
 
     Returns:

@@ -162,7 +162,8 @@ def pipeline_version(parser: str, *, named_by_checkpoint: bool = False) -> str |
     """Return the version of a pipeline without importing it, or None if it is not installed or has no version.
 
     Args:
-        parser, named_by_checkpoint: As in `load_pipeline`.
+        parser: As in `load_pipeline`.
+        named_by_checkpoint (*optional*, defaults to False): As in `load_pipeline`.
     """
     declared = _declaration(parser)
     if declared is not None:

@@ -105,11 +105,14 @@ class QuestionAnsweringHead(LocalAttentionPreTrainedModel):
         Args:
             input_ids (*optional*): (B, L). Give either these or `inputs_embeds`.
             attention_mask (*optional*, defaults to all ones): (B, L), 1 at real tokens, 0 at padding on either side.
-            token_type_ids, position_ids (*optional*): (B, L).
+            token_type_ids (*optional*): (B, L), segment ids.
+            position_ids (*optional*): (B, L). By default tokens are numbered without padding.
             inputs_embeds (*optional*): (B, L, E).
-            start_positions, end_positions (*optional*): (B,), positions of the answer's first and last token. The loss
-                ignores positions past the end.
+            start_positions (*optional*): (B,), position of the answer's first token. The loss ignores positions past
+                the end.
+            end_positions (*optional*): (B,), position of the answer's last token.
             num_items_in_batch (*optional*): Divisor of the loss. By default the loss is a mean.
+            **kwargs: Inputs of the family, `output_attentions`, `output_hidden_states` and other arguments of the backbone.
         """
         outputs = self.run_base_model(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
         start_logits, end_logits = self.qa_outputs(self.qa_dropout(outputs.last_hidden_state)).unbind(-1)
@@ -160,10 +163,12 @@ class SequenceClassificationHead(LocalAttentionPreTrainedModel):
         Args:
             input_ids (*optional*): (B, L). Give either these or `inputs_embeds`.
             attention_mask (*optional*, defaults to all ones): (B, L), 1 at real tokens, 0 at padding on either side.
-            token_type_ids, position_ids (*optional*): (B, L).
+            token_type_ids (*optional*): (B, L), segment ids.
+            position_ids (*optional*): (B, L). By default tokens are numbered without padding.
             inputs_embeds (*optional*): (B, L, E).
             labels (*optional*): (B,), class indices, or floats if `num_labels` is 1. (B, num_labels), floats for
                 multi-label classification or several regressions.
+            **kwargs: Inputs of the family, `output_attentions`, `output_hidden_states` and other arguments of the backbone.
         """
         outputs = self.run_base_model(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
         logits = self.sequence_classifier(self.sequence_features(outputs, attention_mask))
@@ -202,10 +207,12 @@ class TokenClassificationHead(LocalAttentionPreTrainedModel):
         Args:
             input_ids (*optional*): (B, L). Give either these or `inputs_embeds`.
             attention_mask (*optional*, defaults to all ones): (B, L), 1 at real tokens, 0 at padding on either side.
-            token_type_ids, position_ids (*optional*): (B, L).
+            token_type_ids (*optional*): (B, L), segment ids.
+            position_ids (*optional*): (B, L). By default tokens are numbered without padding.
             inputs_embeds (*optional*): (B, L, E).
             labels (*optional*): (B, L), class indices. The loss ignores -100.
             num_items_in_batch (*optional*): Divisor of the loss. By default the loss is a mean.
+            **kwargs: Inputs of the family, `output_attentions`, `output_hidden_states` and other arguments of the backbone.
         """
         outputs = self.run_base_model(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
         logits = self.token_classifier(self.dropout(outputs.last_hidden_state))
@@ -253,9 +260,11 @@ class MultipleChoiceHead(LocalAttentionPreTrainedModel):
         Args:
             input_ids (*optional*): (B, C, L). Give either these or `inputs_embeds`.
             attention_mask (*optional*, defaults to all ones): (B, C, L), 1 at real tokens, 0 at padding.
-            token_type_ids, position_ids (*optional*): (B, C, L).
+            token_type_ids (*optional*): (B, C, L), segment ids.
+            position_ids (*optional*): (B, C, L). By default tokens are numbered without padding.
             inputs_embeds (*optional*): (B, C, L, E).
-            labels (*optional*): (B,), index of the right choice.
+            labels (*optional*): (B,), index of the correct choice.
+            **kwargs: Inputs of the family, `output_attentions`, `output_hidden_states` and other arguments of the backbone.
         """
         shape = _shape_of_choices(input_ids, inputs_embeds)
         each = {

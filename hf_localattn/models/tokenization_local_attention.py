@@ -181,7 +181,8 @@ def check_texts(text: Any, text_pair: Any, split: bool) -> None:
     """Raise `ValueError` if the arguments of a call are not texts, pairs or batches. The message names the row.
 
     Args:
-        text, text_pair: Arguments of the call.
+        text: First argument of the call.
+        text_pair: Second argument of the call, or None.
         split: True if texts are lists of words.
     """
     batched = is_batch(text, split)

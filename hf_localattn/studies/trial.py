@@ -55,7 +55,7 @@ class Trial:
         ...     data={"train_file": "train.csv", "validation_file": "dev.csv"},
         ...     training={"do_eval": True, "num_train_epochs": 3},
         ... )
-        >>> metrics = run_trial(trial, Path("runs") / trial.name)
+        >>> metrics = run_trial(trial, Path("runs") / trial.name)  # doctest: +SKIP
     """
 
     task: str

@@ -52,7 +52,7 @@ CHAINS = {
 
 def assert_ended(code, folder):
     """It has come to its end, now or before it was killed."""
-    assert code == 0 or re.search("holds a finished run|is in the way", last_line(folder)), log_of(folder)
+    assert code == 0 or re.search("holds a finished run|exists already", last_line(folder)), log_of(folder)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

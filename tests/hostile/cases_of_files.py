@@ -181,9 +181,9 @@ def at_zero(header):
 WEIGHTS = {
     "weights-bin": (
         several(NO_WEIGHTS, pickled("pytorch_model.bin")),
-        says("nothing else is read. A .bin file is a pickle"),
+        says("other formats are not read. A .bin file is a pickle"),
     ),
-    "weights-zip": (several(NO_WEIGHTS, torch_saved("pytorch_model.bin")), says("nothing else is read")),
+    "weights-zip": (several(NO_WEIGHTS, torch_saved("pytorch_model.bin")), says("other formats are not read")),
     "weights-pickle": (pickled("model.safetensors"), NOT_WHOLE),
     "weights-pickle-zip": (torch_saved("model.safetensors"), NOT_WHOLE),
     "weights-index-bin": (several(torch_saved("x.bin"), sharded("x.bin")), ONLY_BESIDE),
@@ -320,8 +320,11 @@ CARDS = {
         edited("config.json", lambda text: '{"a":' + "[" * 100_000 + text),
         says("config.json cannot be read"),
     ),
-    "card-types": (config(architectures=7), says("config.json is no configuration of a model: `architectures` is 7")),
-    "card-type-list": (config(model_type=["cool"]), says("config.json is no configuration of a model")),
+    "card-types": (
+        config(architectures=7),
+        says("config.json is not the configuration of a model: `architectures` is 7"),
+    ),
+    "card-type-list": (config(model_type=["cool"]), says("config.json is not the configuration of a model")),
 }
 A_LINK = says("is a link to .* which would be uploaded")
 UPLOADS = {

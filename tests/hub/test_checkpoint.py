@@ -62,7 +62,7 @@ def test_the_backbones_weights_are_kept(tmp_path):
 def test_an_occupied_folder_is_left_alone(tmp_path):
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "thesis.txt").write_text("years of work")
-    with pytest.raises(FileExistsError, match=r"'.*taken' is in the way: choose a folder"):
+    with pytest.raises(FileExistsError, match=r"'.*taken' exists already: choose a new or empty folder"):
         init_checkpoint("cool", "tiny", tmp_path / "taken")
     assert [path.name for path in (tmp_path / "taken").iterdir()] == ["thesis.txt"]
     (tmp_path / "file").write_text("")

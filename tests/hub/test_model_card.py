@@ -198,9 +198,9 @@ def test_a_card_of_others_is_not_overwritten_unless_told_to(checkpoint, capsys):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("config.json", None, "is no checkpoint folder: it has no config.json"),
+        ("config.json", None, "is not a checkpoint folder: it has no config.json"),
         ("config.json", "{", "config.json cannot be read"),
-        ("config.json", "{}", "is no configuration of a model: it has no `model_type`"),
+        ("config.json", "{}", "is not the configuration of a model: it has no `model_type`"),
         ("training_record.json", "[1]", "training_record.json is not a record of a training run"),
         ("training_record.json", '{"scores": [{}], "task": "x"}', "training_record.json is not a record"),
         ("training_record.json", "{}", "training_record.json is not a record"),

@@ -192,7 +192,7 @@ def test_a_parser_that_others_lack_is_warned_of(hub, folder, caplog):
     path = folder / "tokenizer_config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "parser": "/home/me/parser"}))
     push_checkpoint(folder, NAME)
-    assert "parses with the folder /home/me/parser. Others do not have it" in caplog.text
+    assert "parses with the pipeline in the folder /home/me/parser. Before sharing" in caplog.text
 
 
 FAULTS = {
@@ -259,7 +259,7 @@ def test_pickled_weights_are_refused(hub, folder):
     ("remove", "error", "message"),
     [
         ("model.safetensors", ValueError, "has no weights: there is no .safetensors file"),
-        ("config.json", FileNotFoundError, "is no checkpoint folder: it has no config.json"),
+        ("config.json", FileNotFoundError, "is not a checkpoint folder: it has no config.json"),
     ],
 )
 def test_what_is_no_checkpoint_is_refused(hub, folder, remove, error, message):

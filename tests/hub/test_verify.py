@@ -133,7 +133,7 @@ def test_loading_and_saving_names_the_version_anew(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "is no checkpoint folder: it has no config.json"),
+        (None, "is not a checkpoint folder: it has no config.json"),
         ("{", "config.json cannot be read"),
         ('{"model_type": "bert"}', "There is no family 'bert'"),
     ],

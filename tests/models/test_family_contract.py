@@ -224,7 +224,7 @@ def test_lengths_that_cannot_be_are_named(name, backbone):
                 with pytest.raises(ValueError, match=rf"{length} tokens .* positions for {most}: .*max_length={most}"):
                     run(model, **given, **mask)
     for empty in ({"input_ids": ids[:, :0]}, {"inputs_embeds": torch.zeros(1, 0, width)}):
-        with pytest.raises(ValueError, match="has no tokens, not even special ones"):
+        with pytest.raises(ValueError, match="has no tokens, not even special tokens"):
             run(model, **empty)
     for empty in ({"input_ids": ids[:0]}, {"inputs_embeds": torch.zeros(0, 3, width)}):
         with pytest.raises(ValueError, match="has no rows: give at least one"):

@@ -15,7 +15,7 @@ def test_the_command_that_is_named_makes_a_checkpoint(tmp_path, monkeypatch):
     model = tiny_model("cool")
     model.config.save_pretrained(tmp_path)
     torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
-    with pytest.raises(OSError, match=r"nothing else is read. A .bin file is a pickle") as refused:
+    with pytest.raises(OSError, match=r"other formats are not read. A .bin file is a pickle") as refused:
         AutoModel.from_pretrained(tmp_path)
     (program,) = re.findall(r'python -c "(.*)"$', str(refused.value))
     monkeypatch.chdir(tmp_path)

@@ -41,7 +41,9 @@ def load_bioscope(
 
     Args:
         path: a file of the corpus. Its DTD is not read.
-        cues, cue_in_scope, unmatched_scopes: see `load_negation`.
+        cues: see `load_negation`.
+        cue_in_scope: see `load_negation`.
+        unmatched_scopes: see `load_negation`.
 
     Raises:
         FileNotFoundError: the file does not exist.

@@ -37,8 +37,9 @@ def load_sfu(
     Args:
         path: folder of the corpus, whose .xml files are read in the order of their paths, or a single file. The id of
             a document is its path in the folder.
-        cues, cue_in_scope, unmatched_scopes: see `load_negation`. The published corpus has 69 scopes whose cue is not
-            in their document, and few cue words in scopes.
+        cues: see `load_negation`.
+        cue_in_scope: see `load_negation`. The published corpus has few cue words in scopes.
+        unmatched_scopes: see `load_negation`. The published corpus has 69 scopes whose cue is not in their document.
 
     Raises:
         FileNotFoundError: the file or folder does not exist.

@@ -30,7 +30,8 @@ def load_starsem(
     Args:
         path: a UTF-8 file with the original columns and any extension.
         cues: `"negation"`, the only kind in this corpus.
-        cue_in_scope, unmatched_scopes: see `load_negation`. In the published files no cue word is in its scope.
+        cue_in_scope: see `load_negation`. In the published files no cue word is in its scope.
+        unmatched_scopes: see `load_negation`.
 
     Raises:
         FileNotFoundError: the file does not exist.
