@@ -152,8 +152,8 @@ def warn_of_parser_folder(parser: str | None) -> None:
     """Warn if the parser is a folder, which other machines lack and which is not loaded unless the caller names it."""
     if parser is not None and not parser.isidentifier():
         logger.warning(
-            "The tokenizer parses with the pipeline in the folder %s. Before sharing the checkpoint, name a pipeline that"
-            " others can install. Loading without trust_remote_code needs the folder again:"
+            "The tokenizer parses with the pipeline in the folder %s. Before sharing the checkpoint, name a pipeline"
+            " that others can install. Loading without trust_remote_code needs the folder again:"
             " AutoTokenizer.from_pretrained(CHECKPOINT, parser=%r), --local_config parser=%s in scripts, or"
             " --config parser=%s in hf-localattn inspect.",
             *(parser, parser, parser, parser),

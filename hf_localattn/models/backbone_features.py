@@ -110,7 +110,7 @@ class BackboneFeatures(PreTrainedModel):
                 )
 
     def _check_ids(self, input_ids: torch.Tensor) -> None:
-        """Raise `ValueError` for ids of tokens without embeddings. Skipped where reading values would stall a device."""
+        """Raise `ValueError` for token ids without embeddings. Skipped where reading values would stall a device."""
         if not can_look_at(input_ids):
             return
         last, rows = int(input_ids.max()), self.config.vocab_size
@@ -168,7 +168,7 @@ class BackboneFeatures(PreTrainedModel):
         return loss if outputs.local_loss is None else loss + share * outputs.local_loss
 
     def resolve_output_flags(self, kwargs: dict[str, Any]) -> None:
-        """Set `output_attentions` and `output_hidden_states` in `kwargs` to the configuration's values if not given."""
+        """Set `output_attentions` and `output_hidden_states` in `kwargs`, by default as in the configuration."""
         for output in ("output_attentions", "output_hidden_states"):
             if kwargs.get(output) is None:
                 kwargs[output] = getattr(self.config, output)

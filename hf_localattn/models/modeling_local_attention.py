@@ -97,7 +97,7 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
         }
         if not isinstance(name_or_path, str | os.PathLike):
             raise ValueError(
-                f"`from_backbone` takes a Hub id or a folder, not a {type(name_or_path).__name__}: save it to a folder."
+                f"`from_backbone` takes a Hub id or a folder, not a {type(name_or_path).__name__}: save it first."
             )
         backbone_config = AutoConfig.from_pretrained(name_or_path, **source)
         cls.validate_architecture(backbone_config)
@@ -216,7 +216,7 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
 
     @classmethod
     def validate_architecture(cls, backbone_config: PreTrainedConfig) -> None:
-        """Raise `ValueError` for an encoder-decoder in a class for encoders, and for an encoder in a class that generates."""
+        """Raise `ValueError` if exactly one of the class and the backbone is an encoder-decoder."""
         model_type, family = backbone_config.model_type, cls.config_class
         if backbone_config.is_encoder_decoder and not cls.can_generate():
             generates = "load it with `AutoModelForSeq2SeqLM` or the family's `...ForConditionalGeneration`, or "
@@ -337,7 +337,7 @@ def with_extra_inputs(forward: Callable[..., Any], *names: str) -> Callable[...,
 def check_config_fields(
     config_class: type[LocalAttentionConfig], config_fields: Iterable[str], others: Iterable[str] = ()
 ) -> None:
-    """Raise `ValueError` for a name that is neither a field of the family nor in `others`. It names the nearest one."""
+    """Raise `ValueError` for a name that is neither a field of the family nor in `others`, with the nearest name."""
     of_every_model = {field.name for field in fields(PreTrainedConfig)} | {"backbone_config", "hf_localattn_version"}
     known = {field.name for field in fields(config_class)} - of_every_model
     known |= {"num_labels", "id2label", "label2id", "problem_type", *others}

@@ -112,7 +112,7 @@ class QuestionAnsweringHead(LocalAttentionPreTrainedModel):
                 the end.
             end_positions (*optional*): (B,), position of the answer's last token.
             num_items_in_batch (*optional*): Divisor of the loss. By default the loss is a mean.
-            **kwargs: Inputs of the family, `output_attentions`, `output_hidden_states` and other arguments of the backbone.
+            **kwargs: Inputs of the family, `output_attentions`, `output_hidden_states` and the like.
         """
         outputs = self.run_base_model(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
         start_logits, end_logits = self.qa_outputs(self.qa_dropout(outputs.last_hidden_state)).unbind(-1)
@@ -168,7 +168,7 @@ class SequenceClassificationHead(LocalAttentionPreTrainedModel):
             inputs_embeds (*optional*): (B, L, E).
             labels (*optional*): (B,), class indices, or floats if `num_labels` is 1. (B, num_labels), floats for
                 multi-label classification or several regressions.
-            **kwargs: Inputs of the family, `output_attentions`, `output_hidden_states` and other arguments of the backbone.
+            **kwargs: Inputs of the family, `output_attentions`, `output_hidden_states` and the like.
         """
         outputs = self.run_base_model(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
         logits = self.sequence_classifier(self.sequence_features(outputs, attention_mask))
@@ -212,7 +212,7 @@ class TokenClassificationHead(LocalAttentionPreTrainedModel):
             inputs_embeds (*optional*): (B, L, E).
             labels (*optional*): (B, L), class indices. The loss ignores -100.
             num_items_in_batch (*optional*): Divisor of the loss. By default the loss is a mean.
-            **kwargs: Inputs of the family, `output_attentions`, `output_hidden_states` and other arguments of the backbone.
+            **kwargs: Inputs of the family, `output_attentions`, `output_hidden_states` and the like.
         """
         outputs = self.run_base_model(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
         logits = self.token_classifier(self.dropout(outputs.last_hidden_state))
@@ -264,7 +264,7 @@ class MultipleChoiceHead(LocalAttentionPreTrainedModel):
             position_ids (*optional*): (B, C, L). By default tokens are numbered without padding.
             inputs_embeds (*optional*): (B, C, L, E).
             labels (*optional*): (B,), index of the correct choice.
-            **kwargs: Inputs of the family, `output_attentions`, `output_hidden_states` and other arguments of the backbone.
+            **kwargs: Inputs of the family, `output_attentions`, `output_hidden_states` and the like.
         """
         shape = _shape_of_choices(input_ids, inputs_embeds)
         each = {
