@@ -1,4 +1,4 @@
-"""Model cards: one template, filled from a checkpoint's configuration and the record of the run that made it."""
+"""Model cards, rendered from a template with a checkpoint's configuration and its training record."""
 
 from __future__ import annotations
 
@@ -42,15 +42,18 @@ def render_card(
     metadata: Mapping[str, Any] | None = None,
     code: Verification | None = None,
 ) -> str:
-    """Return the card of a checkpoint: metadata for the Hub, and text.
+    """Render the card of a checkpoint: metadata for the Hub, and text.
 
     Args:
-        config: the content of its `config.json`.
-        record: of the run that made it, if there was one.
-        repo_id: its name on the Hub; a placeholder when absent.
-        revision: the commit to load; the text asks for one when absent.
-        metadata: entries that only people can know, such as `license` and `language`. They win.
-        code: what comparing its code files with the package's has found; nothing is said of it when absent.
+        config: Content of `config.json`.
+        record (*optional*): Record of the training run.
+        repo_id (*optional*): Name on the Hub. By default the card has a placeholder.
+        revision (*optional*): Commit to load. By default the card recommends to add one.
+        metadata (*optional*): Further metadata, such as `license` and `language`. They replace those of the record.
+        code (*optional*): Result of `verify_checkpoint`. By default the card does not mention it.
+
+    Returns:
+        The card as Markdown with YAML front matter.
     """
     config, record = _with_texts(_in_line, config, record)
     data = _metadata(_name(config, repo_id), config["model_type"], _architecture(config)[1], record)
@@ -91,14 +94,14 @@ def _name(config: Mapping[str, Any], repo_id: str | None) -> str:
 def _with_texts(
     function: Callable[[str], str], config: Mapping[str, Any], record: TrainingRecord | None
 ) -> tuple[dict[str, Any], TrainingRecord | None]:
-    """Apply a function to every text of a configuration and a record, which are of whoever made the checkpoint."""
+    """Apply a function to every string of a configuration and a record, neither of which can be trusted."""
     if record is not None:
         record = TrainingRecord.from_dict(_mapped(dataclasses.asdict(record), function))
     return _mapped(config, function), record
 
 
 def _mapped(value: Any, function: Callable[[str], str]) -> Any:
-    """Apply a function to every text in a value."""
+    """Apply a function to every string in a value."""
     if isinstance(value, Mapping):
         return {_mapped(name, function): _mapped(one, function) for name, one in value.items()}
     if isinstance(value, list | tuple):
@@ -107,18 +110,18 @@ def _mapped(value: Any, function: Callable[[str], str]) -> Any:
 
 
 def _harmless(code: Verification) -> Verification:
-    """Return the verdicts on files whose names stay names in Markdown."""
+    """Escape the file names in a verification for Markdown."""
     files = (dataclasses.replace(file, name=_escaped(_in_line(file.name))) for file in code.files)
     return dataclasses.replace(code, files=tuple(files))
 
 
 def _in_line(text: str) -> str:
-    """A text on one line, without the beginning of a comment, such as `BOUNDARY`."""
+    """Join the lines of a text, and break the beginning of comments, such as `BOUNDARY`."""
     return " ".join(text.split()).replace("<!--", "<! --")
 
 
 def _escaped(text: str) -> str:
-    """A text that stays one in Markdown, wherever in a line it stands."""
+    """Escape a text for Markdown, at any place in a line."""
     return text.replace("<", "&lt;").replace("`", "'").replace("|", r"\|").replace("](", "] (")
 
 
@@ -131,20 +134,25 @@ def write_card(
     published: str | None = None,
     **metadata: Any,
 ) -> Path:
-    """Write the card of a checkpoint folder, or renew it: what people have added to it stays.
+    """Write or update the card of a checkpoint folder. Text and metadata that people have added are kept.
 
-    That is what stands below its last line, and metadata that are not from the checkpoint; and where it is on the Hub.
+    Added text is the text below the last line that was written here. The name on the Hub and the commit are also kept.
 
     Args:
-        checkpoint: a folder with a `config.json`.
-        repo_id, revision: where it is on the Hub, to tell how to load it; by default as the card has it.
-        overwrite: replace a card that was not written here.
-        published: its card on the Hub; what people have added there stays too, where the folder's says nothing else.
-        **metadata: entries such as `license` and `language`.
+        checkpoint: Folder with a `config.json`.
+        repo_id (*optional*): Name on the Hub, for the loading instructions. By default that of the present card.
+        revision (*optional*): Commit on the Hub to load. By default that of the present card.
+        overwrite (*optional*, defaults to False): If True, replace a card that was not written here.
+        published (*optional*): Card of the same model on the Hub. Additions to it are kept, too; those in the folder
+            take precedence.
+        **metadata: Further metadata, such as `license` and `language`.
+
+    Returns:
+        The path of the card.
 
     Raises:
-        FileNotFoundError: the folder holds no checkpoint.
-        ValueError: it has a card that was not written here, or a file that cannot be read.
+        FileNotFoundError: The folder is not a checkpoint.
+        ValueError: The folder has a card that was not written here, or a file that cannot be read.
     """
     folder = Path(checkpoint)
     config, record = _with_texts(_in_line, read_config(folder), TrainingRecord.load(folder))
@@ -153,13 +161,13 @@ def write_card(
     if here is not None and not is_ours(here):
         if not overwrite:
             raise ValueError(
-                f"{path} was not written by hf-localattn, and would be lost: move it away, or give --overwrite. To"
-                f" keep its text put it below this line: {BOUNDARY}"
+                f"{path} was not written by hf-localattn, and would be lost: move it, or pass --overwrite. To keep"
+                f" its text, move it below this line: {BOUNDARY}"
             )
         here = None
     own_part = ""
     own_metadata: dict[str, Any] = {}
-    for card in filter(None, (published, here)):  # the folder's comes last, and so has the last word
+    for card in filter(None, (published, here)):  # the card in the folder takes precedence
         if is_ours(card) or not has_text(card):
             own_metadata |= _added(_metadata_of(card, path), config, record)
             own_part = _body(card).partition(BOUNDARY)[2].strip("\n") or own_part
@@ -175,11 +183,16 @@ def write_card(
 
 
 def renew_card(checkpoint: str | os.PathLike[str], **settings: Any) -> None:
-    """As `write_card`, but a card that was not written here stays as it is, with a warning."""
+    """Write or update a card as `write_card` does, but keep a card that was not written here, with a warning.
+
+    Args:
+        checkpoint: Folder with a `config.json`.
+        **settings: Arguments of `write_card`.
+    """
     path = Path(checkpoint, CARD)
     if path.is_file() and not is_ours(read_utf8(path)):
         logger.warning(
-            "%s is not from hf-localattn and stays as it is; `hf-localattn card %s --overwrite` replaces it.",
+            "%s was not written by hf-localattn and is kept. `hf-localattn card %s --overwrite` replaces it.",
             path,
             checkpoint,
         )
@@ -188,23 +201,23 @@ def renew_card(checkpoint: str | os.PathLike[str], **settings: Any) -> None:
 
 
 def pinned_commit(card: str, repo_id: str) -> str | None:
-    """Return the commit of a repository that a card, where it was written here, tells to load."""
+    """Return the commit of a repository that a card pins, or None if the card pins none of it."""
     name, commit = _pinned(card) or (None, None)
     return commit if name == repo_id else None
 
 
 def is_ours(card: str) -> bool:
-    """Return True for a card that this module has written."""
+    """Return True for a card that was written here."""
     return BOUNDARY in _body(card)
 
 
 def has_text(card: str) -> bool:
-    """Return True for a card with more than metadata; one that the Hub's site has made has no more."""
+    """Return True for a card with text. Cards created on the website of the Hub have only metadata."""
     return bool(_body(card).strip())
 
 
 def _body(card: str) -> str:
-    """Return a card without its metadata, which may say anything."""
+    """Return the text of a card, without its metadata."""
     return re.sub(r"\A\s*---\r?\n.*?\n---[^\n]*", "", card, flags=re.DOTALL)
 
 
@@ -218,8 +231,8 @@ def _metadata_of(card: str, path: Path) -> dict[str, Any]:
         if (block := re.match(REGEX_YAML_BLOCK, card)) is not None:
             parse_yaml(block[2], "YAML", datetime.date)
         return ModelCard(card, ignore_metadata_errors=True).data.to_dict()
-    except (yaml.YAMLError, ValueError, TypeError) as error:  # TypeError: entries of another kind than the Hub knows
-        raise ValueError(f"The metadata of {path}, or of its like on the Hub, cannot be read: {error}") from None
+    except (yaml.YAMLError, ValueError, TypeError) as error:  # TypeError: an entry of a wrong type
+        raise ValueError(f"The metadata of {path}, or of the card on the Hub, cannot be read: {error}") from None
 
 
 def _template(name: str) -> str:
@@ -241,13 +254,13 @@ def _metadata(name: str, model_type: str, task: str | None, record: TrainingReco
 
 
 def _own_metadata(config: Mapping[str, Any], record: TrainingRecord | None) -> dict[str, Any]:
-    """Return the metadata that a checkpoint has by itself."""
+    """Return the metadata that follow from the checkpoint."""
     _, task = _architecture(config)
     return _metadata("", config["model_type"], task, record).to_dict()
 
 
 def _architecture(config: Mapping[str, Any]) -> tuple[str, str | None]:
-    """The class of a model, and its task."""
+    """Return the class and the task of a model."""
     architecture = next(iter(config.get("architectures") or ()), "")
     return architecture, task_of_class(architecture)
 
@@ -257,7 +270,7 @@ def _tags(model_type: str) -> list[str]:
 
 
 def _results(task: str | None, record: TrainingRecord) -> list[EvalResult]:
-    """Scores as the Hub shows them. The loss is none, and neither is what is not a number."""
+    """Return the scores in the form of the Hub, without losses and NaN."""
     return [
         EvalResult(
             task_type=task or record.task,
@@ -274,7 +287,7 @@ def _results(task: str | None, record: TrainingRecord) -> list[EvalResult]:
 
 
 def _added(found: dict[str, Any], config: Mapping[str, Any], record: TrainingRecord | None) -> dict[str, Any]:
-    """Return the metadata of a card that people wrote: entries that no checkpoint has, and further values of some."""
+    """Return the metadata of a card that people have added: entries, and additional values of lists."""
     ours = _own_metadata(config, record)
     known = ours.keys() | (_OF_RECORDS if record is not None else set())
     added = {name: value for name, value in found.items() if name not in known and value is not None}
@@ -286,7 +299,7 @@ def _added(found: dict[str, Any], config: Mapping[str, Any], record: TrainingRec
 
 
 _OF_RECORDS = {"datasets", "metrics", "model-index"}
-"""Metadata that the record of another run may have left in a card."""
+"""Metadata that may come from the record of an earlier run."""
 
 
 def _listed(value: Any) -> list[Any]:
@@ -294,18 +307,18 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _set_fields(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The family's fields that are not at their defaults."""
+    """Return the fields of the family with non-default values."""
     family = FAMILIES.get(config["model_type"])
     if family is None:
         return {}
     shared = {field.name for field in dataclasses.fields(LocalAttentionConfig)}
-    default = family.config(backbone_config=config.get("backbone_config"))  # which some defaults depend on
-    defaults = json.loads(default.to_json_string(use_diff=False))  # as they are in a file
+    default = family.config(backbone_config=config.get("backbone_config"))  # some defaults depend on the backbone
+    defaults = json.loads(default.to_json_string(use_diff=False))  # in the types of the JSON file
     own = {field.name for field in dataclasses.fields(family.config)} - shared
     return {name: value for name, value in config.items() if name in own and value != defaults[name]}
 
 
 def _labels(config: Mapping[str, Any]) -> list[str]:
-    """The names of the labels, unless they are only numbered."""
+    """Return the names of the labels; none if they are only numbered."""
     names = [str(name) for name in (config.get("id2label") or {}).values()]
     return [] if all(re.fullmatch(r"LABEL_\d+", name) for name in names) else names

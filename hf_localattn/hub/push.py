@@ -1,4 +1,4 @@
-"""Uploading checkpoint folders to the Hub: weights, code and tokenizer first, then a card that pins their commit."""
+"""Uploading checkpoint folders to the Hub: first weights, code and tokenizer, then a card that pins their commit."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ SHARED = (
     *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "*.jinja"),
     *("vocab.txt", "vocab.json", "merges.txt", "*.model", "preprocessor_config.json", "processor_config.json"),
 )
-"""Patterns of the files of a checkpoint. Everything else in its folder, from logs to pickles, stays on the machine."""
+"""Patterns of the files that are uploaded. Other files of the folder, such as logs and pickles, are not."""
 
 STALE = (*WEIGHTS, "training_args.bin", "trainer_state.json")
-"""Patterns of the files that are removed from the Hub if they are not uploaded anew: other weights, which could be
-loaded in place of these, and files of the machine that Trainer uploads."""
+"""Patterns of files that are deleted on the Hub unless uploaded again: former weights, which might be loaded instead
+of the new ones, and local files that Trainer uploads."""
 
 
 def push_checkpoint(
@@ -51,33 +51,34 @@ def push_checkpoint(
     token: str | bool | None = None,
     **metadata: Any,
 ) -> CommitInfo:
-    """Upload a checkpoint folder, and a card that says how to load exactly what was uploaded.
+    """Upload a checkpoint folder to the Hub, with a card that pins the uploaded commit.
 
-    Repeating it after a failure completes what is missing; repeating it after a success changes nothing. What people
-    have added to the card, in the folder or on the Hub, stays; so does a card on the Hub that was not written here,
-    and one in the folder is uploaded as it is.
+    After a failure the same call uploads the missing files; after a success it changes nothing. Additions to the card,
+    in the folder or on the Hub, are kept. So is a card on the Hub that was not written by this package. Such a card in
+    the folder is uploaded unchanged.
 
     Args:
-        checkpoint: a folder with configuration and safetensors weights.
-        repo_id: its name on the Hub, "owner/name"; it is made where there is none.
-        private: whether a new repository is private; by default as its owner's are.
-        branch: to upload to, by default "main"; it is made where there is none.
-        message: of the commit.
-        token: by default that of `hf auth login`.
-        **metadata: of the card, such as `license` and `language`.
+        checkpoint: Folder with a configuration and safetensors weights.
+        repo_id: Name on the Hub, "owner/name". The repository is created if it does not exist.
+        private (*optional*): If True, create a private repository. By default as the owner has set.
+        branch (*optional*, defaults to "main"): Branch. It is created if it does not exist.
+        message (*optional*): Message of the commit.
+        token (*optional*): Access token for the Hub. By default that of `hf auth login`.
+        **metadata: Metadata of the card, such as `license` and `language`.
 
     Returns:
-        The commit of weights, code and tokenizer, to be pinned by whoever loads it.
+        The commit of weights, code and tokenizer, the `revision` to load.
 
     Raises:
-        FileNotFoundError: the folder holds no checkpoint.
-        ValueError: its weights are not safetensors, its card cannot be renewed, it should be private and the
-            repository that is there is not, or another process is at the folder.
-        OSError: the Hub is out of reach, or refuses; weights, code and tokenizer in the folder are as they were.
+        FileNotFoundError: The folder is not a checkpoint.
+        ValueError: The weights are not safetensors, the card cannot be updated, `private` is True for a public
+            repository, or another process uses the folder.
+        OSError: The Hub cannot be reached, or refuses the upload. Weights, code and tokenizer of the folder are
+            unchanged.
     """
     folder = Path(checkpoint)
     check_weights(folder)
-    with claimed(folder) if os.access(folder, os.W_OK) else nullcontext():  # or it would be half of a training's save
+    with claimed(folder) if os.access(folder, os.W_OK) else nullcontext():  # not while a training saves to it
         return _push(folder, repo_id, private, branch, message, token, metadata)
 
 
@@ -99,7 +100,7 @@ def _push(
         repo_id = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
         if private and not api.model_info(repo_id).private:
             raise ValueError(
-                f"{repo_id} is there already, and public: make it private on its settings page first, or leave out"
+                f"{repo_id} exists already and is public: make it private on its settings page first, or leave out"
                 " --private."
             )
         if branch is not None:
@@ -117,10 +118,10 @@ def _push(
         )
         head = str(before.sha)
         card = _card_of(api, repo_id, head)
-        if commit.oid == head:  # nothing was new: the card may say since when
+        if commit.oid == head:  # nothing was new: an earlier commit may be pinned
             commit = dataclasses.replace(commit, oid=_last_change(api, repo_id, head, card))
         if card is not None and has_text(card) and not is_ours(card) and not _has_own_card(folder):
-            logger.warning("The card of %s is not from hf-localattn and stays as it is.", repo_id)
+            logger.warning("The card of %s was not written by hf-localattn and is kept.", repo_id)
             return commit
         renew_card(folder, repo_id=repo_id, revision=commit.oid, published=card, **metadata)
         api.upload_file(
@@ -134,32 +135,32 @@ def _push(
 
 
 def _remedy(folder: Path, repo_id: str, options: Mapping[str, Any]) -> str:
-    """Return the advice that completes an upload that has failed."""
+    """Return the part of an error message that says how to complete the upload."""
     words = [str(folder), repo_id]
     for name, value in options.items():
         if value is not None:
             words += [name] if value is True else [name, str(value)]
     return (
-        "Weights, code and tokenizer in the folder are as they were; once the cause is gone,"
-        f" `hf-localattn push {shlex.join(words)}` uploads what is missing."
+        "Weights, code and tokenizer in the folder are unchanged. Remove the cause, then upload the missing files:"
+        f" `hf-localattn push {shlex.join(words)}`."
     )
 
 
 def shared_files(folder: Path) -> list[str]:
-    """Return the names of the files of a checkpoint folder that are uploaded."""
+    """Return the names of the files in a checkpoint folder that are uploaded."""
     return sorted(path.name for path in folder.iterdir() if path.is_file() and _matches(path.name, SHARED))
 
 
 def check_weights(folder: Path) -> None:
-    """Raise `ValueError` for weights that are missing, not whole or pickled, and for links out of the folder.
+    """Raise `ValueError` for weights that are missing, damaged or pickled, and for links that leave the folder.
 
-    Such a link can name any file of this machine, whose content would be uploaded.
+    The target of such a link, which can be any file of this machine, would be uploaded.
     """
     for path in folder.iterdir():
         is_read = path.name == CARD or _matches(path.name, SHARED)
         if is_read and path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
             raise ValueError(
-                f"{path} is a link to {path.resolve()}, which would be uploaded: put the file in its place."
+                f"{path} is a link to {path.resolve()}, outside the checkpoint folder: replace it with the file."
             )
     read_config(folder)
     if weights := sorted(folder.glob("*.safetensors")):
@@ -172,7 +173,7 @@ def check_weights(folder: Path) -> None:
 
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:
-    """Return True for a file that matches a pattern; files of subfolders do not, though `*` would reach them."""
+    """Return True for a file that matches a pattern, and is not in a subfolder, which `*` would also match."""
     return "/" not in name and any(fnmatch(name, pattern) for pattern in patterns)
 
 
@@ -182,7 +183,7 @@ def _has_own_card(folder: Path) -> bool:
 
 
 def _card_of(api: HfApi, repo_id: str, revision: str) -> str | None:
-    """The card on the Hub, if there is one."""
+    """Return the card on the Hub; None if there is none."""
     try:
         with verified_downloads(repo_id):
             path = hf_hub_download(repo_id, CARD, revision=revision, token=api.token)
@@ -192,7 +193,7 @@ def _card_of(api: HfApi, repo_id: str, revision: str) -> str | None:
 
 
 def _last_change(api: HfApi, repo_id: str, head: str, card: str | None) -> str:
-    """The commit that a card on the Hub tells to load, if its files are those of the last one but for the card."""
+    """Return the commit that the card pins if the head has the same files except for the card, or else the head."""
     pinned = pinned_commit(card, repo_id) if card is not None else None
     if pinned is None:
         return head
@@ -203,20 +204,21 @@ def _last_change(api: HfApi, repo_id: str, head: str, card: str | None) -> str:
 
     try:
         return pinned if files(pinned) == files(head) else head
-    except EntryNotFoundError:  # a commit that is no more
+    except EntryNotFoundError:  # the commit does not exist any more
         return head
 
 
 def _warn_of_code(folder: Path) -> None:
-    """Warn if the code that others will run is not the package's."""
+    """Warn if the code files of a checkpoint differ from those of the package."""
     if read_config(folder)["model_type"] not in FAMILIES:
         return
     code = verify_checkpoint(folder)
     if not code.is_equal:
         others = ", ".join(f"{file.name} ({file.verdict})" for file in code.files if file.verdict != EQUAL)
         logger.warning(
-            "The code of %s is not that of hf_localattn %s: %s. Whoever loads it with trust_remote_code=True runs it."
-            " `hf-localattn verify %s` shows how; loading and saving the model writes the package's files.",
+            "The code of %s differs from hf_localattn %s: %s. It runs when the model is loaded with"
+            " trust_remote_code=True. `hf-localattn verify %s` shows the differences; loading and saving the model"
+            " writes the files of the package.",
             *(folder, code.compared_with, others, folder),
         )
 
@@ -226,6 +228,6 @@ def _parser_of(folder: Path) -> str | None:
     path = folder / "tokenizer_config.json"
     settings = parse_json(read_utf8(path), str(path)) if path.is_file() else {}
     if not isinstance(settings, dict):
-        raise ValueError(f"{path} is no configuration of a tokenizer: it is not an object of names and values.")
+        raise ValueError(f"{path} is not the configuration of a tokenizer: it must be an object.")
     parser = settings.get("parser")
     return parser if isinstance(parser, str) else None

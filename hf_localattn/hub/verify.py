@@ -1,6 +1,6 @@
 """Comparing the code files of a checkpoint with those of the package.
 
-`trust_remote_code=True` runs these files. Where they equal the package's, it runs what the package would run.
+`trust_remote_code=True` runs the files of the checkpoint. If they are equal, it runs the code of the package.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hf_localattn.registry import Family, get_family
 EQUAL, DIFFERS, MISSING, EXTRA = "equal", "differs", "missing", "extra"
 
 MODELS = Path(package_version.__file__).parent
-"""Folder of the package whose files travel with checkpoints."""
+"""Folder of the package whose files are saved with checkpoints."""
 
 CODE = (".py", ".pyc", ".pyd", ".so")
 """Suffixes of files that Python can import."""
@@ -35,10 +35,10 @@ CONFIGURATIONS = ("config.json", "tokenizer_config.json", "processor_config.json
 """Files that can name code (`auto_map`, `custom_pipelines`)."""
 
 _OTHER_CHECKPOINT = re.compile(r"checkpoint-\d+|last-checkpoint|_incomplete-.*|_saving-.*")
-"""Folders that a training leaves next to its model. Nothing of them is loaded with it; `auto_map` is checked."""
+"""Folders that training leaves next to the model. No code in them is loaded with it, as `auto_map` is checked."""
 
 MOST_BYTES = 256 * 1024
-"""Size up to which the difference of a file is worked out."""
+"""Largest file, in bytes, whose difference is shown."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,10 @@ class CodeFile:
     """The verdict on one code file of a checkpoint, or on one entry of a configuration that names code.
 
     Attributes:
-        name: the file's, relative to the checkpoint; of an entry the file's and the entry.
+        name: Path of the file relative to the checkpoint, with ": " and the entry if it is about an entry.
         verdict: "equal", "differs", "missing" or "extra".
-        difference: unified diff from the package's file, or what an extra entry says. Nothing in it controls a
-            terminal.
+        difference: Unified diff from the package's file, or the value of an extra entry. Control characters are
+            escaped.
     """
 
     name: str
@@ -62,9 +62,9 @@ class Verification:
     """The verdicts on all code files of a checkpoint.
 
     Attributes:
-        files: in the order of their names.
-        saved_by: the version of the package that the checkpoint names, None if it names none.
-        compared_with: the version that is installed, whose files these are compared with.
+        files: Verdicts in the order of the files' names, then verdicts on entries.
+        saved_by: Version of the package that saved the checkpoint, or None if the checkpoint does not have it.
+        compared_with: Installed version of the package.
     """
 
     files: tuple[CodeFile, ...]
@@ -73,11 +73,11 @@ class Verification:
 
     @property
     def is_equal(self) -> bool:
-        """True if every file is there and equal to the package's, and no other code is."""
+        """True if all files are equal to those of the package, and none are missing or extra."""
         return all(file.verdict == EQUAL for file in self.files)
 
     def report(self) -> str:
-        """Return the verdicts as text, one file a line, each difference below its file."""
+        """Return the verdicts as text: one line per file, followed by its difference."""
         lines = [f"{file.verdict:<8} {file.name}\n{file.difference}".rstrip("\n") for file in self.files]
         counts = {verdict: sum(file.verdict == verdict for file in self.files) for verdict in _WORDS}
         told = ", ".join(f"{count} {_WORDS[verdict]}" for verdict, count in counts.items() if count)
@@ -87,8 +87,8 @@ class Verification:
         elif self.saved_by != self.compared_with:
             saved_by = _harmless(self.saved_by)
             lines.append(
-                f"The checkpoint says that hf_localattn {saved_by} saved it: differences may be those of the versions."
-                f" Install hf_localattn=={saved_by} in another environment, and verify there."
+                f"The checkpoint was saved by hf_localattn {saved_by}: differences may be due to the version."
+                f" To find out, install hf_localattn=={saved_by} in another environment, and verify there."
             )
         return "\n".join(lines)
 
@@ -97,15 +97,18 @@ _WORDS = {EQUAL: "equal", DIFFERS: "different", MISSING: "missing", EXTRA: "extr
 
 
 def verify_checkpoint(checkpoint: str | os.PathLike[str]) -> Verification:
-    """Compare the code files of a checkpoint byte for byte with those of the installed package, and run none.
+    """Compare the code files of a checkpoint with those of the installed package, byte for byte. Runs none of them.
 
     Args:
-        checkpoint: folder, or `OWNER/NAME` or `OWNER/NAME@REVISION` on the Hub, from where only the code files and
-            configurations are fetched.
+        checkpoint: Folder, or `OWNER/NAME` or `OWNER/NAME@REVISION` on the Hub, of which only the code files and
+            configurations are downloaded.
+
+    Returns:
+        The verdicts on all files.
 
     Raises:
-        ValueError: it is no checkpoint of one of the families, or a file of it cannot be read.
-        OSError: there is no such checkpoint, or it cannot be fetched.
+        ValueError: The model is of no family of this package, or a file cannot be read.
+        OSError: The checkpoint does not exist, or cannot be downloaded.
     """
     folder = _local(checkpoint)
     config = read_config(folder)
@@ -122,7 +125,7 @@ def verify_checkpoint(checkpoint: str | os.PathLike[str]) -> Verification:
 
 
 def _local(checkpoint: str | os.PathLike[str]) -> Path:
-    """Return the folder of a checkpoint, fetched where it is on the Hub."""
+    """Return the folder of a checkpoint. Downloads it if it is on the Hub."""
     name = os.fspath(checkpoint)
     if Path(name).is_dir() or not re.fullmatch(r"[\w.-]+/[\w.-]+(@[^@\s]+)?", name):
         return Path(name)
@@ -133,8 +136,8 @@ def _local(checkpoint: str | os.PathLike[str]) -> Path:
 
 
 def _expected_files(folder: Path, family: Family) -> set[str]:
-    """Return the names of the files that a checkpoint needs for what its configurations name."""
-    classes = [family.config, family.model]  # whose file has all heads
+    """Return the names of the files of the model, and of the tokenizer if the checkpoint has its code."""
+    classes = [family.config, family.model]  # heads are in the file of the model
     if family.tokenizer is not None and any(_code_entries(_read(folder / "tokenizer_config.json"))):
         classes.append(family.tokenizer)
     modules = {MODELS / f"{one.__module__.rpartition('.')[2]}.py" for one in classes}
@@ -150,7 +153,7 @@ def _compare(path: Path, own: Path, name: str) -> CodeFile:
     if content == expected:
         return CodeFile(name, EQUAL)
     if len(content) > MOST_BYTES:
-        return CodeFile(name, DIFFERS, f"  {len(content):,} bytes in place of {len(expected):,}")
+        return CodeFile(name, DIFFERS, f"  {len(content):,} bytes, not {len(expected):,}")
     before, after = (part.decode(errors="backslashreplace").split("\n") for part in (expected, content))
     versions = (f"hf_localattn {package_version.VERSION}/{name}", f"checkpoint/{name}")
     return CodeFile(
@@ -159,7 +162,7 @@ def _compare(path: Path, own: Path, name: str) -> CodeFile:
 
 
 def _foreign_entries(folder: Path, family: Family) -> Iterator[CodeFile]:
-    """Yield the entries of configurations that name other code than the family's."""
+    """Yield the entries of configurations that name code outside the family."""
     models = (family.model, *family.heads.values())
     own = {entry for model in models for entry in model.auto_classes.values()}
     if family.tokenizer is not None:
@@ -171,7 +174,7 @@ def _foreign_entries(folder: Path, family: Family) -> Iterator[CodeFile]:
 
 
 def _code_entries(content: Any, where: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield what names code in the content of a configuration, at any depth, with its place."""
+    """Yield the place and value of each entry of a configuration that names code, at any depth."""
     if not isinstance(content, dict | list):
         return
     items = content.items() if isinstance(content, dict) else enumerate(content)
@@ -179,7 +182,7 @@ def _code_entries(content: Any, where: str = "") -> Iterator[tuple[str, Any]]:
         place = f"{where}.{key}" if where else str(key)
         if key in ("auto_map", "custom_pipelines"):
             for entry, named in _leaves(value, place):
-                if named is not None:  # of a tokenizer: no slow one
+                if named is not None:  # None in a tokenizer's `auto_map`: there is no slow tokenizer
                     yield entry, named
         else:
             yield from _code_entries(value, place)
@@ -194,18 +197,14 @@ def _leaves(value: Any, where: str) -> Iterator[tuple[str, Any]]:
 
 
 def _read(path: Path) -> Any:
-    """Return the content of a JSON file, None where there is none.
-
-    Raises:
-        ValueError: it cannot be read.
-    """
+    """Return the content of a JSON file; None if the file does not exist."""
     if not path.is_file():
         return None
     return parse_json(read_utf8(path), str(path))
 
 
 def _saved_by(folder: Path, config: dict[str, Any]) -> str | None:
-    """Return the version of the package that a checkpoint names."""
+    """Return the version of the package that saved a checkpoint; None if unknown."""
     named = config.get("hf_localattn_version")
     if named is None and (record := TrainingRecord.load(folder)) is not None:
         named = record.versions.get("hf_localattn")
@@ -213,5 +212,5 @@ def _saved_by(folder: Path, config: dict[str, Any]) -> str | None:
 
 
 def _harmless(text: str) -> str:
-    """Escape what would control a terminal."""
+    """Escape control characters, which could change the terminal."""
     return "".join(one if one.isprintable() or one == "\t" else repr(one)[1:-1] for one in text)

@@ -1,4 +1,4 @@
-"""The registry of families: one entry each, from which Auto registration, commands, tests and benchmarks follow."""
+"""Registry of families. Auto classes, commands, tests and benchmarks read the families from here."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ AUTO_CLASSES: dict[str, Any] = {
     "multiple-choice": AutoModelForMultipleChoice,
     "text2text-generation": AutoModelForSeq2SeqLM,
 }
-"""The Auto class of each task, which serves families and stock backbones alike."""
+"""Auto class of each task, for the families and for models of transformers."""
 
 _CLASS_ENDINGS = {
     "ForQuestionAnswering": "question-answering",
@@ -58,7 +58,7 @@ _CLASS_ENDINGS = {
 
 
 def register() -> None:
-    """Make the Auto classes know all families. Calling it again changes nothing."""
+    """Register all families with the Auto classes. Further calls have no effect."""
     for family in FAMILIES.values():
         AutoConfig.register(family.name, family.config, exist_ok=True)
         AutoModel.register(family.config, family.model, exist_ok=True)
@@ -69,10 +69,10 @@ def register() -> None:
 
 
 def get_family(name: str) -> Family:
-    """Look up a family.
+    """Return the family with a name, such as "cool".
 
     Raises:
-        ValueError: there is none of that name; the message lists those there are.
+        ValueError: There is no family with this name. The message lists all names.
     """
     if name not in FAMILIES:
         raise ValueError(f"There is no family {name!r}. Choose one of {', '.join(FAMILIES)}.")
@@ -80,12 +80,12 @@ def get_family(name: str) -> Family:
 
 
 def family_of(config: PreTrainedConfig) -> Family | None:
-    """Return the family of a configuration; None for one of transformers itself."""
+    """Return the family of a configuration; None for a model of transformers."""
     return FAMILIES.get(config.model_type)
 
 
 def task_of_class(name: str) -> str | None:
-    """Return the task of a model class, ours or one of transformers, by its name; None if it is headless."""
+    """Return the task of a model class of this package or of transformers, by its name; None without a head."""
     return next((task for ending, task in _CLASS_ENDINGS.items() if name.endswith(ending)), None)
 
 

@@ -1,4 +1,4 @@
-"""A family of models, with all that the rest of the package has to know of it."""
+"""Description of a family of models for the rest of the package."""
 
 from __future__ import annotations
 
@@ -17,31 +17,33 @@ from hf_localattn.registry.views import Gates, LocalMap, Query, View
 
 
 def no_inputs(mask: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Return the additional inputs of a family that takes none."""
+    """Return the additional inputs of a family without any: {}."""
     return {}
 
 
 @dataclass(frozen=True)
 class Family:
-    """A family of models: its classes, and its answers to whatever else differs from family to family.
+    """A family of models: its classes, and everything else that differs between families.
 
-    The text of its model cards is in a file beside its entry, `<model_type>.yaml` (see `card_notes`).
+    The text of its model cards is in `<model_type>.yaml` in the folder of its entry (see `card_notes`).
 
     Attributes:
-        config: the configuration, whose `model_type` is the name of the family.
-        model: the headless model.
-        heads: the model of each task, a key of `AUTO_CLASSES`.
-        tokenizer: a `BackboneTokenizer` if the family has one.
-        paper: prefix of the names of its paper's tables in `reproduction/tables/`; "" if it has none there.
-        example: a text that its models can read, for the program on a model card.
-        query: the input that marks the tokens which a text is asked about, if there is one.
-        parse: the input that a dependency parser makes, if there is one.
-        length_limit: explains, in a warning, the `max_tokens` of its configurations.
-        trains_backbone: tells from a configuration if training changes the backbone.
-        local_map, gates, token_weights: the views of its attention that `hf_localattn.inspection` can show.
-        sample_inputs: makes valid values of its additional inputs from an attention mask (B, L), to test and export.
-        tiny_fields: fields that keep its new layers tiny, for tests.
-        ablations: settings of the paper's ablations and baselines; the first one sets one field. Tests run each.
+        config: Configuration class. Its `model_type` is the name of the family.
+        model: Class of the headless model.
+        heads: Model class of each task, a key of `AUTO_CLASSES`.
+        tokenizer: `BackboneTokenizer` class, or None if the family uses the backbone's tokenizer.
+        paper: Prefix of the names of the paper's tables in `reproduction/tables/`; "" if there are none.
+        example: Example text on model cards.
+        query: Input that marks the tokens of a query, or None.
+        parse: Name of the input with the dependency parse, or None.
+        length_limit: Explanation of `max_tokens` of the configurations, for warnings.
+        trains_backbone: Function from a configuration to True if training changes the backbone.
+        local_map: View of local attention between tokens for `hf_localattn.inspection`, or None.
+        gates: View of gates for `hf_localattn.inspection`, or None.
+        token_weights: View of token weights for `hf_localattn.inspection`, or None.
+        sample_inputs: Function from an attention mask (B, L) to valid additional inputs, for tests and export.
+        tiny_fields: Fields that keep the new layers tiny, for tests.
+        ablations: Settings of the paper's ablations and baselines, which tests run. The first one sets one field.
     """
 
     config: type[LocalAttentionConfig]
@@ -63,16 +65,16 @@ class Family:
 
     @property
     def name(self) -> str:
-        """Key of the family in `FAMILIES`, and `model_type` of its configurations."""
+        """Name of the family, the `model_type` of its configurations."""
         return self.config.model_type
 
     @property
     def tokenizer_settings(self) -> tuple[str, ...]:
-        """Settings of the family's tokenizer; none if it has none."""
+        """Names of the settings of the family's tokenizer."""
         return () if self.tokenizer is None else tuple(self.tokenizer.SETTINGS)
 
     def card_notes(self) -> dict[str, Any]:
-        """Read what a model card says of the family.
+        """Read the text about the family for model cards.
 
         Returns:
             `title`, `summary`, `inputs` and `limits` of the models; `paper`, `url` and `bibtex` of their paper.
@@ -85,10 +87,10 @@ class Family:
         return self.parse is not None and self.parse in getattr(config, "required_inputs", ())
 
     def split_fields(self, fields: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Part what a user sets into the configuration's fields and the tokenizer's settings.
+        """Split user settings into fields of the configuration and settings of the tokenizer.
 
         Raises:
-            ValueError: a name is neither; the nearest is named.
+            ValueError: A name is neither. The message has the nearest name.
         """
         fields = self.config.current_names(fields)
         check_config_fields(self.config, fields, self.tokenizer_settings)
@@ -98,9 +100,9 @@ class Family:
     def adapt_tokenizer(
         self, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, **settings: Any
     ) -> PreTrainedTokenizerBase:
-        """Turn a backbone's tokenizer into what a model of the family needs; itself where that is nothing more.
+        """Build the family's tokenizer from the backbone's; return the latter if the family has none.
 
-        The model gets embeddings for the special tokens that are new.
+        Adds embeddings for new special tokens to the model.
         """
         if self.tokenizer is None:
             return tokenizer
@@ -110,6 +112,6 @@ class Family:
         return adapted
 
     def initial_model(self, backbone_config: PreTrainedConfig) -> type[PreTrainedModel]:
-        """The class of a checkpoint that is not yet for one task: headless, or the one that generates."""
+        """Return the class of new checkpoints: the headless model, or the generating model for an encoder-decoder."""
         generating = [head for head in self.heads.values() if head.can_generate()]
         return generating[0] if backbone_config.is_encoder_decoder and generating else self.model

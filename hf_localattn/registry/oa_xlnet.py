@@ -18,17 +18,17 @@ from hf_localattn.registry.views import LocalMap, Query
 
 
 def sample_query(mask: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Return `query_mask` of rows (B, L): the second, third and fifth token of each, of those it has."""
+    """Return `query_mask` (B, L), 1 at the second, third and fifth token of each row, if it has so many."""
     rank = mask.long().cumsum(-1)
     return {"query_mask": mask.long() * ((rank == 2) | (rank == 3) | (rank == 5))}
 
 
 QUERY = Query(
     input="query_mask",
-    remedy="put [CUE] before each word of a cue, as in 'I do [CUE] not know', or give a pair, of which one text is"
-    " the query.",
-    warning="orthogonal attention adds nothing to single texts without the marker [CUE] before a word. Mark words,"
-    " give pairs of texts, or compare with --local_config local_attention=none.",
+    remedy="put [CUE] before each word of a cue, as in 'I do [CUE] not know', or give a pair with the query as one"
+    " of its texts.",
+    warning="orthogonal attention has no effect on single texts without the marker [CUE] before a word. Mark words,"
+    " use pairs of texts, or compare with --local_config local_attention=none.",
 )
 
 OA_XLNET = Family(

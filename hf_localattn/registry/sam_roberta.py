@@ -23,13 +23,13 @@ SAM_ROBERTA = Family(
         "multiple-choice": SamRobertaForMultipleChoice,
     },
     paper="sam",
-    length_limit="its tam_max_length; a larger one, or tam_ffn=token, takes longer texts",
+    length_limit="its tam_max_length; for longer texts set a larger one, or tam_ffn=token",
     trains_backbone=lambda config: not config.freeze_backbone,
     token_weights=View(
         is_available=lambda config: config.has_tam or config.pooling == "rba",
         settings="pooling=sam and use_tam=true, or with pooling=rba",
     ),
-    # A network one wide inside may be dead from the start.
+    # With width 1, a ReLU network may be dead from the start.
     tiny_fields={"bilstm_hidden_size": 16, "fam_reduction": 2, "tam_hidden_size": 9, "dropout": 0.0},
     ablations=(
         {"num_bilstm_layers": 1},

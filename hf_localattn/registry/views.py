@@ -1,4 +1,4 @@
-"""Views of a family's attention: what inspection can show, in terms that all families share."""
+"""Views of a family's attention, for inspection, in terms common to all families."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import torch
 
 @dataclass(frozen=True)
 class Query:
-    """An input that marks the tokens of a text which are asked about.
+    """Input that marks the tokens of a query, such as a question or a cue.
 
     Attributes:
-        input: its name; (B, L), not 0 at the tokens of the query.
-        remedy: how a text gets a query, for errors about a text without one.
-        warning: what training data without any query mean, and what to do.
+        input: Name of the input, (B, L), nonzero at the tokens of the query.
+        remedy: Advice for errors about a text without a query.
+        warning: Warning for training data without any query.
     """
 
     input: str
@@ -26,11 +26,11 @@ class Query:
 
 @dataclass(frozen=True)
 class View:
-    """A kind of attention weights that some models of a family have.
+    """A kind of attention weights that a family has with some configurations.
 
     Attributes:
-        is_available: tells from a configuration if its models have these weights.
-        settings: the fields with which they do, in words, for error messages.
+        is_available: Function from a configuration to True if its models have these weights.
+        settings: Fields with which models have them, in words, for error messages.
     """
 
     is_available: Callable[[Any], bool]
@@ -38,20 +38,20 @@ class View:
 
 
 def mean_over_heads(weights: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Return the mean over heads of weights (B, heads, rows, columns) in double precision."""
+    """Return the mean over heads of weights (B, heads, rows, columns), as float64."""
     return weights.double().mean(1)
 
 
 @dataclass(frozen=True)
 class LocalMap(View):
-    """Local attention of tokens to tokens, as `local_attentions` of a model's output has it.
+    """Local attention between tokens, from `local_attentions` of a model's output.
 
     Attributes:
-        title: name of this attention.
-        by_default: True if it says more than the encoder's self-attention, and is shown unless that is asked for.
-        query: the input that marks the tokens which are its columns, in their order, before padding; None if all
-            tokens are.
-        matrix: maps the weights of a layer and the mask of real tokens (B, L) to a matrix (B, L, columns).
+        title: Name of this attention.
+        by_default: True if it is shown by default, in place of the encoder's self-attention.
+        query: Input that marks the tokens of the columns, in order, followed by padding. None if the columns are all
+            tokens.
+        matrix: Function from the weights of a layer and the padding mask (B, L) to a matrix (B, L, columns).
     """
 
     title: str
@@ -62,10 +62,10 @@ class LocalMap(View):
 
 @dataclass(frozen=True)
 class Gates(View):
-    """Shares of the attention that are local, as `gates` of a model's output has them.
+    """Shares of local attention, from `gates` of a model's output.
 
     Attributes:
-        layers: returns the numbers, from 0, of the layers that have gates with a configuration.
+        layers: Function from a configuration to the indices of the layers with gates, from 0.
     """
 
     layers: Callable[[Any], Sequence[int]]

@@ -1,6 +1,6 @@
-"""Tiny backbones, a tiny parser, a reading set and samples of the corpora's formats, shipped with the package.
+"""Tiny backbones, a tiny parser, a small question-answering set, and samples of all file formats.
 
-But for the samples they are written by `scripts/make_resources.py`.
+All but the samples are written by `scripts/make_resources.py`.
 """
 
 from __future__ import annotations
@@ -9,25 +9,32 @@ from importlib.resources import files
 from pathlib import Path
 
 FOLDER = Path(str(files(__name__)))
-"""Folder of the files."""
+"""Folder with these files."""
 
 
 def tiny_backbone(*, generates: bool = False) -> Path:
-    """Folder of a small random BERT (2 layers, width 64, 0.2 M parameters) with its fast tokenizer.
+    """Return the folder of a tiny random BERT (2 layers, width 64, 0.2 M parameters) and its fast tokenizer.
 
-    With `generates` of a BART of this size, which reads and writes the same vocabulary.
+    Args:
+        generates (*optional*, defaults to False): If True, return a BART of this size with the same vocabulary.
+
+    Example:
+        >>> from hf_localattn.resources import tiny_backbone
+        >>> tiny_backbone().name
+        'tiny-bert'
     """
     return FOLDER / ("tiny-bart" if generates else "tiny-bert")
 
 
 def tiny_parser() -> Path:
-    """Folder of a spaCy pipeline that parses a few sentences rightly, and others somehow: for trying things out."""
+    """Return the folder of a tiny spaCy parser for examples. It is correct only on its training sentences."""
     return FOLDER / "tiny-parser"
 
 
 def reading_comprehension() -> dict[str, Path]:
-    """Files of a small question-answering set in SQuAD's layout: "train" and "validation".
+    """Return the files of a small question-answering set in SQuAD's format, by split ("train" and "validation").
 
-    All names fill all roles equally often and no sentence is in both, so that only neighboring words tell the answer.
+    All names have all roles equally often, and the splits share no sentence. A model can therefore answer only from
+    the words next to a name.
     """
     return {half: FOLDER / "reading" / f"{half}.json" for half in ("train", "validation")}

@@ -326,7 +326,7 @@ CARDS = {
     ),
     "card-type-list": (config(model_type=["cool"]), says("config.json is not the configuration of a model")),
 }
-A_LINK = says("is a link to .* which would be uploaded")
+A_LINK = says("is a link to .* outside the checkpoint folder")
 UPLOADS = {
     "push-link": (linked("LICENSE", f"{OUTSIDE}/secret.txt"), A_LINK),
     "push-link-card": (linked("README.md", f"{OUTSIDE}/secret.txt"), A_LINK),
@@ -339,7 +339,7 @@ UPLOADS = {
     "push-link-record": (linked("training_record.json", f"{OUTSIDE}/config.json"), A_LINK),
     "push-bin": (several(NO_WEIGHTS, pickled("pytorch_model.bin")), says("has its weights in pytorch_model.bin")),
     "push-pickle": (pickled("model.safetensors"), NOT_WHOLE),
-    "push-tokens": (content("tokenizer_config.json", "[]"), says("is no configuration of a tokenizer")),
+    "push-tokens": (content("tokenizer_config.json", "[]"), says("is not the configuration of a tokenizer")),
 }
 PAGES = {
     "page-labels": (config(id2label={"0": "<script>x"}), Harmless("pages have characters, not elements")),

@@ -66,7 +66,7 @@ def test_an_occupied_folder_is_left_alone(tmp_path):
         init_checkpoint("cool", "tiny", tmp_path / "taken")
     assert [path.name for path in (tmp_path / "taken").iterdir()] == ["thesis.txt"]
     (tmp_path / "file").write_text("")
-    with pytest.raises(FileExistsError, match="in the way"):
+    with pytest.raises(FileExistsError, match="exists already"):
         init_checkpoint("cool", "tiny", tmp_path / "file")
 
 

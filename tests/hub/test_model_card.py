@@ -177,7 +177,7 @@ def test_what_a_headless_model_does_is_said_by_people(tmp_path):
 def test_metadata_that_cannot_be_read_are_named(checkpoint):
     path = write_card(checkpoint, license="mit")
     path.write_text(path.read_text().replace("license: mit", "license: [mit"))
-    with pytest.raises(ValueError, match=r"The metadata of .*README.md, or of its like on the Hub, cannot be read"):
+    with pytest.raises(ValueError, match=r"The metadata of .*README.md, or of the card on the Hub, cannot be read"):
         write_card(checkpoint)
 
 
@@ -187,8 +187,7 @@ def test_a_card_of_others_is_not_overwritten_unless_told_to(checkpoint, capsys):
         main(["card", str(checkpoint)])
     assert stop.value.code == 2
     assert (
-        "was not written by hf-localattn, and would be lost: move it away, or give --overwrite"
-        in capsys.readouterr().err
+        "was not written by hf-localattn, and would be lost: move it, or pass --overwrite" in capsys.readouterr().err
     )
     assert (checkpoint / "README.md").read_text() == "# Mine\n"
     assert main(["card", str(checkpoint), "--overwrite"]) == 0

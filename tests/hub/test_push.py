@@ -102,7 +102,7 @@ def test_what_people_wrote_is_uploaded_as_it_is(hub, folder, caplog):
     (folder / "README.md").write_text("---\nlicense: mit\n---\n\n# Mine\n")
     push_checkpoint(folder, NAME)
     assert hub.files(NAME)["README.md"] == (folder / "README.md").read_bytes()
-    assert "is not from hf-localattn and stays as it is" in caplog.text
+    assert "was not written by hf-localattn and is kept" in caplog.text
 
 
 def test_what_was_written_on_the_hub_stays(hub, folder):
@@ -127,7 +127,7 @@ def test_a_card_of_others_on_the_hub_stays(hub, folder, caplog):
     push_checkpoint(folder, NAME)
     assert hub.files(NAME)["README.md"] == b"# Theirs\n"
     assert "model.safetensors" in hub.files(NAME)
-    assert f"The card of {NAME} is not from hf-localattn and stays as it is" in caplog.text
+    assert f"The card of {NAME} was not written by hf-localattn and is kept" in caplog.text
 
 
 def test_metadata_that_the_site_asked_for_go_into_the_card(hub, folder):
@@ -178,7 +178,7 @@ def test_the_card_by_itself_keeps_where_the_model_is(hub, folder):
 
 def test_what_should_be_private_is_not_uploaded_to_a_public_repository(hub, folder):
     hub.repositories[NAME] = Repository(name=NAME)
-    with pytest.raises(ValueError, match=f"{NAME} is there already, and public"):
+    with pytest.raises(ValueError, match=f"{NAME} exists already and is public"):
         push_checkpoint(folder, NAME, private=True)
     assert not hub.files(NAME)
 
@@ -219,7 +219,9 @@ def test_a_failed_upload_says_why_and_is_completed_by_another(hub, folder, fault
     with pytest.raises(OSError, match="Cannot upload") as failure:
         push_checkpoint(folder, NAME, private=True, license="mit")
     assert message in str(failure.value)
-    assert f"`hf-localattn push {folder} {NAME} --private --license mit` uploads what is missing" in str(failure.value)
+    assert f"upload the missing files: `hf-localattn push {folder} {NAME} --private --license mit`" in str(
+        failure.value
+    )
     left = digests(folder)
     assert {name: digest for name, digest in left.items() if name != "README.md"} == before
     hub.faults = []
