@@ -1,1 +1,1 @@
-"""Speed and memory, always as a ratio to a named peer measured in the same run. `python -m benchmarks --help`."""
+"""Benchmarks of time and memory, as ratios to a peer measured in the same run. See `python -m benchmarks --help`."""

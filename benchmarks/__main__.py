@@ -1,4 +1,4 @@
-"""Runs benchmark cases, prints their ratios beside the targets, and writes the results as data."""
+"""Run benchmarks, print their ratios and targets, and write the results as JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from benchmarks import cool, local_encoders, oa, sam, sla  # noqa: F401 (they fill the registry)
+from benchmarks import cool, local_encoders, oa, sam, sla  # noqa: F401 (registers the cases)
 from benchmarks.measure import environment, measure
 from benchmarks.registry import CASES, Case
 
@@ -19,7 +19,7 @@ RESULTS = Path(__file__).parent / "results"
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="CASE", help=f"all where none is named: {', '.join(CASES)}")
+    parser.add_argument("names", nargs="*", metavar="CASE", help=f"default: all of {', '.join(CASES)}")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--repeats", type=int, default=5)
@@ -27,7 +27,7 @@ def main() -> None:
     arguments = parser.parse_args()
     unknown = set(arguments.names) - set(CASES)
     if unknown:
-        parser.error(f"no case {', '.join(sorted(unknown))}; there are {', '.join(CASES)}")
+        parser.error(f"unknown case {', '.join(sorted(unknown))}: choose from {', '.join(CASES)}")
 
     torch.set_num_threads(arguments.threads)
     device = torch.device(arguments.device)
@@ -38,13 +38,13 @@ def main() -> None:
 
 
 def run(case: Case, device: torch.device, repeats: int) -> dict[str, Any]:
-    """Measure a case, with its environment."""
+    """Measure a case. Returns the results with the environment."""
     measured = measure(case.variants(device), device, repeats)
     return {"case": case.name, "what": case.what, "environment": environment(device), "variants": measured}
 
 
 def report(case: Case, result: dict[str, Any]) -> str:
-    """A case as a small table, its targets beside it."""
+    """Return the results of a case as a table with its targets."""
     lines = [f"\n{case.name}: {case.what}", f"{'':20}{'seconds':>10}{'time':>8}{'aim':>8}{'memory':>9}{'aim':>8}"]
     for name, measured in result["variants"].items():
         aims = (case.time_targets.get(name), case.memory_targets.get(name))
@@ -57,7 +57,7 @@ def report(case: Case, result: dict[str, Any]) -> str:
 
 
 def write(result: dict[str, Any], path: Path) -> None:
-    """Write a result, whole or not at all."""
+    """Write a result as JSON. The file is replaced as a whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_suffix(".unfinished")
     unfinished.write_text(json.dumps(result, indent=2) + "\n")

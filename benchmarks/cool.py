@@ -1,4 +1,4 @@
-"""COOL: a training step over the bare backbone, and the outlook operation over VOLO's formulation of it."""
+"""COOL: a training step relative to the backbone, and the outlook operation relative to VOLO's formulation."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def outlook_variants(features: int, device: torch.device) -> dict[str, Step]:
 
 
 def unfold_and_fold(values: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-    """VOLO's outlook attention in one dimension with one head per feature, in the layout that is fastest for it."""
+    """Compute VOLO's outlook attention in one dimension with one head per feature, in its fastest layout."""
     batch, length, features = values.shape
     window = scores.shape[2]
     columns = values.transpose(1, 2)[..., None]

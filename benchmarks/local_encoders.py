@@ -1,4 +1,4 @@
-"""The local encoders beside each other over one backbone, and the growth of the local graphs with the length."""
+"""COOL's local encoders on the same backbone, and the growth of graph layers with the length of the input."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LENGTHS = (128, 512, 2048)
 @case(
     "local-encoders",
     f"COOL's local encoders on BERT-base, token classification, training step at batch {BATCH}, length {LENGTH}; "
-    "peer: none of them",
+    "peer: without a local encoder",
 )
 def training_step(device: torch.device) -> dict[str, Step]:
     torch.manual_seed(0)
@@ -56,8 +56,8 @@ def layer_at_lengths(kind: str, device: torch.device) -> dict[str, Step]:
 for graph in ("rgcn", "gat", "hgt"):
     case(
         f"{graph}-length",
-        f"One {graph} layer at width 768, forward and backward, batch {BATCH}; peer: length {LENGTHS[0]}. Linear is "
-        "4 and 16",
+        f"One {graph} layer at width 768, forward and backward, batch {BATCH}; peer: length {LENGTHS[0]}. Linear "
+        "growth is 4 and 16",
         time_targets={"length 512": 4.4, "length 2048": 17.6},
         memory_targets={"length 512": 4.0, "length 2048": 16.0},
     )(partial(layer_at_lengths, graph))

@@ -1,4 +1,4 @@
-"""Seconds and peak memory of a step."""
+"""Time and peak memory of a step."""
 
 from __future__ import annotations
 
@@ -16,12 +16,17 @@ from torch.profiler import ProfilerActivity, profile
 
 
 def measure(variants: dict[str, Callable[[], None]], device: torch.device, repeats: int) -> dict[str, dict[str, Any]]:
-    """Run all variants in turn, so that a slow moment of the machine hits all of them alike.
+    """Measure variants in turn, so that slow moments of the machine affect all of them.
+
+    Args:
+        variants: Step of each variant by name. The first one is the peer.
+        device: Device of the steps.
+        repeats: Number of measured steps per variant, after a warm-up.
 
     Returns:
-        For each variant its seconds (one a repeat, after a warm-up), `peak_bytes`, what one step holds at its peak
-        beyond what was there before it, and both as ratios to the first variant: the best second of each, as whatever
-        else the machine does only ever adds time.
+        For each variant `seconds` of all repeats; `peak_bytes`, the memory that a step needs in addition to that in
+        use before; and ratios to the peer. The time ratio is that of the shortest times, as other processes can only
+        add time.
     """
     results: dict[str, dict[str, Any]] = {}
     for name, step in variants.items():
@@ -40,7 +45,7 @@ def measure(variants: dict[str, Callable[[], None]], device: torch.device, repea
 
 
 def seconds(step: Callable[[], None], device: torch.device) -> float:
-    """Wall-clock seconds of one step, the device's queue emptied before and after."""
+    """Return the wall-clock seconds of one step, with the device synchronized before and after."""
     synchronize(device)
     start = time.perf_counter()
     step()
@@ -49,7 +54,7 @@ def seconds(step: Callable[[], None], device: torch.device) -> float:
 
 
 def peak_bytes(step: Callable[[], None], device: torch.device) -> int:
-    """Bytes of tensors at the highest point of one step, beyond those there before it."""
+    """Return the peak memory of tensors in one step, in bytes, in addition to that in use before."""
     if device.type == "cuda":
         synchronize(device)
         before = torch.cuda.memory_allocated(device)
@@ -68,13 +73,13 @@ def peak_bytes(step: Callable[[], None], device: torch.device) -> int:
 
 
 def synchronize(device: torch.device) -> None:
-    """Wait for what has been queued on a GPU."""
+    """Wait for all work on a GPU."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
 def environment(device: torch.device) -> dict[str, Any]:
-    """Return what a result depends on besides the code."""
+    """Describe the environment of a result: date, hardware and versions."""
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else processor(),
@@ -86,7 +91,7 @@ def environment(device: torch.device) -> dict[str, Any]:
 
 
 def processor() -> str:
-    """The CPU's name, as far as the system tells it."""
+    """Return the name of the CPU, if the system provides it."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.is_file() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]

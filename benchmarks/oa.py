@@ -1,4 +1,4 @@
-"""OA: a training step over the bare backbone, memory by the length of the query, and question answering in chunks."""
+"""OA: a training step relative to the backbone, memory by query length, and question answering in chunks."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ XLNET_BASE = {"model_type": "xlnet", "d_model": 768, "n_layer": 12, "n_head": 12
 
 
 def backbone_config() -> XLNetConfig:
-    """XLNet-base."""
+    """Return the configuration of XLNet-base."""
     return XLNetConfig(**{name: value for name, value in XLNET_BASE.items() if name != "model_type"})
 
 
 def step(model: torch.nn.Module, given: dict[str, torch.Tensor]) -> None:
-    """One forward and backward pass."""
+    """Run one forward and backward pass."""
     model(**given).loss.backward()
     model.zero_grad(set_to_none=True)
 
@@ -60,7 +60,7 @@ def training_step(device: torch.device) -> dict[str, Step]:
 
 @case(
     "oa-query-length",
-    "One block (emb) at base size, forward and backward, B 2, L 384, by the number of query tokens; peer: 8 of them",
+    "One block (emb) at base size, forward and backward, B 2, L 384, by the number of query tokens; peer: 8 tokens",
     memory_targets={"16 tokens": 2.0, "32 tokens": 4.0, "64 tokens": 8.0, "64 tokens in chunks of 48": 8.0 / 4},
 )
 def query_length(device: torch.device) -> dict[str, Step]:

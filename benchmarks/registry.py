@@ -1,4 +1,4 @@
-"""Benchmark cases: each a handful of variants of one computation, the first of which is the peer."""
+"""Registry of benchmark cases. A case has several variants of one computation; the first is the peer."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Step = Callable[[], None]
 
 @dataclass(frozen=True)
 class Case:
-    """One benchmark: variants are built on a device and return a step that can be run again and again."""
+    """A benchmark. `variants` builds repeatable steps on a device."""
 
     name: str
     what: str
     variants: Callable[[torch.device], dict[str, Step]]
     time_targets: dict[str, float] = field(default_factory=dict)
-    """The largest time ratio to the peer that a variant should have."""
+    """Target for the time ratio to the peer, by variant; smaller is better."""
     memory_targets: dict[str, float] = field(default_factory=dict)
 
 
@@ -31,7 +31,7 @@ def case(
     time_targets: dict[str, float] | None = None,
     memory_targets: dict[str, float] | None = None,
 ) -> Callable[[Callable[[torch.device], dict[str, Step]]], Callable[[torch.device], dict[str, Step]]]:
-    """Register a function that builds a case's variants; the first one is the peer of all others."""
+    """Register a function that builds the variants of a case. The first variant is the peer of the others."""
 
     def register(variants: Callable[[torch.device], dict[str, Step]]) -> Callable[[torch.device], dict[str, Step]]:
         CASES[name] = Case(name, what, variants, time_targets or {}, memory_targets or {})

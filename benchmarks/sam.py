@@ -1,4 +1,4 @@
-"""SAM: a training step over the bare backbone, for the paper's module and what it is compared with."""
+"""SAM: a training step relative to the backbone, for the paper's module and its baselines."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hf_localattn import SamRobertaConfig, SamRobertaForSequenceClassification
 
 @case(
     "sam-step",
-    "SAM over RoBERTa-base, text classification, training step B 8, L 128, the texts of half a batch shorter by a "
-    "quarter; peer: the stock class (the aim for sam is 1.15, and at most 1.02 times rb)",
+    "SAM on RoBERTa-base, text classification, training step B 8, L 128, half of the texts shorter by a quarter; "
+    "peer: the stock class (the target for sam is 1.15, and at most 1.02 times rb)",
     time_targets={"sam": 1.15},
 )
 def training_step(device: torch.device) -> dict[str, Step]:

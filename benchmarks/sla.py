@@ -1,4 +1,4 @@
-"""SLA: a training step over the bare backbone, and tokenising with the parse over parsing alone."""
+"""SLA: a training step relative to the backbone, and tokenization with parsing relative to parsing alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TOKENS = 1024
 
 
 def sentences(batch: int, length: int) -> dict[str, torch.Tensor]:
-    """Texts of sentences of 20 words, one word in five of two tokens, whose words hang on one of the three before."""
+    """Generate texts of 20-word sentences. A fifth of the words has two tokens; heads are up to three words before."""
     rng = random.Random(0)
     rows = []
     for _ in range(batch):
@@ -73,8 +73,8 @@ for length, target in ((128, 1.15), (512, 1.25)):
 
 @case(
     "sla-tokenizer",
-    "SlaBertTokenizer with its parse, nothing known before; peer: the same pipeline's `nlp.pipe` alone (the one that "
-    "the environment variable PARSER names, or en_core_web_sm)",
+    "SlaBertTokenizer with parsing and an empty cache; peer: `nlp.pipe` of the same pipeline (named by the "
+    "environment variable PARSER, by default en_core_web_sm)",
     time_targets={"tokenizer": 1 / 0.85},
 )
 def tokenizing(device: torch.device) -> dict[str, Step]:

@@ -1,4 +1,4 @@
-"""COOL from nothing to a shared checkpoint: train, compare, save, reload without this package, ask.
+"""Demo of COOL: train, compare with the backbone, save, reload without this package, and answer a question.
 
 Runs offline within three minutes on two cores: `make demo`, or `python examples/demo.py --help`.
 """
@@ -28,16 +28,16 @@ from hf_localattn.tasks import QuestionAnswering
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.run import prepare_run
 
-# A narrow outlooker for a narrow backbone; the rest is as in the paper.
+# Few filters, as the backbone is narrow; other fields are as in the paper.
 COOL = ["conv_filters=32"]
 
 RESULTS = "demo.json"
-"""The scores; also the mark of a folder that the next demo may replace."""
+"""File with the scores. It marks a folder that the next demo may replace."""
 
-# Loads a checkpoint as anybody would who never heard of this package. `-I` and the first line make sure of that.
+# Loads a checkpoint without this package: `python -I` and the first lines make sure that it cannot be imported.
 FRESH_PROCESS = """
 import sys
-sys.modules["hf_localattn"] = None  # from here on, importing it is an error
+sys.modules["hf_localattn"] = None  # importing it now raises an error
 
 import torch
 from transformers import AutoModelForQuestionAnswering, AutoTokenizer
@@ -56,12 +56,12 @@ print(passage[offsets[first, 0] : offsets[last, 1]])
 
 
 def main() -> None:
-    """Tell the story."""
+    """Run the demo."""
     arguments = parse_arguments()
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     datasets.disable_progress_bars()
-    torch.set_num_threads(1)  # matrices this small are not worth sharing
+    torch.set_num_threads(1)  # more threads are slower for matrices this small
 
     files = reading_comprehension()
     questions = {half: load_squad(path) for half, path in files.items()}
@@ -73,21 +73,21 @@ def main() -> None:
     print(f"\n{'':24}{'EM':>8}{'F1':>8}")
     for label, trained in (("COOL", cool), ("the backbone without it", plain)):
         print(f"{label:24}{trained.exact_match:8.1f}{trained.f1:8.1f}")
-    # Measured on 19,200 questions made by the same templates, at a learning rate of 1e-3: EM 86 after 6,500 steps, 99
-    # after 7,500. The shipped questions alone the plain backbone learns by heart, whatever the steps (EM 34).
-    print("This is a matter of budget: with eleven times the texts and steps the backbone alone learns it, too.\n")
+    # Measured on 19,200 questions from the same templates, with learning rate 1e-3: EM 86 after 6,500 steps, 99 after
+    # 7,500. On the questions in the package alone, the backbone overfits after any number of steps (EM 34).
+    print("With eleven times the texts and steps the backbone alone learns the task, too.\n")
 
     scores = {
         name: {"exact_match": one.exact_match, "f1": one.f1} for name, one in (("cool", cool), ("baseline", plain))
     }
     save(cool, arguments.output, {"seed": arguments.seed, "steps": arguments.steps, **scores})
-    print(f"Saved to {arguments.output}. A fresh process, without hf_localattn, reloads it and is asked:")
+    print(f"Saved to {arguments.output}. A new process without hf_localattn loads it and answers:")
     print(f"  {example['context']}\n  {example['question']} ", end="", flush=True)
     print(ask_in_fresh_process(arguments.output, example["question"], example["context"]))
 
 
 def parse_arguments() -> argparse.Namespace:
-    """The demo's few options; an output folder that is in the way ends it here, not after the training."""
+    """Parse the options. Exits before training if the output folder is in use."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=Path("demo_output"), help="default: %(default)s")
     parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
@@ -95,13 +95,15 @@ def parse_arguments() -> argparse.Namespace:
     arguments = parser.parse_args()
     output = arguments.output
     if output.exists() and not (output / RESULTS).is_file() and (output.is_file() or any(output.iterdir())):
-        parser.error(f"{output} is in the way and not from an earlier demo: move it, or choose another with --output.")
+        parser.error(
+            f"{output} exists and is not from an earlier demo: move it, or choose another folder with --output."
+        )
     return arguments
 
 
 @dataclass
 class Trained:
-    """A model after its training, with its scores on the unseen half."""
+    """A trained model with its scores on the validation split."""
 
     model: transformers.PreTrainedModel
     tokenizer: transformers.PreTrainedTokenizerBase
@@ -142,7 +144,7 @@ def train(family: str, arguments: argparse.Namespace) -> Trained:
         )
         trainer = run.trainer
         size = trainer.model.num_parameters() / 1e6
-        print(f"{type(trainer.model).__name__}, {size:.1f} M parameters, EM on the unseen half:")
+        print(f"{type(trainer.model).__name__}, {size:.1f} M parameters, EM on the validation split:")
         trainer.remove_callback(PrinterCallback)
         trainer.add_callback(Curve())
         trainer.train()
@@ -152,7 +154,7 @@ def train(family: str, arguments: argparse.Namespace) -> Trained:
 
 
 class Curve(transformers.TrainerCallback):
-    """Prints every evaluation: learning starts abruptly, and one wants to see it."""
+    """Callback that prints each evaluation, to show how abruptly learning starts."""
 
     def on_train_begin(self, *_: Any, **__: Any) -> None:
         self.start = time.monotonic()
@@ -163,7 +165,7 @@ class Curve(transformers.TrainerCallback):
 
 
 def save(trained: Trained, output: Path, results: dict[str, Any]) -> None:
-    """Write a whole checkpoint, then put it in the place of an earlier demo's."""
+    """Write a complete checkpoint, then replace that of an earlier demo."""
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=".demo-") as unfinished:
         checkpoint = Path(unfinished) / "checkpoint"
@@ -176,7 +178,7 @@ def save(trained: Trained, output: Path, results: dict[str, Any]) -> None:
 
 
 def ask_in_fresh_process(folder: Path, question: str, passage: str) -> str:
-    """Load the checkpoint where `hf_localattn` cannot be imported, and return its answer."""
+    """Load the checkpoint in a process that cannot import `hf_localattn`, and return its answer."""
     with tempfile.TemporaryDirectory() as elsewhere:
         result = subprocess.run(
             [sys.executable, "-I", "-c", FRESH_PROCESS, str(folder.resolve()), question, passage],

@@ -1,6 +1,6 @@
-"""Makes a small random XLNet with a tokenizer of its own: padding on the left, `<cls>` last, and no download.
+"""Create a small random XLNet and its tokenizer (padding on the left, `<cls>` last), without any download.
 
-`python examples/small_xlnet.py texts.txt small-xlnet` learns the tokenizer from any text file.
+`python examples/small_xlnet.py texts.txt small-xlnet` trains the tokenizer on a text file.
 """
 
 import argparse
@@ -14,7 +14,7 @@ SPECIAL_TOKENS = ["<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>", "
 
 
 def learn_tokenizer(texts: Path, size: int) -> XLNetTokenizer:
-    """A tokenizer of at most `size` tokens, learnt from a text file."""
+    """Train a tokenizer with at most `size` tokens on a text file."""
     learner = SentencePieceUnigramTokenizer()
     learner.train([str(texts)], vocab_size=size, special_tokens=SPECIAL_TOKENS, unk_token="<unk>", show_progress=False)
     pieces = sorted(learner.get_vocab().items(), key=lambda item: item[1])
@@ -22,11 +22,11 @@ def learn_tokenizer(texts: Path, size: int) -> XLNetTokenizer:
 
 
 def main() -> None:
-    """Reads the command line and writes the folder."""
+    """Parse the command line and write the folder."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("texts", type=Path, help="a text file")
     parser.add_argument("output", type=Path, help="a folder for the model and the tokenizer")
-    parser.add_argument("--vocabulary", type=int, default=2000, help="tokens at most")
+    parser.add_argument("--vocabulary", type=int, default=2000, help="largest number of tokens")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
 
@@ -36,7 +36,7 @@ def main() -> None:
     special = {name: getattr(tokenizer, name) for name in ("pad_token_id", "bos_token_id", "eos_token_id")}
     XLNetModel(XLNetConfig(**sizes, **special)).save_pretrained(arguments.output)
     tokenizer.save_pretrained(arguments.output)
-    print(f"{len(tokenizer)} tokens, pads on the {tokenizer.padding_side}; written to {arguments.output}")
+    print(f"{len(tokenizer)} tokens, padding on the {tokenizer.padding_side}; written to {arguments.output}")
 
 
 if __name__ == "__main__":

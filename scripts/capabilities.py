@@ -1,8 +1,8 @@
-"""Measures what each family can do on each tested backbone, and writes the table into the README.
+"""Test the capabilities of each family on each tested backbone, and write the table into the README.
 
-`python scripts/capabilities.py [FAMILY ...]` takes minutes: flex attention and `torch.compile` compile. Where families
-are named, the rows of others stay as they are. A cell says yes if a tiny model runs that way and gives what it gives
-without. The bare backbone is measured too: it sets the limit.
+`python scripts/capabilities.py [FAMILY ...]` takes minutes, as flex attention and `torch.compile` compile. If families
+are given, the rows of other families are kept. A cell is "yes" if a tiny model runs with this capability and returns
+the same as without it. The backbone is also tested by itself: "backbone only" if it passes and the family does not.
 """
 
 from __future__ import annotations
@@ -33,30 +33,30 @@ INPUTS = {"input_ids": token_ids(2, 11) * MASK + (1 - MASK), "attention_mask": M
 
 
 def inputs_of(model: Any, inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The inputs with what else a family's model needs."""
+    """Add the family's additional inputs, if the model needs any."""
     return adapted(model, **inputs) if hasattr(model, "token_inputs") else inputs
 
 
 def states(model: Any, inputs: dict[str, torch.Tensor] = INPUTS) -> torch.Tensor:
-    """The last states (B, L, F)."""
+    """Return the last hidden states (B, L, F)."""
     return model(**inputs_of(model, inputs)).last_hidden_state
 
 
 def gradients(model: Any) -> list[torch.Tensor]:
-    """All gradients of some loss."""
+    """Return all gradients of an arbitrary loss."""
     model.train().zero_grad(set_to_none=True)
     states(model).square().mean().backward()
     return [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
 
 
 def same(actual: torch.Tensor, expected: torch.Tensor, tolerance: float = 1e-5) -> bool:
-    """Return True if states agree at real tokens."""
+    """Return True if states are equal at all tokens but padding."""
     actual, expected = actual.float()[MASK.bool()], expected.float()[MASK.bool()]
     return bool(torch.allclose(actual, expected, rtol=tolerance, atol=tolerance))
 
 
 def attention(name: str) -> Callable[[Any], bool]:
-    """A check that an attention implementation is taken and says what eager attention says."""
+    """Return a test that an attention implementation is used and equals eager attention."""
 
     def check(model: Any) -> bool:
         model.set_attn_implementation("eager")
@@ -70,7 +70,7 @@ def attention(name: str) -> Callable[[Any], bool]:
 
 
 def checkpointing(model: Any) -> bool:
-    """Gradient checkpointing, whether it can be switched on and changes no gradient."""
+    """Test that gradient checkpointing can be switched on and changes no gradient."""
     expected = gradients(model)
     getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
     pairs = zip(gradients(model), expected, strict=True)
@@ -78,14 +78,14 @@ def checkpointing(model: Any) -> bool:
 
 
 def compiled(model: Any) -> bool:
-    """`torch.compile` into one graph."""
+    """Test `torch.compile` into one graph."""
     torch.compiler.reset()
     run = torch.compile(model, fullgraph=True)
     return same(run(**inputs_of(model, INPUTS)).last_hidden_state, states(model))
 
 
 def exported(model: Any) -> bool:
-    """`torch.export` with any batch and length."""
+    """Test `torch.export` with dynamic batch size and length."""
     shape = {0: torch.export.Dim("batch", min=2, max=16), 1: torch.export.Dim("length", min=2, max=40)}
     inputs = inputs_of(model, INPUTS)
     program = torch.export.export(model, (), inputs, dynamic_shapes=dict.fromkeys(inputs, shape))
@@ -94,7 +94,7 @@ def exported(model: Any) -> bool:
 
 
 def in_bfloat16(model: Any) -> bool:
-    """All weights and states in bfloat16."""
+    """Test all weights and states in bfloat16."""
     expected = states(model)
     return same(states(model.to(torch.bfloat16)), expected, tolerance=0.1)
 
@@ -113,12 +113,12 @@ TRACED = ("compile", "export")
 
 
 def subject(family: str, backbone: str, capability: str) -> Any:
-    """The model that shows a capability: the family's default, but for what cannot be one graph."""
+    """Return the model to test: the family's default, or for tracing a setting that can be one graph."""
     return tiny_model(family, backbone=backbone, **TRACEABLE.get(family, {}) if capability in TRACED else {})
 
 
 def can(check: Callable[[Any], bool], model: Any) -> bool:
-    """Return True if a model passes; whatever it raises means no."""
+    """Return True if a model passes a test. Any exception means that it fails."""
     try:
         return check(model)
     except Exception as error:
@@ -127,7 +127,7 @@ def can(check: Callable[[Any], bool], model: Any) -> bool:
 
 
 def measure(family: str, backbone: str) -> list[str]:
-    """One row of the table."""
+    """Return the cells of one row of the table."""
     cells = []
     for name, check in CAPABILITIES.items():
         print(f"{family} on {backbone}: {name}", file=sys.stderr, flush=True)
@@ -140,7 +140,7 @@ def measure(family: str, backbone: str) -> list[str]:
 
 
 def table(families: Sequence[str], known: str) -> str:
-    """The table in Markdown: rows of these families measured, those of others as known."""
+    """Return the table in Markdown: measured rows of these families, and known rows of the others."""
     lines = [f"| backbone | {' | '.join(CAPABILITIES)} |", "|---" * (1 + len(CAPABILITIES)) + "|"]
     for family, classes in FAMILIES.items():
         if family not in families:
@@ -152,10 +152,10 @@ def table(families: Sequence[str], known: str) -> str:
 
 
 def main() -> None:
-    """Measure, and write the table in place of the last one."""
+    """Test, and replace the table in the README."""
     families = sys.argv[1:] or list(FAMILIES)
     if unknown := set(families) - set(FAMILIES):
-        sys.exit(f"There is no family {', '.join(sorted(unknown))}; there are {', '.join(FAMILIES)}.")
+        sys.exit(f"There is no family {', '.join(sorted(unknown))}: choose from {', '.join(FAMILIES)}.")
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
     transformers_logging.set_verbosity_error()
@@ -163,9 +163,11 @@ def main() -> None:
     pattern = re.compile(f"{re.escape(BEGIN)}.*?{re.escape(END)}", flags=re.DOTALL)
     place = pattern.search(text)
     if place is None:
-        sys.exit(f"README.md has no place for the table: put {BEGIN} and {END} there.")
+        sys.exit(f"README.md has no place for the table: add the lines {BEGIN} and {END}.")
     written = f"{BEGIN}\n{table(families, place[0])}\n{END}"
-    README.write_text(pattern.sub(lambda _: written, README.read_text()))  # measuring takes long enough to edit it
+    README.write_text(
+        pattern.sub(lambda _: written, README.read_text())
+    )  # read again: it may have been edited meanwhile
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Print the lowest versions that setup.cfg allows, as a requirements file: what `make test-floors` installs.
+"""Print the lowest versions that setup.cfg allows as a requirements file for `make test-floors`.
 
 Usage: python scripts/floors.py [EXTRA ...]
 """
@@ -14,7 +14,7 @@ SETUP_CFG = Path(__file__).resolve().parent.parent / "setup.cfg"
 
 
 def requirements(extras: Iterable[str] = ()) -> list[str]:
-    """The lines of `install_requires` and of the named extras, without the comments among them."""
+    """Return the requirements in `install_requires` and in the given extras."""
     config = ConfigParser()
     config.read(SETUP_CFG, encoding="utf-8")
     texts = [config["options"]["install_requires"]] + [config["options.extras_require"][extra] for extra in extras]
@@ -22,11 +22,11 @@ def requirements(extras: Iterable[str] = ()) -> list[str]:
 
 
 def main() -> None:
-    """Turn every `name>=version` into `name==version`."""
+    """Print each `name>=version` as `name==version`."""
     for requirement in requirements(sys.argv[1:]):
         name, at_least, version = requirement.partition(">=")
         if not at_least:
-            sys.exit(f"setup.cfg: {requirement!r} has no floor of the form name>=version.")
+            sys.exit(f"setup.cfg: {requirement!r} has no lower bound: write it as name>=version.")
         print(f"{name}=={version}")
 
 

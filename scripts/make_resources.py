@@ -1,4 +1,4 @@
-"""Write `hf_localattn/resources/`: tiny backbones, a tiny parser, and the reading-comprehension set. Always the same.
+"""Write `hf_localattn/resources/`: tiny backbones, a tiny parser and a question-answering set. Reproducible.
 
 Usage: python scripts/make_resources.py [--output FOLDER]
 """
@@ -19,9 +19,9 @@ RESOURCES = Path(__file__).resolve().parent.parent / "hf_localattn" / "resources
 
 
 def main() -> None:
-    """Write all; what is there already is overwritten."""
+    """Write all files. Existing files are overwritten."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--output", type=Path, default=RESOURCES, help="default: the package's own folder")
+    parser.add_argument("--output", type=Path, default=RESOURCES, help="default: the folder in the package")
     output = parser.parse_args().output
 
     halves = reading_comprehension()
@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def dump(half: dict[str, Any]) -> str:
-    """As json, a paragraph a line: short, and still good to read and to compare."""
+    """Return JSON with one paragraph per line, to be short but readable in diffs."""
     articles = []
     for article in half["data"]:
         paragraphs = ",\n".join(json.dumps(paragraph) for paragraph in article["paragraphs"])
@@ -43,7 +43,7 @@ def dump(half: dict[str, Any]) -> str:
 
 
 def texts(half: dict[str, Any]) -> Iterator[str]:
-    """All titles, passages and questions."""
+    """Yield all titles, passages and questions."""
     for article in half["data"]:
         yield article["title"]
         for paragraph in article["paragraphs"]:

@@ -1,8 +1,7 @@
-"""A small reading-comprehension set, written from templates, in which only neighboring words tell the answer.
+"""A small question-answering set, generated from templates, in which the answer follows only from neighboring words.
 
-Every passage says of a few people who they are; every question asks for one of them. All names fill all roles, equally
-often, so that knowing a name or a role is of no use: what answers is the name beside the role. No sentence of one half
-occurs in the other.
+Each passage says who a few people are, and each question asks for one of them. All names have all roles equally often,
+so that the answer cannot be guessed: it is the name next to the role. The splits have no sentence in common.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ NAMES = ("Anton", "Clara", "Felix", "Greta", "Hugo", "Ines", "Mira", "Oskar")
 
 @dataclass(frozen=True)
 class World:
-    """People of a text, the places where they live, and what they do."""
+    """Roles of people in a text, places where they live, and their habits."""
 
     roles: tuple[str, ...]
     places: tuple[str, ...]
@@ -55,7 +54,7 @@ WORLDS = (
     ),
 )
 
-# In all of them two words at most lie between the name and the role.
+# At most two words are between the name and the role.
 SENTENCES = (
     "The {role} is {name}.",
     "The {role} is {name}, who {habit}.",
@@ -75,24 +74,24 @@ TRAINING_ROUNDS = 18
 SEED = 1
 
 Cast = list[tuple[str, str]]
-"""(role, name) of everybody in a passage."""
+"""(role, name) of all people in a passage."""
 
 
 def reading_comprehension() -> dict[str, dict[str, Any]]:
-    """Both halves, "train" and "validation", in the nested layout of SQuAD 1.1."""
+    """Generate both splits, "train" and "validation", in the nested format of SQuAD 1.1."""
     rng = random.Random(SEED)
     taken: set[str] = set()
     return {
-        # The smaller half first: it may choose its sentences freely, the other one finds enough in what is left.
+        # The smaller split first: it uses few sentences, so that enough are left for the other one.
         half: _squad(half, list(_passages(rounds, rng, taken)))
         for half, rounds in (("validation", VALIDATION_ROUNDS), ("train", TRAINING_ROUNDS))
     }
 
 
 def _passages(rounds: int, rng: random.Random, taken: set[str]) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
-    """Yield (place, [(role, name, sentence), ...]); in every round each name fills each role exactly once.
+    """Yield (place, [(role, name, sentence), ...]). In every round each name has each role exactly once.
 
-    `taken` holds the sentences of earlier calls, which are not used again; those of this call are added at its end.
+    Sentences in `taken` are not used. At the end, the sentences of this call are added to it.
     """
     written: set[str] = set()
     for _ in range(rounds):
@@ -105,10 +104,10 @@ def _passages(rounds: int, rng: random.Random, taken: set[str]) -> Iterator[tupl
 
 
 def _casts(roles: Sequence[str], rng: random.Random) -> Iterator[Cast]:
-    """Yield groups of (role, name) without a repetition inside a group; all groups together hold each pair once."""
+    """Yield groups of (role, name) with distinct roles and names. All groups together have each pair once."""
     names = rng.sample(NAMES, len(NAMES))
     for shift in range(len(names)):
-        # One row of a Latin square: different names for all the roles.
+        # A row of a Latin square: all roles have different names.
         row = [(role, names[(number + shift) % len(names)]) for number, role in enumerate(roles)]
         rng.shuffle(row)
         for start in range(0, len(row), PEOPLE_PER_PASSAGE):

@@ -1,7 +1,7 @@
-"""Writes docs/results.md from the files in docs/results/, so that no number is copied by hand.
+"""Write docs/results.md from the files in docs/results/, so that no number is copied by hand.
 
-`TABLE.json` there is what `hf-localattn reproduce TABLE` has written; `TABLE.md` beside it, if there is one, says what
-people should know of its data and what it means.
+`TABLE.json` is written by `hf-localattn reproduce TABLE`. `TABLE.md`, if it exists, has remarks on the data and on the
+result.
 
 Usage: python scripts/results.py
 """
@@ -27,7 +27,7 @@ Older runs are in [first_runs.md](first_runs.md). This page is written by `scrip
 
 
 def render(folder: Path = DOCS / "results") -> str:
-    """The page."""
+    """Return the page."""
     parts = [HEAD]
     for name in table_names():
         path, remarks = folder / f"{name}.json", folder / f"{name}.md"

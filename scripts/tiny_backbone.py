@@ -1,4 +1,4 @@
-"""A BERT and a BART small enough to ship: random weights, and a vocabulary that leaves hardly any text unknown."""
+"""A tiny BERT and a tiny BART with random weights and a vocabulary for nearly all English text."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from transformers import (
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 COMMON_PIECES = Path(__file__).with_name("vocabulary.txt")
-"""Characters, endings (##...) and the most common English words, separated by white space."""
-# How soon two equal words find each other depends on the draw: of five draws, this one lets the demo learn earliest.
+"""File with characters, suffixes (##...) and the most common English words, separated by white space."""
+# The seed decides how soon the model learns to match equal words: of five seeds, the demo learns fastest with this.
 SEED = 3
 
 
 def write_tiny_backbones(output: Path, texts: Iterable[str]) -> None:
-    """Write configuration, weights and tokenizer of both; every word of the texts becomes one token."""
+    """Write configuration, weights and tokenizer of both models. Each word of the texts becomes one token."""
     vocabulary = build_vocabulary(texts)
     for name, model in (("tiny-bert", build_encoder(vocabulary)), ("tiny-bart", build_encoder_decoder(vocabulary))):
         length = model.config.max_position_embeddings
-        # An encoder-decoder knows no segments.
+        # BART has no segments.
         segments = [] if model.config.is_encoder_decoder else ["token_type_ids"]
         tokenizer = BertTokenizer(
             vocab=vocabulary,
@@ -40,11 +40,11 @@ def write_tiny_backbones(output: Path, texts: Iterable[str]) -> None:
         tokenizer.save_pretrained(output / name)
         model.save_pretrained(output / name)
         for path in (output / name).iterdir():
-            path.chmod(0o644)  # safetensors writes files that only their owner may read
+            path.chmod(0o644)  # safetensors writes files that only their owner can read
 
 
 def build_vocabulary(texts: Iterable[str]) -> dict[str, int]:
-    """Tokens and their numbers. A word can be spelt out, as every character may also continue one."""
+    """Return the ids of tokens. Unknown words can be spelled, as each character has two tokens: "a" and "##a"."""
     common = COMMON_PIECES.read_text(encoding="utf-8").split()
     continuations = [f"##{piece}" for piece in common if len(piece) == 1]
     words = sorted({word for text in texts for word in re.findall(r"\w+", text.lower())})
@@ -53,7 +53,7 @@ def build_vocabulary(texts: Iterable[str]) -> dict[str, int]:
 
 
 def build_encoder(vocabulary: dict[str, int]) -> BertModel:
-    """Two layers of width 64."""
+    """Build a BERT with two layers of width 64."""
     config = BertConfig(
         vocab_size=len(vocabulary),
         hidden_size=64,
@@ -61,9 +61,9 @@ def build_encoder(vocabulary: dict[str, int]) -> BertModel:
         num_attention_heads=2,
         intermediate_size=128,
         max_position_embeddings=512,
-        # BERT's 0.02 fits its width of 768; in a width of 64 signals would die out.
+        # BERT's 0.02 is for a width of 768; in a width of 64 signals would vanish.
         initializer_range=0.1,
-        # A model that small learns too little as it is, never too much.
+        # A model this small does not overfit.
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
     )
@@ -75,7 +75,7 @@ def build_encoder(vocabulary: dict[str, int]) -> BertModel:
 
 
 def build_encoder_decoder(vocabulary: dict[str, int]) -> BartForConditionalGeneration:
-    """Two layers and one of width 64; it begins with BERT's [CLS] and ends with its [SEP]."""
+    """Build a BART with two encoder layers and one decoder layer of width 64. It reads [CLS] text [SEP]."""
     config = BartConfig(
         vocab_size=len(vocabulary),
         d_model=64,
@@ -100,11 +100,11 @@ def build_encoder_decoder(vocabulary: dict[str, int]) -> BartForConditionalGener
 
 
 def draw_weights(model: PreTrainedModel, deviation: float) -> None:
-    """Draw normally distributed weights, the same every time."""
-    # numpy promises that these numbers stay the same for all time; torch does not.
+    """Initialize weights from a normal distribution with a fixed seed."""
+    # numpy guarantees the same numbers in all versions; torch does not.
     generator = np.random.RandomState(SEED)
     with torch.no_grad():
-        # Word embeddings come last, so that another vocabulary leaves all other weights as they are.
+        # Word embeddings come last, so that all other weights do not depend on the vocabulary.
         for weight in reversed(list(model.parameters())):
             if weight.dim() == 2:  # biases stay 0, norms stay 1
                 weight.copy_(torch.from_numpy(generator.normal(0.0, deviation, weight.shape)))

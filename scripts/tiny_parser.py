@@ -1,4 +1,4 @@
-"""Trains tiny spaCy pipelines, in a second, on a few sentences: they know these, and something for everything else."""
+"""Train tiny spaCy pipelines on a few sentences, in a second. They are correct only on these sentences."""
 
 import itertools
 import random
@@ -11,7 +11,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import fix_random_seed
 
-# The words of each sentence with the number of each word's head, counted from 0; the root has its own.
+# Words of each sentence and the index of each word's head, from 0; the root is its own head.
 SENTENCES = {
     "en": [
         ("The cat sleeps .", [1, 2, 2, 2]),
@@ -33,10 +33,9 @@ SENTENCES = {
 
 
 def train_tiny_parser(folder: str | Path, language: str = "en") -> Path:
-    """Train a parser on `SENTENCES` and save it in a folder, with components around it that nothing needs.
+    """Train a parser on `SENTENCES` and save it in a folder, with further components that parsing does not need.
 
-    It knows these sentences by heart. Chinese is split into its characters. The process's random numbers stay as
-    they were.
+    Chinese is split into characters. The state of random number generators is restored.
     """
     states = random.getstate(), numpy.random.get_state()
     try:
@@ -46,7 +45,7 @@ def train_tiny_parser(folder: str | Path, language: str = "en") -> Path:
         examples += [_example(pipeline, *two) for two in itertools.permutations(SENTENCES[language][:3], 2)]
         optimizer = pipeline.initialize(lambda: examples)
         optimizer.learn_rate = 0.005
-        with pipeline.select_pipes(enable=["tok2vec", "parser"]):  # the others are there to be left out
+        with pipeline.select_pipes(enable=["tok2vec", "parser"]):  # the others only serve to be excluded
             for _ in range(60):
                 pipeline.update(examples, sgd=optimizer, drop=0.0)
     finally:
@@ -57,7 +56,7 @@ def train_tiny_parser(folder: str | Path, language: str = "en") -> Path:
 
 
 def write_tiny_parser(folder: Path) -> None:
-    """Train the English parser that ships, and save it without the components that no parse needs."""
+    """Write the English parser of the package, without the components that parsing does not need."""
     with tempfile.TemporaryDirectory() as whole:
         pipeline = spacy.load(train_tiny_parser(Path(whole, "en")), exclude=["tagger", "ner", "doc_cleaner"])
     pipeline.to_disk(folder)
@@ -87,14 +86,14 @@ def _pipeline(language):
     pipeline.add_pipe("tok2vec", config={"model": embedding})
     pipeline.add_pipe("tagger", config={"model": {"@architectures": "spacy.Tagger.v2", "tok2vec": listener}})
     pipeline.add_pipe("ner", config={"model": {**transitions, "state_type": "ner"}})
-    # The last listener: it is the one that hands the gradients back to `tok2vec`.
+    # Last, as the last listener passes the gradients back to `tok2vec`.
     pipeline.add_pipe("parser", config={"model": {**transitions, "state_type": "parser"}, "min_action_freq": 1})
     pipeline.add_pipe("doc_cleaner")
     return pipeline
 
 
 def _example(pipeline, *sentences):
-    """A text of one or more sentences."""
+    """Build a training example of one or more sentences."""
     words, heads, labels = [], [], []
     for text, own_heads in sentences:
         heads += [len(words) + head for head in own_heads]

@@ -46,7 +46,7 @@ def test_an_unknown_case_lists_those_there_are(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["benchmarks", "cool-stepp"])
     with pytest.raises(SystemExit):
         runner.main()
-    assert "no case cool-stepp; there are cool-step, outlook-300" in capsys.readouterr().err
+    assert "unknown case cool-stepp: choose from cool-step, outlook-300" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("path", sorted(runner.RESULTS.glob("*.json")), ids=lambda path: path.stem)

@@ -88,7 +88,7 @@ class Verification:
             saved_by = _harmless(self.saved_by)
             lines.append(
                 f"The checkpoint was saved by hf_localattn {saved_by}: differences may be due to the version."
-                f" To find out, install hf_localattn=={saved_by} in another environment, and verify there."
+                f" Install hf_localattn=={saved_by} in another environment, and verify there."
             )
         return "\n".join(lines)
 

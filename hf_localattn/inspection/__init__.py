@@ -1,4 +1,4 @@
-"""Attention maps, gates and token weights of a model: arrays first, then pictures and pages of them."""
+"""Attention maps, gates and token weights of a model, as arrays, pictures and HTML pages."""
 
 from hf_localattn.inspection.differences import Difference, differing_answers
 from hf_localattn.inspection.draw import draw_bars, draw_curves, draw_gates, draw_maps, draw_token_weights, picture

@@ -1,4 +1,4 @@
-"""`hf-localattn inspect`: what a checkpoint looked at, as a picture, a page or numbers."""
+"""`hf-localattn inspect`: the attention of a checkpoint as a picture, an HTML page or numbers."""
 
 from __future__ import annotations
 
@@ -38,23 +38,23 @@ Loaded = tuple[PreTrainedModel, PreTrainedTokenizerBase]
 
 @dataclass(frozen=True)
 class Inspection:
-    """The arguments of `hf-localattn inspect`.
+    """Arguments of `hf-localattn inspect`.
 
     Attributes:
         checkpoint: Hub id or folder of a model.
-        texts: what it reads, if there is no file.
-        pair: second text of the one text.
-        compare: another checkpoint.
-        file: texts, or rows of a task.
-        max_samples: rows of the file, at most.
-        text_column_names: columns of the file that hold texts: one, or two with a comma.
-        label_column_name: column of the file that holds the labels.
+        texts: Input texts, unless there is a file.
+        pair: Second text of a pair. The first one is the only one of `texts`.
+        compare: Hub id or folder of a second model.
+        file: File with texts, or with rows of a task.
+        max_samples: Largest number of rows read from the file.
+        text_column_names: Columns of the file with texts: one name, or two separated by a comma.
+        label_column_name: Column of the file with labels.
         kind: AUTO, SELF, LOCAL, GATES, TOKENS or ANSWERS.
-        layers: numbers with commas between them; by default all.
-        special_tokens: whether tokens such as [CLS] are shown.
-        trust_remote_code: whether code of a checkpoint may run.
-        settings: `setting=value` strings for the tokenizer.
-        output: file to write.
+        layers: Indices of layers, separated by commas. By default all layers.
+        special_tokens: If True, show special tokens such as [CLS].
+        trust_remote_code: If True, run the code of the checkpoints.
+        settings: `setting=value` strings for the tokenizers.
+        output: File to write.
     """
 
     checkpoint: str
@@ -74,12 +74,12 @@ class Inspection:
 
 
 def run(arguments: Inspection) -> None:
-    """`hf-localattn inspect`.
+    """Run `hf-localattn inspect`.
 
     Raises:
-        ValueError: arguments that do not go together, or that ask of a model what it does not have.
-        OSError: something cannot be loaded or read.
-        ImportError: a picture is asked for, and matplotlib is not installed.
+        ValueError: The arguments contradict each other, or the model has no such attention.
+        OSError: A model or a file cannot be loaded.
+        ImportError: The output is a picture, and matplotlib is not installed.
     """
     check(arguments)
     layers = _layers(arguments.layers)
@@ -98,34 +98,36 @@ def run(arguments: Inspection) -> None:
     path = arguments.output
     content, replaced = findings.render(path.suffix), path.exists()
     atomic_write(path, content)
-    print(f"Wrote {path}{', in place of the one that was there' if replaced else ''}.")
+    print(f"Wrote {path}{', replacing the former file' if replaced else ''}.")
     if answers:
         print(findings.summary())
 
 
 def check(arguments: Inspection) -> None:
-    """Raise `ValueError` or `ImportError` for arguments that cannot be, before anything is loaded."""
+    """Raise `ValueError` or `ImportError` for invalid arguments, before anything is loaded."""
     answers = _asks_for_answers(arguments)
     if answers and not (arguments.compare and arguments.file):
-        raise ValueError(f"--kind {ANSWERS} needs --compare OTHER, and --file with the rows to answer.")
+        raise ValueError(f"--kind {ANSWERS} needs a second model (--compare) and rows to answer (--file).")
     if bool(arguments.texts) == bool(arguments.file):
         raise ValueError("Give either TEXT or --file.")
     if arguments.compare == arguments.checkpoint:
         raise ValueError(f"--compare {arguments.compare} is the same checkpoint: give another one.")
     if arguments.pair is not None and len(arguments.texts) != 1:
-        raise ValueError("--pair is the second text of one TEXT.")
+        raise ValueError("--pair needs exactly one TEXT, the first text of the pair.")
     known = {name for family in FAMILIES.values() for name in family.tokenizer_settings}
     for setting in arguments.settings:
         if setting.partition("=")[0].strip() not in known:
             raise ValueError(
-                f"--config {setting}: no tokenizer has such a setting; there are {', '.join(sorted(known))}."
+                f"--config {setting}: no tokenizer has this setting; choose one of {', '.join(sorted(known))}."
             )
     if arguments.max_samples is not None and arguments.max_samples < 1:
         raise ValueError(f"--max-samples must be at least 1; got {arguments.max_samples}.")
     if arguments.layers is not None and arguments.kind not in (AUTO, SELF, LOCAL):
-        raise ValueError(f"--layers chooses those of a map: it does not go with --kind {arguments.kind}.")
+        raise ValueError(
+            f"--layers cannot be used with --kind {arguments.kind}: it selects the layers of an attention map."
+        )
     if arguments.output is None and not answers:
-        raise ValueError(f"Say by -o where to write: a file that ends in one of {', '.join(SUFFIXES)}.")
+        raise ValueError(f"Pass the file to write with -o. It must end in one of {', '.join(SUFFIXES)}.")
     if arguments.output is not None:
         suffix = arguments.output.suffix
         if suffix not in SUFFIXES:
@@ -134,20 +136,21 @@ def check(arguments: Inspection) -> None:
             raise ValueError(f"-o {arguments.output} is a folder; give a file.")
         if suffix.removeprefix(".") in FORMATS:
             if answers:
-                raise ValueError(f"-o {arguments.output}: a list of rows is written as .html or .json.")
+                raise ValueError(f"-o {arguments.output}: there are no pictures of rows; use .html or .json.")
             import_extra("matplotlib", "plot", f"-o {arguments.output}")
 
 
 def load(name: str, *, settings: Sequence[str] = (), trust_remote_code: bool = False) -> Loaded:
-    """Load a checkpoint in single precision, with the head that it has, so that it keeps its attention; its tokenizer.
+    """Load a model with its head in float32 and with eager attention, and its tokenizer.
 
     Args:
         name: Hub id or folder.
-        settings: `setting=value` strings for the tokenizer; those that it does not have are left out.
-        trust_remote_code: whether code of the checkpoint may run.
+        settings (*optional*): `setting=value` strings for the tokenizer. Settings of other tokenizers are ignored.
+        trust_remote_code (*optional*, defaults to False): If True, run the code of the checkpoint.
 
     Raises:
-        ValueError, OSError: it cannot be loaded.
+        ValueError: The checkpoint is invalid.
+        OSError: The checkpoint cannot be loaded.
     """
     source = resolve_backbone(name)
     trust = {"trust_remote_code": trust_remote_code}
@@ -180,7 +183,7 @@ def _layers(text: str | None) -> list[int] | None:
 
 
 def _texts(arguments: Inspection) -> Sequence[Text]:
-    """The texts, or pairs of texts, of the command line or of the file."""
+    """Return the texts or pairs of texts of the command line or of the file."""
     if not arguments.file:
         return [(arguments.texts[0], arguments.pair)] if arguments.pair is not None else list(arguments.texts)
     path = Path(arguments.file)
@@ -198,7 +201,7 @@ def _looks(
     texts: Sequence[Text],
     layers: list[int] | None,
 ) -> Findings:
-    """Maps, gates or weights of tokens; side by side where there are two models."""
+    """Return maps, gates or token weights of all models."""
     kind = arguments.kind if arguments.kind != AUTO else _common_kind(models, of_file=bool(arguments.file))
     pairs = list(zip(names, models, strict=True))
     shows: dict[str, Any] = {"special_tokens": arguments.special_tokens}
@@ -219,7 +222,7 @@ def _looks(
 
 
 def _common_kind(models: list[Loaded], *, of_file: bool) -> str:
-    """Return what can be shown of all models; the encoder's attention if they have nothing else in common."""
+    """Return the default kind that all models share; self-attention if there is none."""
     kinds = set()
     for model, _ in models:
         if weighs_tokens(model.config):
@@ -240,7 +243,7 @@ def _differences(arguments: Inspection, models: list[Loaded], names: tuple[str, 
 
 
 def _rows(arguments: Inspection, model: PreTrainedModel) -> Dataset:
-    """The rows of the file, as the task of a model reads them."""
+    """Read the rows of the file for the task of a model."""
     assert arguments.file is not None  # `check` has asked for it
     task, known = task_of(model), list(model.config.id2label.values())
     if task == "question-answering":

@@ -1,4 +1,4 @@
-"""Rows that two models answer differently, and which of them is right (the examples of the COOL paper)."""
+"""Rows that two models answer differently, with the correct answers (as in the examples of the COOL paper)."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from hf_localattn.registry import task_of_class
 
 NO_ANSWER = "(no answer)"
 EXCERPT = 60
-"""Characters shown on either side of what a passage is cut to."""
+"""Number of characters of a passage shown on each side of the answers."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A row to which two models give different answers.
+    """A row that two models answer differently.
 
     Attributes:
-        name: the row's id, or its number from 1.
-        question: what was asked, or the text that was to be labeled.
-        context: an excerpt of the passage, around the right answers; empty where there is no passage.
-        gold: the right answers, each once; empty if they are not known.
-        answers: of the first and of the second model.
-        right: whether they are right; empty if that is not known.
+        name: Id of the row, or its number from 1.
+        question: Question, or text to label.
+        context: Excerpt of the passage around the correct answers; "" without a passage.
+        gold: Distinct correct answers; empty if unknown.
+        answers: Answers of the first and of the second model.
+        right: True for each answer that is correct; empty if unknown.
     """
 
     name: str
@@ -53,24 +53,32 @@ def differing_answers(
     *,
     batch_size: int = 8,
 ) -> list[Difference]:
-    """Return the rows to which two models for the same task give different answers, in their order.
+    """Return the rows that two models for the same task answer differently, in order.
 
-    Answers to questions are compared as SQuAD compares them, without case, articles and punctuation. Of sentences
-    with a label for each word, and of scopes of cues, only the words are told over which the models differ.
+    Answers to questions are compared as in SQuAD, without case, articles and punctuation. For labeled words and scopes
+    of cues, only the words are reported on which the models differ.
 
     Args:
-        model_a, tokenizer_a: the first model; it stays as it was.
-        model_b, tokenizer_b: the second one, likewise.
-        questions: rows as `hf_localattn.data` reads them: of `load_squad`, `load_texts`, `load_sentences` or
-            `load_negation`, whichever is for the models' task.
-        batch_size: windows or texts per forward pass.
+        model_a: First model. It is not changed.
+        tokenizer_a: Tokenizer of the first model.
+        model_b: Second model. It is not changed.
+        tokenizer_b: Tokenizer of the second model.
+        questions: Rows from `load_squad`, `load_texts`, `load_sentences` or `load_negation` of `hf_localattn.data`,
+            depending on the task.
+        batch_size (*optional*, defaults to 8): Number of windows or texts per forward pass.
+
+    Returns:
+        The rows, with both answers.
 
     Raises:
-        ValueError: the models are for different tasks, for one without such rows, or the rows for another one.
+        ValueError: The models are for different tasks or for one that is not supported, or the rows are for another
+            task.
     """
     task = task_of(model_a)
     if task_of(model_b) != task:
-        raise ValueError(f"the first model is for {task}, the second for {task_of(model_b)}: choose two of one task.")
+        raise ValueError(
+            f"the first model is for {task}, the second for {task_of(model_b)}: choose two models for one task."
+        )
     needed, compare = _TASKS[_kind_of_rows(task, questions)]
     if missing := [name for name in needed if name not in questions.column_names]:
         raise ValueError(f"rows for {task} need {', '.join(needed)}; these have no {', '.join(missing)}.")
@@ -79,10 +87,10 @@ def differing_answers(
 
 
 def task_of(model: PreTrainedModel) -> str:
-    """The task of a model's head.
+    """Return the task of a model's head.
 
     Raises:
-        ValueError: none whose answers can be compared.
+        ValueError: Answers for this task cannot be compared, or there is no head.
     """
     task = task_of_class(type(model).__name__)
     if task is None or task not in _TASKS:
@@ -121,10 +129,10 @@ def _questions(both: Both, rows: Dataset, batch_size: int) -> Iterable[Differenc
 
 
 def excerpt(text: str, spans: Sequence[tuple[int, int]], around: int = EXCERPT) -> str:
-    """A text from a little before the first of some spans to a little behind the last, cut between words."""
+    """Cut a text `around` characters before the first and after the last span, between words."""
     begin = max(min(start for start, _ in spans) - around, 0)
     end = min(max(stop for _, stop in spans) + around, len(text))
-    # At the blank after the place, or before it; a language without blanks is cut where it is.
+    # Cut at a space nearby; a text without spaces is cut at the given place.
     begin = max(text.find(" ", begin - 1, begin + around), begin - 1) + 1 if begin else 0
     if end < len(text):
         blank = text.rfind(" ", end - around, end + 1)
@@ -138,7 +146,7 @@ def _texts(both: Both, rows: Dataset, batch_size: int) -> Iterable[Difference]:
     if any(getattr(model.config, "problem_type", None) not in (None, SINGLE_LABEL) for model, _ in both) or not (
         isinstance(kind, ClassLabel) or not any(label is not None for label in rows["label"][:])
     ):
-        raise ValueError("the labels are no classes: only of texts with one class each are answers alike, or not.")
+        raise ValueError("the labels are not classes: answers can be compared only for texts with one class each.")
     predicted = [_classes(model, tokenizer, rows, batch_size) for model, tokenizer in both]
     for number, (row, *answers) in enumerate(zip(rows, *predicted, strict=True), start=1):
         if answers[0] == answers[1]:
@@ -153,7 +161,7 @@ def _sides(row: dict[str, Any]) -> list[str]:
 
 
 def _classes(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset, batch_size: int) -> list[str]:
-    """The name of the class of each text."""
+    """Predict the name of the class of each text."""
     columns = {name: rows[name][:] for name in ("text", "text_pair") if name in rows.column_names}
     features = tokenize_texts(columns, tokenizer, longest_input(model, tokenizer) or MOST_TOKENS)
     return [
@@ -170,8 +178,8 @@ def _words(both: Both, rows: Dataset, batch_size: int) -> Iterable[Difference]:
 def _word_labels(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset, batch_size: int
 ) -> list[list[str | None]]:
-    """The label of each word of each sentence; None of words that the model does not see."""
-    sentences = {"tokens": rows["tokens"][:], "labels": [[] for _ in rows]}  # which it is not told
+    """Predict the labels of the words of each sentence; None for words cut off from the input."""
+    sentences = {"tokens": rows["tokens"][:], "labels": [[] for _ in rows]}  # without the correct labels
     features = word_features(sentences, tokenizer, longest_input(model, tokenizer) or MOST_TOKENS, {})
     is_first, seen = ([np.array(one) for one in features.pop(name)] for name in ("labels", "visible_word_ids"))
     labels: list[list[str | None]] = []
@@ -196,7 +204,7 @@ def _scopes(both: Both, rows: Dataset, batch_size: int) -> Iterable[Difference]:
 
 
 def _differing_words(rows: Dataset, predicted: Sequence[Sequence[Any]], golds: Sequence[Any]) -> Iterable[Difference]:
-    """The rows whose words have different labels; all that is told of them is of these words."""
+    """Yield the rows in which words have different labels, with only these words in the answers."""
     for number, (row, first, second, gold) in enumerate(zip(rows, *predicted, golds, strict=True), start=1):
         words = [word for word in range(len(first)) if first[word] != second[word]]
         if not words:
@@ -217,7 +225,7 @@ def _differing_words(rows: Dataset, predicted: Sequence[Sequence[Any]], golds: S
 def _logits(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, features: Any, number: int, batch_size: int
 ) -> Iterable[np.ndarray]:
-    """The logits of each row of features: (labels,), or of its real tokens (tokens, labels)."""
+    """Yield the logits of each row, (labels,) or (tokens, labels) without padding."""
     with evaluating(model), torch.inference_mode():
         for at in range(0, number, batch_size):
             rows = {name: values[at : at + batch_size] for name, values in features.items()}
@@ -238,4 +246,4 @@ _TASKS: dict[str, tuple[Sequence[str], Callable[[Both, Dataset, int], Iterable[D
     "token-classification": (("tokens", "labels"), _words),
     _SCOPES: (("tokens", "cue", "cue_type", "scope"), _scopes),
 }
-"""The columns of each kind of rows, and what compares two models' answers to them."""
+"""Required columns and comparing function for each kind of rows."""

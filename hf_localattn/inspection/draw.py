@@ -1,6 +1,6 @@
-"""Pictures of arrays, by matplotlib's objects: no window, no state outside the figure that is returned.
+"""Drawing of maps, weights and curves with matplotlib's objects, without windows or global state.
 
-Every function makes a figure as large as what is drawn on it; `picture` makes it a file's content.
+Each function returns a figure, whose size depends on its content. `picture` converts it into the content of a file.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ logger = logging.getLogger(__name__)
 
 FORMATS = ("png", "svg", "pdf")
 MOST_TOKENS = 60
-"""Rows or columns of a map that can still be read in a picture."""
+"""Largest number of rows or columns of a map in a picture."""
 
 EXTRA = ("plot", "drawing")
 COLORS = "Blues"
 FONT_SIZE, POINTS = 9, 72
-"""Font size of all texts, in points; and the points of an inch."""
+"""Font size of all texts in points, and points per inch."""
 
 # In inches:
-PAD = 0.12  # around a figure and between its parts
-CELL, LARGE_CELL, FEW = 0.22, 0.36, 12  # of a map; the large ones up to so many tokens
-BAR, SMALLEST = 0.16, 1.2  # width of a scale of colors, and its least height
-LINE, GAP, BOX = 0.27, 0.06, 0.2  # lines of tokens and the gaps in them; the border of a token in heights of a letter
+PAD = 0.12  # margin of a figure and between its parts
+CELL, LARGE_CELL, FEW = 0.22, 0.36, 12  # size of a map's cells; the large size is for at most FEW tokens
+BAR, SMALLEST = 0.16, 1.2  # width and minimum height of a color bar
+LINE, GAP, BOX = 0.27, 0.06, 0.2  # height of a line; gap between tokens; padding of a token, relative to the font size
 
-# What has the scripts that matplotlib's own font lacks; those that are installed are used.
+# Fonts for scripts that matplotlib's default font lacks. Installed ones are used.
 OTHER_FONTS = (
     *("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Source Han Sans SC", "Source Han Sans CN"),
     *("WenQuanYi Zen Hei", "WenQuanYi Micro Hei", "Droid Sans Fallback", "PingFang SC", "Hiragino Sans GB"),
@@ -46,26 +46,29 @@ OTHER_FONTS = (
 )
 
 Series = Mapping[Any, float | Sequence[float]]
-"""Values by place; of several of one place, such as those of different seeds, mean and deviation are drawn."""
+"""Value or values by place. Of several values, such as those of several seeds, mean and deviation are drawn."""
 
 
 def draw_maps(maps: Sequence[AttentionMap], titles: Sequence[str] | None = None) -> Any:
-    """Draw maps side by side, in one scale of colors; rows are the tokens that look.
+    """Draw maps side by side with one color bar. Rows are the attending tokens.
 
     Args:
-        maps: of at most `MOST_TOKENS` rows and columns.
-        titles: above what each says of itself, such as the names of models.
+        maps: Maps with at most `MOST_TOKENS` rows and columns.
+        titles (*optional*): Titles of the maps, such as names of models, above their descriptions.
+
+    Returns:
+        A `matplotlib.figure.Figure`.
 
     Raises:
-        ValueError: no map, one that is too large, or not as many titles.
+        ValueError: There are no maps, a map is too large, or the number of titles is wrong.
         ImportError: matplotlib is not installed.
     """
     headings = _headings(titles, [one.title for one in maps], "map")
     largest = max(max(one.weights.shape) for one in maps)
     if largest > MOST_TOKENS:
         raise ValueError(
-            f"a map of {largest} tokens cannot be read in a picture, which shows {MOST_TOKENS}: write a .html file, or"
-            " give a shorter text."
+            f"a map of {largest} tokens is too large for a picture, which has room for {MOST_TOKENS}: write a .html"
+            " file, or give a shorter text."
         )
     figure = _figure()
     most = max(float(one.weights.max()) for one in maps) or 1.0
@@ -89,15 +92,18 @@ def draw_maps(maps: Sequence[AttentionMap], titles: Sequence[str] | None = None)
 def draw_token_weights(
     weights: Sequence[TokenWeights], titles: Sequence[str] | None = None, width: float = 7.5
 ) -> Any:
-    """Draw the tokens of texts, line by line, the darker the more they count; all in one scale of colors.
+    """Draw the tokens of texts in lines, darker for larger weights, with one color bar.
 
     Args:
-        weights: one for each text.
-        titles: above each text, such as the name of a model.
-        width: of the lines, in inches.
+        weights: Token weights of each text.
+        titles (*optional*): Titles of the texts, such as names of models.
+        width (*optional*, defaults to 7.5): Width of the lines in inches.
+
+    Returns:
+        A `matplotlib.figure.Figure`.
 
     Raises:
-        ValueError: nothing to draw, or not as many titles.
+        ValueError: There are no texts, or the number of titles is wrong.
         ImportError: matplotlib is not installed.
     """
     headings = _headings(titles, [""] * len(weights), "text")
@@ -132,20 +138,36 @@ def draw_token_weights(
 
 
 def draw_gates(gates: Mapping[str, GateValues]) -> Any:
-    """Draw the mean gate of each layer, one line for each model (figure 2 of the SLA paper)."""
+    """Draw the mean gate of each layer, one line per model (figure 2 of the SLA paper).
+
+    Args:
+        gates: Gates by the name of the model.
+
+    Returns:
+        A `matplotlib.figure.Figure`.
+
+    Raises:
+        ValueError: There are no gates.
+        ImportError: matplotlib is not installed.
+    """
     series = {name: dict(zip(one.layers, one.means, strict=True)) for name, one in gates.items()}
     return draw_curves(series, x_label="layer, from 0", y_label="mean gate (0 global, 1 local)")
 
 
 def draw_curves(curves: Mapping[str, Series], *, x_label: str, y_label: str, title: str = "") -> Any:
-    """Draw values against numbers, one line for each name, with deviations where there are several values.
+    """Draw values against numbers, one line per name, with error bars for several values of one number.
 
     Args:
-        curves: by name; of each its values by number, such as {"with": {1: [80.1, 80.3], 2: [80.9, 80.7]}}.
-        x_label, y_label, title: what is said of them.
+        curves: Values by name and number, such as {"with": {1: [80.1, 80.3], 2: [80.9, 80.7]}}.
+        x_label: Label of the x axis.
+        y_label: Label of the y axis.
+        title (*optional*): Title of the figure.
+
+    Returns:
+        A `matplotlib.figure.Figure`.
 
     Raises:
-        ValueError: nothing to draw.
+        ValueError: There are no curves.
         ImportError: matplotlib is not installed.
     """
     _check_not_empty(curves, "curve")
@@ -164,15 +186,20 @@ def draw_curves(curves: Mapping[str, Series], *, x_label: str, y_label: str, tit
 
 
 def draw_bars(bars: Mapping[str, Series], *, y_label: str, x_label: str = "", title: str = "") -> Any:
-    """Draw values of groups, one bar in each group for each name, with deviations where there are several values.
+    """Draw values of groups, one bar per group and name, with error bars for several values of one bar.
 
     Args:
-        bars: by name; of each its values by group, such as {"Augment": {"em": [88.1, 87.9], "emb": 88.4}}. A group
-            that it lacks has no bar. Values may be negative, such as differences.
-        y_label, x_label, title: what is said of them.
+        bars: Values by name and group, such as {"Augment": {"em": [88.1, 87.9], "emb": 88.4}}. A missing group has no
+            bar. Values may be negative.
+        y_label: Label of the y axis.
+        x_label (*optional*): Label of the x axis.
+        title (*optional*): Title of the figure.
+
+    Returns:
+        A `matplotlib.figure.Figure`.
 
     Raises:
-        ValueError: nothing to draw.
+        ValueError: There are no bars.
         ImportError: matplotlib is not installed.
     """
     _check_not_empty(bars, "bar")
@@ -194,10 +221,18 @@ def draw_bars(bars: Mapping[str, Series], *, y_label: str, x_label: str = "", ti
 
 
 def picture(figure: Any, form: str) -> bytes:
-    """A figure as the content of a file of one of `FORMATS`, the same whenever it is made."""
+    """Convert a figure into the content of a file, without a date, so that it is reproducible.
+
+    Args:
+        figure: A `matplotlib.figure.Figure`.
+        form: "png", "svg" or "pdf".
+
+    Raises:
+        ValueError: The format is unknown.
+    """
     undated = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
     if form not in undated:
-        raise ValueError(f"a picture is written as {', '.join(FORMATS)}, not as {form!r}.")
+        raise ValueError(f"the format is {form!r}; choose one of {', '.join(FORMATS)}.")
     content = io.BytesIO()
     with _said_already():
         figure.savefig(content, format=form, dpi=150, metadata=undated[form])
@@ -205,19 +240,19 @@ def picture(figure: Any, form: str) -> bytes:
 
 
 def _means_and_deviations(values: Sequence[float | Sequence[float]]) -> tuple[list[float], list[float]]:
-    """The mean of each and its deviation over a sample; a single value has none, which is drawn as nothing."""
+    """Return the mean and the sample deviation of each. The deviation of a single value is NaN: not drawn."""
     rows = [np.atleast_1d(np.asarray(one, dtype=float)) for one in values]
     return [float(row.mean()) for row in rows], [float(row.std(ddof=1)) if len(row) > 1 else np.nan for row in rows]
 
 
 def _explained(y_label: str, series: Mapping[str, Series]) -> str:
-    """The label of an axis, which says what the lines at its values are where there are any."""
+    """Return the label of the y axis, which explains the error bars if there are any."""
     deviates = any(np.size(one) > 1 for values in series.values() for one in values.values())
     return f"{y_label}, ± deviation" if deviates else y_label
 
 
 def _headings(titles: Sequence[str] | None, own: Sequence[str], what: str) -> list[str]:
-    """Return the heading of each result: the given title, and its own description."""
+    """Return the heading of each result: its title and description."""
     _check_not_empty(own, what)
     if titles is None:
         return list(own)
@@ -232,7 +267,7 @@ def _check_not_empty(things: Any, what: str) -> None:
 
 
 def _figure() -> Any:
-    """An empty figure of one inch, in which shares of its size are inches."""
+    """Create an empty figure of one inch, in which relative coordinates are inches."""
     figure = import_extra("matplotlib.figure", *EXTRA).Figure(figsize=(1, 1))
     import_extra("matplotlib.backends.backend_agg", *EXTRA).FigureCanvasAgg(figure)
     return figure
@@ -251,14 +286,14 @@ def _entitle(axes: Any, heading: str, width: float) -> None:
 def _finish_plot(figure: Any, axes: Any, x_label: str, y_label: str, title: str, number: int) -> Any:
     axes.set(xlabel=x_label, ylabel=y_label)
     if number > 1 or not title:
-        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)  # beside the lines, hiding none
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)  # outside, so that it hides no line
     if title:
         _entitle(axes, title, 5.0)
     return _side_by_side(figure)
 
 
 def _side_by_side(figure: Any) -> Any:
-    """Move the axes of a figure next to each other, their upper edges level, and fit the figure to what it shows."""
+    """Arrange the axes of a figure side by side, aligned at the top, and fit the size of the figure."""
     _settle_texts(figure)
     renderer = figure.canvas.get_renderer()
     places, extents, right = [], [], 0.0
@@ -267,7 +302,7 @@ def _side_by_side(figure: Any) -> Any:
         with _said_already():
             shown = axes.get_tightbbox(renderer)
         x0, y0, x1, y1 = (edge / figure.dpi for edge in shown.extents)
-        x, y = right + left - x0, -height  # what is shown begins where the last one ended; the upper edge is at 0
+        x, y = right + left - x0, -height  # begin at the end of the last one, with the upper edge at 0
         places.append((x, y, width, height))
         extents.append((y + y0 - bottom, y + y1 - bottom))
         right += x1 - x0 + PAD
@@ -281,12 +316,13 @@ def _side_by_side(figure: Any) -> Any:
 
 
 def _settle_texts(figure: Any) -> None:
-    """Give all texts fonts that can write them; a dollar sign is a dollar sign."""
+    """Set fonts that have all characters of the texts, and switch off math mode (`$`)."""
     texts = figure.findobj(import_extra("matplotlib.text", *EXTRA).Text)
     families, missing = _families({letter for text in texts for letter in text.get_text()} - {"\n"})
     if missing:
         logger.warning(
-            "No font here has %s: boxes are drawn in their place. Install one, such as Noto Sans CJK, or write .html.",
+            "No installed font has the characters %s: boxes are drawn. Install one, such as Noto Sans CJK, or"
+            " write .html.",
             " ".join(sorted(missing)[:20]),
         )
     for text in texts:
@@ -295,14 +331,14 @@ def _settle_texts(figure: Any) -> None:
 
 @contextmanager
 def _said_already() -> Iterator[None]:
-    """Without what matplotlib says of every single letter that no font has."""
+    """Suppress matplotlib's warnings for each missing character; `_settle_texts` has warned of all."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield
 
 
 def _families(letters: set[str]) -> tuple[list[str], set[str]]:
-    """Fonts that are installed, matplotlib's own first and others as they are needed; and what none of them has."""
+    """Return the installed fonts that are needed, matplotlib's default first, and the characters that none has."""
     chosen: list[str] = []
     missing = letters
     for family in ("DejaVu Sans", *OTHER_FONTS):
@@ -316,7 +352,7 @@ def _families(letters: set[str]) -> tuple[list[str], set[str]]:
 
 @cache
 def _letters(family: str) -> frozenset[str]:
-    """Return the characters that a font can write; none if it is not installed."""
+    """Return the characters of a font; none if it is not installed."""
     manager = import_extra("matplotlib.font_manager", *EXTRA)
     if family not in manager.get_font_names():
         return frozenset()

@@ -1,4 +1,4 @@
-"""Results of an inspection as the content of a file: a picture, a page, JSON, or a table in Markdown."""
+"""Results of an inspection as a picture, an HTML page, JSON, or a Markdown table."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ from hf_localattn.inspection.maps import AttentionMap
 from hf_localattn.inspection.weights import GateValues, TokenWeights
 
 MOST_MAPS = 6
-"""Side by side in a picture."""
+"""Largest number of maps in a picture."""
 
 SUFFIXES = (*(f".{form}" for form in FORMATS), ".html", ".json")
 
 
 @dataclass(frozen=True)
 class Findings:
-    """Results of one kind from one model or two.
+    """Results of one kind from one or two models.
 
     Attributes:
-        names: of the models.
-        maps, texts: each with the name of its model.
-        gates: by the name of the model.
-        differences: rows that two models answer differently, of `num_rows`.
-        num_rows: how many were asked.
+        names: Names of the models.
+        maps: Names of models and their maps.
+        texts: Names of models and their token weights.
+        gates: Gates by the name of the model.
+        differences: Rows that two models answer differently.
+        num_rows: Number of compared rows.
     """
 
     names: tuple[str, ...]
@@ -39,10 +40,10 @@ class Findings:
     num_rows: int = 0
 
     def render(self, suffix: str) -> str | bytes:
-        """The content of a file of one of `SUFFIXES`.
+        """Return the content of a file with one of `SUFFIXES`.
 
         Raises:
-            ValueError: there is no picture of this.
+            ValueError: There are no pictures of these results.
         """
         if suffix == ".json":
             return json.dumps(self.as_json(), ensure_ascii=False, indent=1) + "\n"
@@ -51,24 +52,26 @@ class Findings:
         return self.picture(suffix.removeprefix("."))
 
     def picture(self, form: str) -> bytes:
-        """A picture of all maps or texts, or of the gates."""
+        """Return a picture of the maps, texts or gates."""
         if self.differences is not None:
             raise ValueError("there is no picture of rows that are answered differently: write .html or .json.")
         if self.gates:
             return picture(draw_gates(self.gates), form)
         if self.texts:
             names, texts = zip(*self.texts, strict=True)
-            own = (*self.names, *[""] * (len(texts) - 1))  # one model is named above the first text
+            own = (*self.names, *[""] * (len(texts) - 1))  # the name of a single model is above the first text
             return picture(draw_token_weights(texts, names if len(self.names) > 1 else own), form)
         if len(self.maps) > MOST_MAPS:
-            raise ValueError(f"{len(self.maps)} maps do not fit into a picture, which shows {MOST_MAPS}: write .html.")
+            raise ValueError(
+                f"{len(self.maps)} maps are too many for a picture, which has room for {MOST_MAPS}: write .html."
+            )
         names, maps = zip(*self.maps, strict=True)
         return picture(draw_maps(maps, names), form)
 
     def page(self) -> str:
-        """A page with everything."""
+        """Return an HTML page with all results."""
         return render_page(
-            "What " + " and ".join(self.names) + (" answer" if self.differences is not None else " looked at"),
+            ("Answers of " if self.differences is not None else "Attention of ") + " and ".join(self.names),
             maps=[(f"{name}\n{one.title}", one) for name, one in self.maps],
             texts=[(name if len(self.names) > 1 else "", one) for name, one in self.texts],
             gates=self.gates,
@@ -77,7 +80,7 @@ class Findings:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Everything, with full numbers."""
+        """Return all results as values for JSON, not rounded."""
         found: dict[str, Any] = {"models": list(self.names)}
         if self.maps:
             found["maps"] = [{"model": name, **_fields(one)} for name, one in self.maps]
@@ -90,7 +93,7 @@ class Findings:
         return found
 
     def table(self) -> str:
-        """The differences as a table in Markdown, below a line that counts them."""
+        """Return a summary and a Markdown table of the differences."""
         differences = self.differences or []
         rows = [("row", "question or text", "passage", "right", *self.names), ("---",) * 6]
         for one in differences:
@@ -101,7 +104,7 @@ class Findings:
         return "\n".join([self.summary(), *(["", *lines] if differences else [])])
 
     def summary(self) -> str:
-        """Count the rows that are answered differently, and who is right there."""
+        """Return the number of rows that are answered differently, and how often each model is correct on them."""
         differences = self.differences or []
         judged = [one.right for one in differences if one.right]
         text = f"{len(differences)} of {self.num_rows} rows are answered differently"
@@ -116,7 +119,7 @@ class Findings:
 
 
 def _fields(one: Any) -> dict[str, Any]:
-    """The fields of a dataclass of arrays, as json holds them."""
+    """Return the fields of a dataclass with arrays as values for JSON."""
     return {name: value.tolist() if hasattr(value, "tolist") else value for name, value in vars(one).items()}
 
 
@@ -125,6 +128,6 @@ def _cell(text: str) -> str:
 
 
 def labels(names: Sequence[str]) -> tuple[str, ...]:
-    """Return short names of checkpoints: the last parts of their paths if these differ."""
+    """Return short names of checkpoints: the last parts of their paths, or the full paths if those are equal."""
     short = tuple(name.rstrip("/").rpartition("/")[2] or name for name in names)
     return short if len(set(short)) == len(short) else tuple(names)

@@ -1,4 +1,4 @@
-"""The same maps and weights as one page for a browser, which needs nothing else: no script, nothing from elsewhere."""
+"""Self-contained HTML page with maps and weights, without scripts or external files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hf_localattn.inspection.maps import AttentionMap
 from hf_localattn.inspection.weights import GateValues, TokenWeights
 
 LIGHT, MIDDLE, DARK = (247, 251, 255), (107, 174, 214), (8, 48, 107)
-"""Red, green and blue at 0, half way and at the largest weight: those of the pictures."""
+"""Colors (RGB) at 0, at half the largest weight and at the largest weight, as in the pictures."""
 
 
 def render_page(
@@ -24,15 +24,18 @@ def render_page(
     differences: Sequence[Difference] | None = None,
     names: Sequence[str] = ("first", "second"),
 ) -> str:
-    """Return a page with whatever is given; hovering over a color tells its number.
+    """Render results as an HTML page, with one color scale. Hovering over a cell shows its value.
 
     Args:
-        title: of the page.
-        maps: each with its heading; all in one scale of colors, as are texts and gates.
-        texts: likewise.
-        gates: by name of the model.
-        differences: rows to which two models answer differently.
-        names: of these models.
+        title: Title of the page.
+        maps (*optional*): Headings and maps.
+        texts (*optional*): Headings and token weights.
+        gates (*optional*): Gates by the name of the model.
+        differences (*optional*): Rows that two models answer differently.
+        names (*optional*, defaults to ("first", "second")): Names of these models.
+
+    Returns:
+        The page.
     """
     by_layer = {name: dict(zip(one.layers, one.means.tolist(), strict=True)) for name, one in (gates or {}).items()}
     weights = [one.weights for _, one in maps] + [one.weights for _, one in texts if one.tokens]
@@ -60,6 +63,6 @@ def render_page(
 
 
 def color(share: float) -> str:
-    """The color of a share of the largest weight, from 0 to 1, as a style sheet writes it."""
+    """Return the CSS color of a share of the largest weight, from 0 to 1."""
     (begin, end), place = ((LIGHT, MIDDLE), 2 * share) if share < 0.5 else ((MIDDLE, DARK), 2 * share - 1)
     return "#" + "".join(f"{round(low + (high - low) * place):02x}" for low, high in zip(begin, end, strict=True))

@@ -18,20 +18,21 @@ logger = logging.getLogger(__name__)
 SELF, LOCAL, AUTO = "self", "local", "auto"
 KINDS = (AUTO, SELF, LOCAL)
 ATTENDING, ATTENDED = "attending token", "attended token"
-"""Rows and columns, of every family."""
+"""Labels of rows and columns."""
 
 
 @dataclass(frozen=True, eq=False)
 class AttentionMap:
-    """Attention of tokens to tokens.
+    """Attention weights between tokens.
 
     Attributes:
-        tokens: of the rows, those that look.
-        sources: of the columns, those that are looked at; the same, but for orthogonal attention those of the query.
+        tokens: Attending tokens, the rows.
+        sources: Attended tokens, the columns. For orthogonal attention those of the query, or else `tokens`.
         weights: (tokens, sources).
-        title: what it is a map of.
-        row_label, column_label: what rows and columns are.
-        layers: the numbers of the layers that it is the mean of, from 0.
+        title: Description of the map.
+        row_label: Label of the rows.
+        column_label: Label of the columns.
+        layers: Indices of the averaged layers, from 0.
     """
 
     tokens: tuple[str, ...]
@@ -53,25 +54,28 @@ def attention_map(
     layers: Sequence[int] | None = None,
     special_tokens: bool = False,
 ) -> AttentionMap:
-    """Return which tokens of a text look at which, as a mean over layers and heads.
-
-    Without special tokens their rows and columns are left out, and the rest stays as it is: rows need not sum to 1.
+    """Compute the attention between the tokens of a text, as the mean over layers and heads.
 
     Args:
-        model: of any family and task, or any encoder of transformers; it stays as it was.
-        tokenizer: the model's, a fast one.
-        text: for orthogonal attention with its cues marked, unless there is a pair.
-        text_pair: the second text of a pair. Of a question-answering model it is the passage.
-        kind: "self": the encoder's self-attention, which in SLA is the mixture of local and global attention that was
-            applied (its figure 3; COOL's figure 4). "local": COOL's outlook weights, how much of a column's token
-            reaches a row's; SLA's local attention before the mixture; OA's attention of every token over the query.
-            "auto": "local" of COOL and OA where they have it, "self" of all others. SAM weighs tokens, not pairs of
-            them: see `token_weights`.
-        layers: numbers of layers of that kind, from 0; all when absent.
-        special_tokens: whether those around the texts, such as [CLS], are rows and columns too.
+        model: Model of any family and task, or an encoder of transformers. It is not changed.
+        tokenizer: Fast tokenizer of the model.
+        text: Text, or first text of a pair. For orthogonal attention without a pair, cues are marked.
+        text_pair (*optional*): Second text of a pair; the passage for question answering.
+        kind (*optional*, defaults to "auto"): "self", the self-attention of the encoder, which in SLA is the mixture
+            of local and global attention (figure 3 of its paper, figure 4 of COOL's). "local", local attention: in
+            COOL the weight of each column's token in each row's output, in SLA local attention before the mixture, in
+            OA attention to the query. "auto", "local" if a model of COOL or OA has it, or else "self". SAM has weights
+            of single tokens instead: see `token_weights`.
+        layers (*optional*): Indices of layers with this kind of attention, from 0. By default all.
+        special_tokens (*optional*, defaults to False): If True, include special tokens, such as [CLS]. If False, their
+            rows and columns are removed without normalization, so that rows may sum to less than 1.
+
+    Returns:
+        The map.
 
     Raises:
-        ValueError: the model has no such weights or layers, does not keep its attention, or the text is too long.
+        ValueError: The model has no such attention or layers, its attention implementation returns no weights, or the
+            text is too long.
     """
     if kind not in KINDS:
         raise ValueError(f"`kind` is {kind!r}; choose one of {', '.join(map(repr, KINDS))}.")
@@ -80,14 +84,14 @@ def attention_map(
     reading = read(model, tokenizer, [text if text_pair is None else (text, text_pair)], cut=False)
     shown = (reading.is_real if special_tokens else reading.is_text)[0]
     if not shown.any():
-        raise ValueError(f"the tokenizer makes no tokens of {text!r}.")
+        raise ValueError(f"{text!r} has no tokens: give a longer text.")
     if view is None:
         return _self_map(model, reading, shown, layers)
     return _local_map(model, reading, shown, layers, view)
 
 
 def usual_kind(config: PreTrainedConfig) -> str:
-    """The kind that "auto" stands for, of a model with this configuration."""
+    """Return the kind that "auto" means for models with this configuration."""
     view = local_map_of(config)
     return LOCAL if view is not None and view.by_default else SELF
 
@@ -111,10 +115,10 @@ def _self_map(
 def _local_view(model: PreTrainedModel) -> LocalMap:
     view, family = local_map_of(model.config), family_of(model.config)
     if view is None:
-        hint = " Its weights are of single tokens: see `token_weights`." if family and family.token_weights else ""
+        hint = " It has weights of single tokens: see `token_weights`." if family and family.token_weights else ""
         raise ValueError(
-            f"{type(model).__name__}, as it is configured, has no local attention from token to token: `kind='self'`"
-            f" shows the attention of its encoder.{hint}"
+            f"{type(model).__name__} has no local attention between tokens with this configuration: use `kind='self'`,"
+            f" the attention of its encoder.{hint}"
         )
     return view
 
@@ -137,7 +141,7 @@ def _query_map(
     if not len(sources):
         raise ValueError(f"the text has no query: {query.remedy}")
     if len(sources) == 1:
-        logger.warning("The query is one token, so that all weights are 1: there is nothing else to look at.")
+        logger.warning("The query has only one token: all weights are 1.")
     tokens = reading.tokens[0]
     return AttentionMap(
         tokens=tuple(tokens[place] for place in np.flatnonzero(shown)),
@@ -151,12 +155,12 @@ def _query_map(
 
 
 def _per_layer(model: PreTrainedModel, reading: Reading, name: str) -> Sequence[torch.Tensor]:
-    """The weights of all layers, (1, heads, L, L) each."""
+    """Return the weights of each layer, (1, heads, L, L)."""
     weights = reading.output.get(name) or ()
     if not len(weights) or any(one is None for one in weights):
         used = getattr(model.base_model.config, "_attn_implementation", None)
         raise ValueError(
-            f"the model runs with attn_implementation={used!r}, which keeps no attention: load it with"
+            f"the model has attn_implementation={used!r}, which returns no attention weights: load it with"
             " attn_implementation='eager', or call model.set_attn_implementation('eager')."
         )
     return weights
@@ -166,12 +170,14 @@ def _chosen(layers: Sequence[int] | None, number: int) -> list[int]:
     if layers is None:
         return list(range(number))
     if not layers or not set(layers) <= set(range(number)):
-        raise ValueError(f"`layers` is {list(layers)}; there are {number} of that kind: 0 to {number - 1}.")
+        raise ValueError(
+            f"`layers` is {list(layers)}; the model has {number} with this attention: choose from 0 to {number - 1}."
+        )
     return sorted(set(layers))
 
 
 def _mean(matrices: Sequence[torch.Tensor], chosen: list[int]) -> np.ndarray:
-    """The mean over layers of the matrices of one text, (1, rows, columns) each: (rows, columns)."""
+    """Return the mean (rows, columns) of the chosen layers' matrices (1, rows, columns)."""
     return torch.stack([matrices[layer][0].double() for layer in chosen]).mean(0).cpu().numpy()
 
 

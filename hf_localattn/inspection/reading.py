@@ -1,4 +1,4 @@
-"""Running a model on texts so that every number it leaves behind has the token that it is about."""
+"""Running a model on texts, with outputs aligned to printable tokens."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ Text = str | tuple[str, str]
 """A text, or a pair of texts."""
 
 WORD_START = "\u2581"
-"""Begins a token that begins a word, as SentencePiece writes it."""
+"""Prefix of tokens at the beginning of a word, as in SentencePiece."""
 
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """Outputs of a model for a batch of texts: B texts, L tokens with pads.
+    """Outputs of a model for a batch of B texts with L tokens, including padding.
 
     Attributes:
-        tokens: of each text its L tokens, fit to print.
-        is_real: (B, L), true at all tokens but pads.
-        is_text: (B, L), true at those of the texts themselves; special tokens that were put around them are not.
-        inputs: (B, L) each, all that the tokenizer made, by name.
-        output: of the headless model (of an encoder-decoder's encoder), with all its attentions.
+        tokens: The L printable tokens of each text.
+        is_real: (B, L), True at tokens, False at padding.
+        is_text: (B, L), True at tokens of the texts, False at padding and at added special tokens.
+        inputs: Outputs of the tokenizer by name, each (B, L).
+        output: Output of the headless model, or of an encoder-decoder's encoder, with attention weights.
     """
 
     tokens: list[list[str]]
@@ -44,19 +44,19 @@ class Reading:
 
 
 def read(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[Text], *, cut: bool) -> Reading:
-    """Run a model, of which everything stays as it was, on a batch of texts.
+    """Run a model on a batch of texts, on its device and without changing it.
 
     Args:
-        model: with or without a head; used on its device.
-        tokenizer: the model's, a fast one.
-        texts: all single ones, or all pairs.
-        cut: whether a text that is too long is cut, without a word, or an error.
+        model: Model with or without a head.
+        tokenizer: Fast tokenizer of the model.
+        texts: Single texts, or pairs of texts.
+        cut: If True, truncate texts that are too long, without a warning.
 
     Raises:
-        ValueError: no text, an empty one, or one that is too long.
+        ValueError: There are no texts, a text is empty, or a text is too long and `cut` is False.
     """
     sides, strategy = _columns(texts), "longest_first"
-    # As in training: a tokenizer that pads on the left has the passage first, and the question is what is protected.
+    # As in training: with padding on the left the passage comes first, and only it is truncated.
     if len(sides) == 2 and tokenizer.padding_side == "left" and "QuestionAnswering" in type(model).__name__:
         sides, strategy = sides[::-1], "only_first"
     limit = longest_input(model, tokenizer) or MOST_TOKENS
@@ -71,11 +71,11 @@ def read(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequ
     )
     length = encoded["input_ids"].shape[1]
     if length > limit:
-        raise ValueError(f"a text has {length} tokens, but the model takes {limit}: give a shorter one.")
+        raise ValueError(f"a text has {length} tokens, but the model takes at most {limit}: give a shorter one.")
     if encoded.encodings is None:
         raise ValueError(
-            f"{type(tokenizer).__name__} is not a fast tokenizer; only these know which part of a text a token is:"
-            " load it with AutoTokenizer, or pick a model that has a tokenizer.json."
+            f"{type(tokenizer).__name__} is not a fast tokenizer, which is needed to align tokens with texts: load it"
+            " with AutoTokenizer, or choose a model with a tokenizer.json."
         )
     body = model.get_encoder() if model.config.is_encoder_decoder else model.base_model
     with evaluating(model), torch.inference_mode():
@@ -98,7 +98,7 @@ def read(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequ
 def read_all(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[Text], batch_size: int
 ) -> Iterator[Reading]:
-    """Run a model on any number of texts, and warn of those that were cut because they are too long."""
+    """Run a model on any number of texts in batches. Truncates texts that are too long, with a warning."""
     if batch_size < 1:
         raise ValueError(f"`batch_size` must be at least 1; got {batch_size}.")
     _columns(texts)
@@ -109,27 +109,30 @@ def read_all(
         yield reading
     if full:
         logger.warning(
-            "%d of %d texts fill the %d tokens that the model takes: the rest is cut.", full, len(texts), limit
+            "%d of %d texts have at least the %d tokens that the model takes: longer texts are truncated.",
+            full,
+            len(texts),
+            limit,
         )
 
 
 def weights_of(output: Mapping[str, Any], name: str) -> np.ndarray | None:
-    """An output of the model as an array, in double precision; none if there is none."""
+    """Return an output of the model as a float64 array; None if the model has none."""
     value = output.get(name)
     return None if value is None else value.double().cpu().numpy()
 
 
 def _columns(texts: Sequence[Text]) -> list[list[str]]:
-    """The texts, or the first ones and the second ones of pairs."""
+    """Return the texts, or the first and the second texts of pairs, as lists."""
     if isinstance(texts, str) or not texts:
         raise ValueError(f"`texts` is {texts!r}; give a list of texts.")
     rows = [(text,) if isinstance(text, str) else tuple(text) for text in texts]
     if len({len(row) for row in rows}) > 1 or len(rows[0]) > 2:
-        raise ValueError("`texts` must be all single texts, or all pairs of two.")
+        raise ValueError("`texts` mixes single texts and pairs: give either single texts or pairs of two.")
     for number, row in enumerate(rows):
         for text in row:
             if not isinstance(text, str) or not text.strip():
-                raise ValueError(f"text {number} is empty; expected a text, got {text!r}.")
+                raise ValueError(f"text {number} is {text!r}; give a string that is not empty.")
     return [list(column) for column in zip(*rows, strict=True)]
 
 
@@ -141,22 +144,22 @@ def _stands_for_bytes(tokenizer: PreTrainedTokenizerBase) -> bool:
 
 
 def printable_tokens(encoding: EncodingFast, texts: Sequence[str], *, of_bytes: bool = False) -> list[str]:
-    """The tokens of an encoded text as people read them.
+    """Return the tokens of an encoded text in printable form.
 
-    What marks the beginning or the continuation of a word stays: "##" of WordPiece and "▁" of SentencePiece, which
-    stands for the blank of byte-level tokens too. These are decoded; of a character that several of them make up,
-    each shows the whole. White space and control characters are written as escapes.
+    Tokens keep their word markers, "##" (WordPiece) or "▁" (SentencePiece). Byte-level tokens are decoded, with "▁"
+    for a leading space; tokens that are parts of a character show the whole character. White space and control
+    characters are escaped.
 
     Args:
-        encoding: of one text or one pair.
-        texts: the one or two texts, to which its offsets point.
-        of_bytes: whether its tokens stand for bytes (RoBERTa).
+        encoding: Encoding of one text or one pair.
+        texts: The one or two texts, to which the offsets refer.
+        of_bytes (*optional*, defaults to False): True for a byte-level tokenizer (RoBERTa).
     """
     tokens = []
     for token, of, (start, end) in zip(encoding.tokens, encoding.sequence_ids, encoding.offsets, strict=True):
         if of_bytes and of is not None:
             decoded = decoders.ByteLevel().decode([token])
-            if "\ufffd" in decoded:  # bytes that are no character by themselves
+            if "\ufffd" in decoded:  # a part of a character
                 decoded = texts[of][start:end] or decoded
             token = WORD_START + decoded[1:] if decoded.startswith(" ") else decoded
         tokens.append("".join(one if one.isprintable() else repr(one)[1:-1] for one in token))

@@ -1,4 +1,4 @@
-"""Values with one number for each token or layer: SLA's gates, and SAM's weights of tokens and features."""
+"""Gates of SLA by layer, and token and feature weights of SAM."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from hf_localattn.registry import FAMILIES, Gates, family_of
 
 @dataclass(frozen=True, eq=False)
 class GateValues:
-    """Share of the attention that is local, layer by layer.
+    """Mean share of local attention in each layer.
 
     Attributes:
-        layers: their numbers, from 0.
-        means: (layers,), from 0, all global, to 1, all local.
-        num_tokens: over how many tokens these are means.
+        layers: Indices of the layers, from 0.
+        means: (layers,), from 0 (all global) to 1 (all local).
+        num_tokens: Number of tokens in the means.
     """
 
     layers: tuple[int, ...]
@@ -29,12 +29,12 @@ class GateValues:
 
 @dataclass(frozen=True, eq=False)
 class TokenWeights:
-    """Weight of each token of a text in its vector.
+    """Weights of the tokens of a text in its pooled vector.
 
     Attributes:
-        tokens: fit to print.
-        weights: (tokens,); over all real tokens, special ones too, they sum to 1.
-        features: (D,), how much each feature of the text counts, of a model that weighs them.
+        tokens: Printable tokens.
+        weights: (tokens,). With those of special tokens they sum to 1.
+        features (*optional*): (D,), weights of the features, if the model has them.
     """
 
     tokens: tuple[str, ...]
@@ -58,25 +58,26 @@ def weighs_tokens(config: PreTrainedConfig) -> bool:
 def gate_values(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[Text], *, batch_size: int = 8
 ) -> GateValues:
-    """Return the mean gate of each layer over all tokens of all texts (figure 2 of the SLA paper).
+    """Compute the mean gate of each layer over all tokens of all texts (figure 2 of the SLA paper).
 
-    Special tokens are tokens; pads are not. A text that is too long is cut, with a warning.
+    Special tokens are included, padding is not. Texts that are too long are truncated, with a warning.
 
     Args:
-        model: an SLA model with "syntax" or "window" attention; it stays as it was.
-        tokenizer: the model's.
-        texts: all single ones, or all pairs.
-        batch_size: texts per forward pass.
+        model: SLA model with `local_attention` "syntax" or "window". It is not changed.
+        tokenizer: Tokenizer of the model.
+        texts: Single texts, or pairs of texts.
+        batch_size (*optional*, defaults to 8): Number of texts per forward pass.
+
+    Returns:
+        The mean gates.
 
     Raises:
-        ValueError: the model has no gates, or there is no text.
+        ValueError: The model has no gates, or there are no texts.
     """
     view = gates_of(model.config)
     if view is None:
         known = (f"the family {name} with {one.gates.settings}" for name, one in FAMILIES.items() if one.gates)
-        raise ValueError(
-            f"{type(model).__name__}, as it is configured, has no gates: these are of {' or '.join(known)}."
-        )
+        raise ValueError(f"{type(model).__name__} has no gates with this configuration: use {' or '.join(known)}.")
     layers = view.layers(model.config)
     sums, count = np.zeros(len(layers)), 0
     for reading in read_all(model, tokenizer, texts, batch_size):
@@ -93,22 +94,27 @@ def token_weights(
     special_tokens: bool = False,
     batch_size: int = 8,
 ) -> list[TokenWeights]:
-    """Return how much each token of each text counts (figure 2 of the SAM paper), and each feature.
+    """Compute the weights of the tokens and features of each text (figure 2 of the SAM paper).
 
     Args:
-        model: a SAM model whose head weighs tokens; it stays as it was.
-        tokenizer: the model's.
-        texts: all single ones, or all pairs; one that is too long is cut, with a warning.
-        special_tokens: whether those around the texts are told too. The weights stay as they are in either case.
-        batch_size: texts per forward pass.
+        model: SAM model with token weights. It is not changed.
+        tokenizer: Tokenizer of the model.
+        texts: Single texts, or pairs of texts. Texts that are too long are truncated, with a warning.
+        special_tokens (*optional*, defaults to False): If True, include special tokens. The weights do not change.
+        batch_size (*optional*, defaults to 8): Number of texts per forward pass.
+
+    Returns:
+        The weights of each text.
 
     Raises:
-        ValueError: the model weighs no tokens, or there is no text.
+        ValueError: The model has no token weights, or there are no texts.
     """
     if not weighs_tokens(model.config):
         views = {name: family.token_weights for name, family in FAMILIES.items()}
-        known = (f"the family {name} does, with {view.settings}" for name, view in views.items() if view is not None)
-        raise ValueError(f"{type(model).__name__}, as it is configured, does not weigh tokens: {'; '.join(known)}.")
+        known = (f"the family {name} with {view.settings}" for name, view in views.items() if view is not None)
+        raise ValueError(
+            f"{type(model).__name__} has no token weights with this configuration: use {' or '.join(known)}."
+        )
     found = []
     for reading in read_all(model, tokenizer, texts, batch_size):
         weights, features = (weights_of(reading.output, f"{name}_attention") for name in ("token", "feature"))

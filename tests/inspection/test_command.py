@@ -72,7 +72,7 @@ def test_texts_of_a_file_and_two_models_beside_each_other(folders, tmp_path, cap
     assert first.startswith(b"\x89PNG")
     inspect(folders / "sam", "--file", texts, "--max-samples", 1, "-o", target)  # weights of tokens
     assert target.read_bytes() != first
-    assert capsys.readouterr().out.endswith("in place of the one that was there.\n")
+    assert capsys.readouterr().out.endswith("replacing the former file.\n")
     inspect(folders / "cool", "--compare", folders / "sam", TEXT, "-o", tmp_path / "out.json")
     found = json.loads((tmp_path / "out.json").read_text())["maps"]
     assert [one["model"] for one in found] == ["cool", "sam"]
@@ -102,18 +102,18 @@ def test_where_two_checkpoints_answer_differently(folders, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([TEXT], "Say by -o where to write: a file that ends in one of .png, .svg, .pdf, .html, .json"),
+        ([TEXT], "Pass the file to write with -o. It must end in one of .png, .svg, .pdf, .html, .json"),
         ([TEXT, "-o", "out.gif"], "-o out.gif: choose a file that ends in one of .png"),
         (["-o", "out.json"], "Give either TEXT or --file"),
-        ([TEXT, TEXT, "--pair", TEXT, "-o", "out.json"], "--pair is the second text of one TEXT"),
+        ([TEXT, TEXT, "--pair", TEXT, "-o", "out.json"], "--pair needs exactly one TEXT"),
         ([TEXT, "--compare", "nowhere", "-o", "out.json"], "is the same checkpoint"),
         ([TEXT, "--layers", "first", "-o", "out.json"], "--layers first: give numbers with commas"),
-        ([TEXT, "--layers", "1", "--kind", "gates", "-o", "out.json"], "it does not go with --kind gates"),
-        ([TEXT, "--kind", "answers"], "--kind answers needs --compare OTHER, and --file"),
-        (["--file", "x.json", "--compare", "y", "-o", "out.png"], "a list of rows is written as .html or .json"),
+        ([TEXT, "--layers", "1", "--kind", "gates", "-o", "out.json"], "--layers cannot be used with --kind gates"),
+        ([TEXT, "--kind", "answers"], "--kind answers needs a second model (--compare) and rows to answer"),
+        (["--file", "x.json", "--compare", "y", "-o", "out.png"], "there are no pictures of rows; use .html or .json"),
         (["--file", "x.txt", "--max-samples", "0", "-o", "out.json"], "--max-samples must be at least 1; got 0"),
         (["--file", "nowhere.txt", "-o", "out.json"], "nowhere.txt: no such file"),
-        ([TEXT, "-o", "out.json", "--config", "parsr=x"], "no tokenizer has such a setting; there are cue_marker"),
+        ([TEXT, "-o", "out.json", "--config", "parsr=x"], "no tokenizer has this setting; choose one of cue_marker"),
         ([TEXT, "-o", "out.json"], "Cannot load the model 'nowhere'"),
     ],
 )

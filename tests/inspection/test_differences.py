@@ -152,5 +152,5 @@ def test_models_and_rows_have_to_fit():
     with pytest.raises(ValueError, match="BertModel gives no answers that can be compared"):
         differing_answers(*loaded("stock"), *loaded("stock"), rows)
     scores = Dataset.from_dict({"text": ["the"], "label": [0.5]})
-    with pytest.raises(ValueError, match="the labels are no classes"):
+    with pytest.raises(ValueError, match="the labels are not classes"):
         differing_answers(classifier, TOKENIZER, classifier, TOKENIZER, scores)

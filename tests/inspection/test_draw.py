@@ -85,7 +85,7 @@ def test_a_dollar_is_no_formula():
 def test_letters_that_no_font_has_are_told(caplog):
     with caplog.at_level(logging.WARNING):
         picture(draw_maps([a_map(["\U00012000", "cat"])]), "png")
-    assert "No font here has \U00012000" in caplog.text
+    assert "No installed font has the characters \U00012000" in caplog.text
     caplog.clear()
     draw_maps([a_map(["caté\u2581", "…"])])
     assert not caplog.text
@@ -151,7 +151,7 @@ def test_a_picture_is_a_file(form, begin):
     [
         (
             lambda: draw_maps([a_map(words(61))]),
-            "a map of 61 tokens cannot be read in a picture, which shows 60: write",
+            "a map of 61 tokens is too large for a picture, which has room for 60: write",
         ),
         (lambda: draw_maps([]), "there is no map to draw"),
         (lambda: draw_maps([a_map("ab")], ["a", "b"]), "2 titles for 1 maps"),

@@ -103,9 +103,9 @@ def test_the_model_stays_as_it_was():
         ("stock", {"kind": "global"}, "`kind` is 'global'; choose one of 'auto', 'self', 'local'"),
         ("stock", {"kind": "local"}, "no local attention from token to token: `kind='self'`"),
         ("sam-roberta", {"kind": "local"}, "see `token_weights`"),
-        ("stock", {"layers": [3]}, r"`layers` is \[3\]; there are 3 of that kind: 0 to 2"),
+        ("stock", {"layers": [3]}, r"`layers` is \[3\]; the model has 3 with this attention: choose from 0 to 2"),
         ("stock", {"layers": []}, r"`layers` is \[\]"),
-        ("stock", {"text": "the cat " * 20}, "a text has 42 tokens, but the model takes 40"),
+        ("stock", {"text": "the cat " * 20}, "a text has 42 tokens, but the model takes at most 40"),
         ("stock", {"text": " "}, "text 0 is empty"),
         ("oa-xlnet", {}, r"no query: put \[CUE\] before each word"),
     ],
@@ -119,7 +119,9 @@ def test_what_cannot_be_shown_is_said(name, settings, message):
 def test_attention_that_is_not_kept_is_an_error():
     model = tiny_bert(word_pieces())
     model.set_attn_implementation("sdpa")
-    with pytest.raises(ValueError, match="attn_implementation='sdpa', which keeps no attention: load it with"):
+    with pytest.raises(
+        ValueError, match="attn_implementation='sdpa', which returns no attention weights: load it with"
+    ):
         attention_map(model, word_pieces(), TEXT)
 
 

@@ -46,14 +46,14 @@ def test_long_texts_are_cut_and_counted(caplog):
     model, tokenizer = loaded("sam-roberta")
     found = token_weights(model, tokenizer, ["the cat", "the cat " * 30], special_tokens=True, batch_size=1)
     assert [len(one.tokens) for one in found] == [4, 38]  # RoBERTa counts positions from behind the padding index
-    assert "1 of 2 texts fill the 38 tokens that the model takes" in caplog.text
+    assert "1 of 2 texts have at least the 38 tokens that the model takes" in caplog.text
 
 
 @pytest.mark.parametrize(
     ("function", "name", "message"),
     [
-        (gate_values, "cool", "CoolModel, as it is configured, has no gates: these are of the family sla-bert"),
-        (token_weights, "stock", "BertModel, as it is configured, does not weigh tokens: the family sam-roberta does"),
+        (gate_values, "cool", "CoolModel has no gates with this configuration: use the family sla-bert"),
+        (token_weights, "stock", "BertModel has no token weights with this configuration: use the family sam-roberta"),
     ],
 )
 def test_a_model_without_such_weights_is_an_error(function, name, message):
@@ -62,7 +62,7 @@ def test_a_model_without_such_weights_is_an_error(function, name, message):
 
 
 def test_a_head_without_such_weights_is_an_error():
-    with pytest.raises(ValueError, match="does not weigh tokens"):
+    with pytest.raises(ValueError, match="has no token weights"):
         token_weights(*loaded("sam-roberta", use_tam=False), TEXTS)
     with pytest.raises(ValueError, match="`batch_size` must be at least 1; got 0"):
         token_weights(*loaded("sam-roberta"), TEXTS, batch_size=0)
