@@ -128,11 +128,11 @@ def _columns(texts: Sequence[Text]) -> list[list[str]]:
         raise ValueError(f"`texts` is {texts!r}; give a list of texts.")
     rows = [(text,) if isinstance(text, str) else tuple(text) for text in texts]
     if len({len(row) for row in rows}) > 1 or len(rows[0]) > 2:
-        raise ValueError("`texts` mixes single texts and pairs: give either single texts or pairs of two.")
+        raise ValueError("`texts` must have only single texts, or only pairs of two.")
     for number, row in enumerate(rows):
         for text in row:
             if not isinstance(text, str) or not text.strip():
-                raise ValueError(f"text {number} is {text!r}; give a string that is not empty.")
+                raise ValueError(f"text {number} is {text!r}; give a text that is not empty.")
     return [list(column) for column in zip(*rows, strict=True)]
 
 

@@ -156,7 +156,7 @@ def test_a_picture_is_a_file(form, begin):
         (lambda: draw_maps([]), "there is no map to draw"),
         (lambda: draw_maps([a_map("ab")], ["a", "b"]), "2 titles for 1 maps"),
         (lambda: draw_curves({}, x_label="", y_label=""), "there is no curve to draw"),
-        (lambda: picture(draw_maps([a_map("ab")]), "gif"), "written as png, svg, pdf, not as 'gif'"),
+        (lambda: picture(draw_maps([a_map("ab")]), "gif"), "the format is 'gif'; choose one of png, svg, pdf"),
     ],
 )
 def test_what_cannot_be_drawn_is_said(call, message):

@@ -101,12 +101,12 @@ def test_the_model_stays_as_it_was():
     ("name", "settings", "message"),
     [
         ("stock", {"kind": "global"}, "`kind` is 'global'; choose one of 'auto', 'self', 'local'"),
-        ("stock", {"kind": "local"}, "no local attention from token to token: `kind='self'`"),
+        ("stock", {"kind": "local"}, "no local attention between tokens with this configuration: use `kind='self'`"),
         ("sam-roberta", {"kind": "local"}, "see `token_weights`"),
         ("stock", {"layers": [3]}, r"`layers` is \[3\]; the model has 3 with this attention: choose from 0 to 2"),
         ("stock", {"layers": []}, r"`layers` is \[\]"),
         ("stock", {"text": "the cat " * 20}, "a text has 42 tokens, but the model takes at most 40"),
-        ("stock", {"text": " "}, "text 0 is empty"),
+        ("stock", {"text": " "}, "text 0 is ' '; give a text"),
         ("oa-xlnet", {}, r"no query: put \[CUE\] before each word"),
     ],
 )
@@ -128,6 +128,8 @@ def test_attention_that_is_not_kept_is_an_error():
 @pytest.mark.parametrize("local_attention", [name for name in LOCAL_ATTENTIONS if name != "outlook"])
 def test_what_cool_has_without_an_outlook_is_no_map(local_attention):
     model, tokenizer = loaded("cool", local_attention=local_attention)
-    with pytest.raises(ValueError, match="no local attention from token to token: `kind='self'`"):
+    with pytest.raises(
+        ValueError, match="no local attention between tokens with this configuration: use `kind='self'`"
+    ):
         attention_map(model, tokenizer, TEXT, kind="local")
     assert attention_map(model, tokenizer, TEXT).title.startswith("self-attention")

@@ -35,8 +35,8 @@ def test_the_beginnings_of_words_are_marked():
     [
         ("the cat", "`texts` is 'the cat'; give a list"),
         ([], r"`texts` is \[\]; give a list"),
-        (["the cat", ("the", "mat")], "all single texts, or all pairs"),
-        (["the cat", ""], "text 1 is empty"),
+        (["the cat", ("the", "mat")], "only single texts, or only pairs"),
+        (["the cat", ""], "text 1 is ''; give a text"),
     ],
 )
 def test_what_is_no_list_of_texts_is_an_error(texts, message):
