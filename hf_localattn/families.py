@@ -52,6 +52,7 @@ from hf_localattn.models import (
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
 from hf_localattn.models.modeling_local_attention import check_config_fields
 from hf_localattn.parsing import parse_yaml
+from hf_localattn.pipelines import register_pipelines
 
 AUTO_CLASSES: dict[str, Any] = {
     "question-answering": AutoModelForQuestionAnswering,
@@ -156,7 +157,8 @@ FAMILIES: dict[str, Family] = {
 
 
 def register() -> None:
-    """Make the Auto classes know all families. Calling it again changes nothing."""
+    """Make the Auto classes know all families, and `pipeline` what answers. Calling it again changes nothing."""
+    register_pipelines()
     for family in FAMILIES.values():
         AutoConfig.register(family.config.model_type, family.config, exist_ok=True)
         AutoModel.register(family.config, family.model, exist_ok=True)

@@ -1,6 +1,5 @@
 """Asking a fine-tuned model: the training scripts' post-processing in one call."""
 
-import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from hf_localattn.data.features.answers import AnswerSettings, Candidate, QuestionAnswers, extract_answers
 from hf_localattn.data.features.scopes import INSIDE, NO_WORD, check_knows_cues, scope_features, words_in_scope
 from hf_localattn.data.features.windows import QuestionAnsweringCollator, evaluation_features, unpad_left
+from hf_localattn.models.forward_inputs import accepted_inputs, longest_input
 
 MOST_TOKENS = 1_000_000
 """Length limit for models that define none."""
@@ -142,27 +142,6 @@ def find_scope(
     with evaluating(model), torch.inference_mode():
         logits = model(**encoded.convert_to_tensors("pt").to(model.device)).logits[0]
     return words_in_scope(logits.float().cpu().numpy(), numbers, len(tokens), labels[INSIDE])
-
-
-def longest_input(model: nn.Module, tokenizer: PreTrainedTokenizerBase) -> int | None:
-    """Returns how many tokens model and tokenizer can take; None if neither sets a limit."""
-    limits = [tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None)]
-    limits.append(getattr(model.config, "max_tokens", None))  # of layers on top, such as those of SAM
-    for name, module in model.named_modules():
-        # RoBERTa's positions begin behind the padding index: its table of 514 serves 512 tokens.
-        positions = name.endswith("position_embeddings") and isinstance(module, nn.Embedding)
-        if positions and module.padding_idx is not None:
-            limits.append(module.num_embeddings - module.padding_idx - 1)
-    # tokenizers without a limit say 1e30, XLNet's config says -1
-    known = [int(limit) for limit in limits if isinstance(limit, (int, float)) and 0 < limit < 1_000_000_000]
-    return min(known, default=None)
-
-
-def accepted_inputs(model: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns those of a tokenizer's or collator's outputs that a model's `forward` names."""
-    accepted = inspect.signature(model.forward).parameters
-    # a wrapper that takes (*args, **kwargs) knows by itself what to do with the rest
-    return {name: value for name, value in inputs.items() if name in accepted or "input_ids" not in accepted}
 
 
 def _pairs(question: str | Sequence[str], context: str | Sequence[str]) -> tuple[list[str], list[str]]:

@@ -10,7 +10,7 @@ import hf_localattn
 PACKAGE = Path(hf_localattn.__file__).parent
 LAYERS = [
     {"models", "resources", "extras", "files", "claims", "downloads", "parsing"},
-    {"errors"},
+    {"errors", "pipelines"},
     {"families", "pretrained"},
     {"data", "metrics"},
     {"inference", "hub"},

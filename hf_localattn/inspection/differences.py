@@ -15,7 +15,8 @@ from hf_localattn.data.features.texts import tokenize_texts
 from hf_localattn.data.features.words import word_features
 from hf_localattn.data.readers.labels import SINGLE_LABEL
 from hf_localattn.hub.model_card import HEADS
-from hf_localattn.inference import MOST_TOKENS, accepted_inputs, answer_question, evaluating, find_scope, longest_input
+from hf_localattn.inference import MOST_TOKENS, answer_question, evaluating, find_scope
+from hf_localattn.models.forward_inputs import accepted_inputs, longest_input
 
 NO_ANSWER = "(no answer)"
 EXCERPT = 60
