@@ -14,7 +14,7 @@ import torch
 from transformers.pipelines.base import ChunkPipeline
 
 from .answer_spans import possible_spans, span_probabilities
-from .forward_inputs import accepted_inputs, longest_input
+from .forward_inputs import longest_input
 from .question_windows import (
     MIN_NEW_TOKENS,
     Offsets,
@@ -23,6 +23,7 @@ from .question_windows import (
     no_answer_position,
     question_is_first,
 )
+from .window_logits import window_logits, without_pads
 
 USUAL_LENGTH = 384
 USUAL_STRIDE = 128
@@ -197,18 +198,9 @@ class QuestionAnsweringPipeline(ChunkPipeline):
     def _forward(self, inputs: dict[str, Any]) -> dict[str, Any]:
         windows = inputs["window"] if isinstance(inputs["window"], list) else [inputs["window"]]
         rows = [window.inputs for window in windows]
-        if len(rows) > 1:  # not as the base class pads, which puts 0 where it does not know better
-            batch = dict(self.tokenizer.pad(rows, return_tensors="pt", verbose=False))
-        else:
-            batch = {name: torch.tensor([values]) for name, values in rows[0].items()}
-        batch = {name: tensor.to(self.device) for name, tensor in batch.items()}
-        output = self.model(**accepted_inputs(self.model, batch), return_dict=True)
-        if "start_logits" not in output or "end_logits" not in output:
-            raise ValueError(
-                f"{type(self.model).__name__} gives no start_logits and end_logits: load the checkpoint with another"
-                " question-answering class, such as AutoModelForQuestionAnswering."
-            )
-        return {**inputs, "starts": output["start_logits"].float(), "ends": output["end_logits"].float()}
+        # Padded here, as the base class pads with 0 what it does not know.
+        starts, ends = window_logits(self.model, self.tokenizer, rows, self.device)
+        return {**inputs, "starts": starts, "ends": ends}
 
     def postprocess(
         self,
@@ -248,8 +240,7 @@ class QuestionAnsweringPipeline(ChunkPipeline):
         """Return the logits of a window's own tokens."""
         if logits.isnan().any():
             raise ValueError(f"The logits of {type(self.model).__name__} are not numbers: its training has diverged.")
-        length = len(window.offsets)
-        return logits[:length] if self.tokenizer.padding_side == "right" else logits[len(logits) - length :]
+        return without_pads(logits, len(window.offsets), self.tokenizer)
 
     def _characters(self, window: Window, first: int, last: int, align_to_words: bool) -> tuple[int, int]:
         """Return the characters [start, end) of a span of tokens, without blanks around it."""
