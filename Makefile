@@ -2,7 +2,7 @@
 #
 #   make demo         train, save, reload and ask a tiny model, in about three minutes
 #   make test         the test suite, offline; `make test ARGS="-k cool"` for a part of it
-#   make lint         ruff (format and rules) and mypy
+#   make lint         ruff (format and rules), mypy and codespell
 #   make test-floors  the suite with the lowest versions that setup.cfg allows
 #   make test-common  transformers' own tests of its models, on every class of every family
 #   make benchmark    the benchmarks, with results as data
@@ -46,6 +46,7 @@ lint: $(VENV)/.installed
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/codespell
 
 test-floors: VENV := $(FLOORS)
 test-floors: $(FLOORS)/.installed

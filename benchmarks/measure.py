@@ -41,21 +41,21 @@ def measure(variants: dict[str, Callable[[], None]], device: torch.device, repea
 
 def seconds(step: Callable[[], None], device: torch.device) -> float:
     """Wall-clock seconds of one step, the device's queue emptied before and after."""
-    synchronise(device)
+    synchronize(device)
     start = time.perf_counter()
     step()
-    synchronise(device)
+    synchronize(device)
     return time.perf_counter() - start
 
 
 def peak_bytes(step: Callable[[], None], device: torch.device) -> int:
     """Bytes of tensors at the highest point of one step, beyond those there before it."""
     if device.type == "cuda":
-        synchronise(device)
+        synchronize(device)
         before = torch.cuda.memory_allocated(device)
         torch.cuda.reset_peak_memory_stats(device)
         step()
-        synchronise(device)
+        synchronize(device)
         return torch.cuda.max_memory_allocated(device) - before
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         step()
@@ -67,7 +67,7 @@ def peak_bytes(step: Callable[[], None], device: torch.device) -> int:
     return peak
 
 
-def synchronise(device: torch.device) -> None:
+def synchronize(device: torch.device) -> None:
     """Wait for what has been queued on a GPU."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

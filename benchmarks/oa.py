@@ -9,8 +9,8 @@ from transformers import XLNetConfig, XLNetForTokenClassification
 
 from benchmarks.registry import Step, case
 from hf_localattn import OaXLNetConfig, OaXLNetForQuestionAnswering, OaXLNetForTokenClassification
-from hf_localattn.models.orthogonal_attention import OrthogonalAttentionBlock
-from hf_localattn.models.orthogonal_interaction import VARIANTS
+from hf_localattn.models.oa_attention import OrthogonalAttentionBlock
+from hf_localattn.models.oa_interaction import INTERACTIONS
 
 XLNET_BASE = {"model_type": "xlnet", "d_model": 768, "n_layer": 12, "n_head": 12, "d_inner": 3072}
 
@@ -30,7 +30,7 @@ def step(model: torch.nn.Module, given: dict[str, torch.Tensor]) -> None:
     "oa-step",
     "OA with two blocks over XLNet-base, negation scopes, training step B 8, L 128, cues of 1 to 3 tokens; peer: the "
     "bare backbone",
-    time_targets=dict.fromkeys(VARIANTS, 1.30),
+    time_targets=dict.fromkeys(INTERACTIONS, 1.30),
 )
 def training_step(device: torch.device) -> dict[str, Step]:
     torch.manual_seed(0)
@@ -45,8 +45,10 @@ def training_step(device: torch.device) -> dict[str, Step]:
     for row in range(batch):
         query[row, [60, 70, 90][: 1 + row % 3]] = 1
     models = {
-        variant: OaXLNetForTokenClassification(OaXLNetConfig(backbone_config=XLNET_BASE, variant=variant))
-        for variant in VARIANTS
+        interaction: OaXLNetForTokenClassification(
+            OaXLNetConfig(backbone_config=XLNET_BASE, local_attention=interaction)
+        )
+        for interaction in INTERACTIONS
     }
     steps = {}
     for name, model in {"backbone": XLNetForTokenClassification(backbone_config()), **models}.items():
@@ -79,7 +81,7 @@ def query_length(device: torch.device) -> dict[str, Step]:
 @case(
     "oa-question-answering",
     "OA (emb) with two blocks over XLNet-base, question answering, training step B 16, L 384, questions of 12 to 27 "
-    "tokens; peer: the backbone alone (variant none)",
+    "tokens; peer: the backbone alone (local_attention none)",
     memory_targets={"chunks of 64": 1.5},
 )
 def question_answering(device: torch.device) -> dict[str, Step]:
@@ -93,7 +95,7 @@ def question_answering(device: torch.device) -> dict[str, Step]:
         "end_positions": torch.ones(batch, dtype=torch.long),
     }
     given = {key: tensor.to(device) for key, tensor in given.items()}
-    fields = {"none": {"variant": "none"}, "whole": {}, "chunks of 64": {"oa_chunk_size": 64}}
+    fields = {"none": {"local_attention": "none"}, "whole": {}, "chunks of 64": {"oa_chunk_size": 64}}
     models = {
         name: OaXLNetForQuestionAnswering(OaXLNetConfig(backbone_config=XLNET_BASE, **own))
         for name, own in fields.items()

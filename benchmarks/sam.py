@@ -35,7 +35,7 @@ def training_step(device: torch.device) -> dict[str, Step]:
     backbone = {"model_type": "roberta", "max_position_embeddings": 514, "vocab_size": 50265}
     stock = RobertaConfig(**{name: value for name, value in backbone.items() if name != "model_type"})
     models = {"backbone": RobertaForSequenceClassification(stock)} | {
-        head: SamRobertaForSequenceClassification(SamRobertaConfig(backbone_config=backbone, head=head))
+        head: SamRobertaForSequenceClassification(SamRobertaConfig(backbone_config=backbone, pooling=head))
         for head in ("none", "rb", "rba", "sam", "disan")
     }
     return {name: partial(step, model.train().to(device)) for name, model in models.items()}

@@ -12,7 +12,7 @@ from transformers import AutoTokenizer, BertConfig, BertForSequenceClassificatio
 
 from benchmarks.registry import Step, case
 from hf_localattn import SlaBertConfig, SlaBertForSequenceClassification, SlaBertTokenizer
-from hf_localattn.models import dependency_parser
+from hf_localattn.models import sla_parser
 from hf_localattn.resources import reading_comprehension, tiny_backbone
 
 TOKENS = 1024
@@ -82,7 +82,7 @@ def tokenizing(device: torch.device) -> dict[str, Step]:
     articles = json.loads(reading_comprehension()["train"].read_text())["data"]
     contexts = [paragraph["context"] for article in articles for paragraph in article["paragraphs"]]
     texts = list(dict.fromkeys(contexts))[:1000]
-    pipeline = dependency_parser.load_pipeline(parser)
+    pipeline = sla_parser.load_pipeline(parser)
     tokenizer = SlaBertTokenizer.from_backbone(AutoTokenizer.from_pretrained(tiny_backbone()), parser=parser)
 
     def parse() -> None:
@@ -90,7 +90,7 @@ def tokenizing(device: torch.device) -> dict[str, Step]:
             pass
 
     def tokenize() -> None:
-        dependency_parser._cache.clear()
+        sla_parser._cache.clear()
         tokenizer(texts, truncation=True, max_length=128)
 
     return {"nlp.pipe": parse, "tokenizer": tokenize}

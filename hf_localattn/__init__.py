@@ -10,94 +10,44 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+_OF_INFERENCE = ("Answer", "answer_question", "find_scope")
+
 if TYPE_CHECKING:
+    from hf_localattn import data as data
+    from hf_localattn import hub as hub
+    from hf_localattn import inspection as inspection
+    from hf_localattn import models as models
+    from hf_localattn import registry as registry
+    from hf_localattn import resources as resources
+    from hf_localattn import tasks as tasks
     from hf_localattn.inference import Answer, answer_question, find_scope
-    from hf_localattn.models import (
-        CoolConfig,
-        CoolForConditionalGeneration,
-        CoolForMultipleChoice,
-        CoolForQuestionAnswering,
-        CoolForSequenceClassification,
-        CoolForTokenClassification,
-        CoolModel,
-        OaXLNetConfig,
-        OaXLNetForMultipleChoice,
-        OaXLNetForQuestionAnswering,
-        OaXLNetForSequenceClassification,
-        OaXLNetForTokenClassification,
-        OaXLNetModel,
-        OaXLNetTokenizer,
-        SamRobertaConfig,
-        SamRobertaForMultipleChoice,
-        SamRobertaForQuestionAnswering,
-        SamRobertaForSequenceClassification,
-        SamRobertaForTokenClassification,
-        SamRobertaModel,
-        SlaBertConfig,
-        SlaBertForMultipleChoice,
-        SlaBertForQuestionAnswering,
-        SlaBertForSequenceClassification,
-        SlaBertForTokenClassification,
-        SlaBertModel,
-        SlaBertTokenizer,
-        mark_cues,
-        outlook_attention,
-        outlook_attention_matrix,
-    )
+    from hf_localattn.models import *  # noqa: F403
+
+    __all__ = ["Answer", "__version__", "answer_question", "find_scope"]
+    __all__ += models.__all__
 else:
 
     def __getattr__(name: str) -> Any:
-        """Return a public name or a submodule; what it needs is imported when it is asked for."""
-        if name in __all__:
-            module = "inference" if name in ("Answer", "answer_question", "find_scope") else "models"
-            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
+        """Return a public name, the list of them, or a submodule; what it needs is imported when it is asked for."""
+        if name in _OF_INFERENCE:
+            return getattr(importlib.import_module(f"{__name__}.inference"), name)
+        if name.startswith("__") and name != "__all__":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        models = importlib.import_module(f"{__name__}.models")
+        if name == "__all__":
+            return sorted({"__version__", *_OF_INFERENCE, *models.__all__})
+        if name in models.__all__:
+            return getattr(models, name)
         if importlib.util.find_spec(f"{__name__}.{name}") is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return importlib.import_module(f"{__name__}.{name}")
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+        return sorted({*globals(), *__getattr__("__all__")})
 
-
-__all__ = [
-    "Answer",
-    "CoolConfig",
-    "CoolForConditionalGeneration",
-    "CoolForMultipleChoice",
-    "CoolForQuestionAnswering",
-    "CoolForSequenceClassification",
-    "CoolForTokenClassification",
-    "CoolModel",
-    "OaXLNetConfig",
-    "OaXLNetForMultipleChoice",
-    "OaXLNetForQuestionAnswering",
-    "OaXLNetForSequenceClassification",
-    "OaXLNetForTokenClassification",
-    "OaXLNetModel",
-    "OaXLNetTokenizer",
-    "SamRobertaConfig",
-    "SamRobertaForMultipleChoice",
-    "SamRobertaForQuestionAnswering",
-    "SamRobertaForSequenceClassification",
-    "SamRobertaForTokenClassification",
-    "SamRobertaModel",
-    "SlaBertConfig",
-    "SlaBertForMultipleChoice",
-    "SlaBertForQuestionAnswering",
-    "SlaBertForSequenceClassification",
-    "SlaBertForTokenClassification",
-    "SlaBertModel",
-    "SlaBertTokenizer",
-    "__version__",
-    "answer_question",
-    "find_scope",
-    "mark_cues",
-    "outlook_attention",
-    "outlook_attention_matrix",
-]
 
 # Run as a file: an import would be of all models as well.
 __version__: str = runpy.run_path(str(Path(__file__).parent / "models" / "package_version.py"))["VERSION"]
 
 if "hf_localattn_command" not in sys.modules:  # each command imports what it needs, and `--help` nothing
-    importlib.import_module(f"{__name__}.families")
+    importlib.import_module(f"{__name__}.registry")

@@ -19,7 +19,7 @@ def listed(problems: Sequence[str]) -> str:
 
 
 @contextmanager
-def one_line_errors(*kinds: type[Exception]) -> Iterator[None]:
+def exit_on_user_error(*kinds: type[Exception]) -> Iterator[None]:
     """Ends the program with `error: …` on stderr and exit code 2 if something fails for a reason the user can mend.
 
     Args:
@@ -63,7 +63,7 @@ def loading(what: str, name: str, cache_dir: str | os.PathLike[str] | None = Non
 
     from hf_localattn.downloads import verified_downloads
 
-    be_patient()
+    set_hub_timeout()
     patience = _seconds.set(constants.HF_HUB_DOWNLOAD_TIMEOUT)
     try:
         with verified_downloads(name, cache_dir):
@@ -82,14 +82,14 @@ def loading(what: str, name: str, cache_dir: str | os.PathLike[str] | None = Non
 
 
 @contextmanager
-def sharing(what: str, then: str) -> Iterator[None]:
+def hub_upload_errors(what: str, then: str) -> Iterator[None]:
     """Says why the Hub has not done what it was asked to, and what can be done then, around the calls that ask it.
 
     Args:
         what: begins the message, such as "upload 'my-model' to 'somebody/model'".
         then: ends it.
     """
-    be_patient()
+    set_hub_timeout()
     try:
         yield
     except Exception as error:
@@ -115,7 +115,7 @@ def hub_reason(error: BaseException) -> str | None:
     return " ".join(str(error).split()) if any(isinstance(cause, OSError) for cause in causes) else None
 
 
-def be_patient() -> None:
+def set_hub_timeout() -> None:
     """Has requests to the Hub end when it is silent for `PATIENCE`; some of its client's would wait without end."""
     from huggingface_hub import get_session
 

@@ -62,7 +62,7 @@ def _cause(error: BaseException | None) -> str | None:
 
 
 @contextmanager
-def replaced_whole(folder: str | os.PathLike[str]) -> Iterator[str]:
+def atomic_directory(folder: str | os.PathLike[str]) -> Iterator[str]:
     """Gives a temporary folder; when the block has ended well, moves its files into `folder` one by one.
 
     No file in `folder` is ever half-written, and a failing block changes nothing there, nor leaves a new folder
@@ -93,7 +93,7 @@ def replaced_whole(folder: str | os.PathLike[str]) -> Iterator[str]:
             folder.rmdir()
 
 
-def write_whole(path: str | os.PathLike[str], content: str | bytes) -> None:
+def atomic_write(path: str | os.PathLike[str], content: str | bytes) -> None:
     """Writes a file, in a folder that is made where absent, so that it is there whole or not at all.
 
     Raises:

@@ -1,23 +1,19 @@
 """Asking a fine-tuned model: the training scripts' post-processing in one call."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.data.features.answers import AnswerSettings, Candidate, QuestionAnswers, extract_answers
 from hf_localattn.data.features.scopes import INSIDE, NO_WORD, check_knows_cues, scope_features, words_in_scope
 from hf_localattn.data.features.windows import BOOKKEEPING, evaluation_features
+from hf_localattn.model_utils import MOST_TOKENS, evaluating
 from hf_localattn.models.forward_inputs import longest_input
 from hf_localattn.models.window_logits import window_logits, without_pads
-
-MOST_TOKENS = 1_000_000
-"""Length limit for models that define none."""
 
 
 @dataclass(frozen=True)
@@ -178,18 +174,6 @@ def _logits(
                 )
                 rows[i] = (start, end)
     return [start for start, _ in rows], [end for _, end in rows]
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Puts a model in evaluation mode and every module of it back into its former mode."""
-    training = [module for module in model.modules() if module.training]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module in training:
-            module.training = True
 
 
 def _ranked(answers: QuestionAnswers, top_k: int) -> list[Answer]:

@@ -56,5 +56,5 @@ def load_tokenizer(name_or_path: str, **kwargs: Any) -> PreTrainedTokenizerBase:
 
 def missing_inputs(tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig) -> str:
     """Name, in one line, what a model needs of each text and a tokenizer does not give; empty if there is nothing."""
-    needed = getattr(config, "needed_inputs", ())  # which stock configurations do not know
+    needed = getattr(config, "required_inputs", ())  # which stock configurations do not know
     return ", ".join(name for name in needed if name not in tokenizer.model_input_names)

@@ -22,7 +22,7 @@ from transformers.utils import logging as transformers_logging
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from hf_localattn.families import FAMILIES  # noqa: E402
+from hf_localattn.registry import FAMILIES  # noqa: E402
 from tests.models.tiny import TRACEABLE, adapted, tiny_model, token_ids  # noqa: E402
 
 README = ROOT / "README.md"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from hf_localattn.families import AUTO_CLASSES, FAMILIES
+from hf_localattn.registry import AUTO_CLASSES, FAMILIES
 from hf_localattn.resources import tiny_backbone
 from tests.models.test_generation import TINY_GENERATORS, tiny_generator
 from tests.models.tiny import adapted, loss, tiny_model, token_ids

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hf_localattn.families import FAMILIES
+from hf_localattn.registry import FAMILIES
 
 ROOT = Path(__file__).parent.parent
 SCRIPT = runpy.run_path(str(ROOT / "scripts" / "capabilities.py"), run_name="capabilities")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hf_localattn.errors import loading, one_line_errors
+from hf_localattn.errors import exit_on_user_error, loading
 
 
 class TransportError(Exception):
@@ -24,7 +24,7 @@ class ConnectError(TransportError):
     ids=lambda value: type(value).__name__,
 )
 def test_what_the_user_can_mend(error, line, capsys):
-    with pytest.raises(SystemExit) as stopped, one_line_errors():
+    with pytest.raises(SystemExit) as stopped, exit_on_user_error():
         raise error
     assert stopped.value.code == 2
     printed = capsys.readouterr().err
@@ -33,7 +33,7 @@ def test_what_the_user_can_mend(error, line, capsys):
 
 
 def test_a_bug_keeps_its_traceback():
-    with pytest.raises(KeyError), one_line_errors():
+    with pytest.raises(KeyError), exit_on_user_error():
         raise KeyError("bug")
 
 

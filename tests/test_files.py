@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from safetensors import SafetensorError
 
-from hf_localattn.files import CannotWrite, discard, remove_leftovers, replaced_whole, write_whole, writing
+from hf_localattn.files import CannotWrite, atomic_directory, atomic_write, discard, remove_leftovers, writing
 
 
 def test_a_save_replaces_files_whole_or_not_at_all(tmp_path):
@@ -15,14 +15,14 @@ def test_a_save_replaces_files_whole_or_not_at_all(tmp_path):
     (tmp_path / "config.json").write_text("old")
 
     def interrupted():
-        with replaced_whole(tmp_path) as staging:
+        with atomic_directory(tmp_path) as staging:
             (tmp_path / staging / "config.json").write_text("ne")
             raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
         interrupted()
     assert (tmp_path / "config.json").read_text() == "old"
-    with replaced_whole(tmp_path) as staging:
+    with atomic_directory(tmp_path) as staging:
         for name in ("config.json", "model.safetensors"):
             (tmp_path / staging / name).write_text("new")
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
@@ -32,24 +32,24 @@ def test_a_save_replaces_files_whole_or_not_at_all(tmp_path):
 
 
 def test_a_new_folder_disappears_with_its_failure(tmp_path):
-    with pytest.raises(RuntimeError), replaced_whole(tmp_path / "new"):
+    with pytest.raises(RuntimeError), atomic_directory(tmp_path / "new"):
         raise RuntimeError("disk full")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_text_replaces_another_whole_or_not_at_all(tmp_path):
     path = tmp_path / "new" / "texts.txt"
-    write_whole(path, "old é")
+    atomic_write(path, "old é")
     with pytest.raises(UnicodeEncodeError):
-        write_whole(path, "new \ud800")
+        atomic_write(path, "new \ud800")
     assert path.read_text(encoding="utf-8") == "old é"
-    write_whole(path, "new")
+    atomic_write(path, "new")
     assert path.read_text(encoding="utf-8") == "new"
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS])
 def test_without_room_the_path_the_cause_and_the_remedy_are_told(tmp_path, monkeypatch, number):
-    write_whole(tmp_path / "a.json", "old")
+    atomic_write(tmp_path / "a.json", "old")
 
     def full(*arguments):
         raise OSError(number, os.strerror(number))
@@ -60,10 +60,10 @@ def test_without_room_the_path_the_cause_and_the_remedy_are_told(tmp_path, monke
         remedy = "Raise the limit on the size of a file .*"
     message = rf"Cannot write {tmp_path}/a.json: {os.strerror(number)}. {remedy}, and give the same command again"
     with pytest.raises(CannotWrite, match=message):
-        write_whole(tmp_path / "a.json", "new")
+        atomic_write(tmp_path / "a.json", "new")
     with (
         pytest.raises(CannotWrite, match=f"Cannot write {tmp_path}/new: "),
-        replaced_whole(tmp_path / "new") as staging,
+        atomic_directory(tmp_path / "new") as staging,
     ):
         Path(staging, "b").touch()
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a.json": "old"}

@@ -35,7 +35,7 @@ def test_importing_the_package_registers_and_brings_only_what_models_need():
     program = """
 import hf_localattn
 from transformers import CONFIG_MAPPING, AutoModelForQuestionAnswering, AutoTokenizer
-for family in hf_localattn.families.FAMILIES.values():
+for family in hf_localattn.registry.FAMILIES.values():
     assert CONFIG_MAPPING[family.config.model_type] is family.config
 assert hf_localattn.CoolConfig in AutoModelForQuestionAnswering._model_mapping
 """

@@ -9,10 +9,10 @@ import hf_localattn
 
 PACKAGE = Path(hf_localattn.__file__).parent
 LAYERS = [
-    {"models", "resources", "extras", "files", "claims", "downloads", "parsing"},
+    {"models", "resources", "extras", "files", "claims", "downloads", "parsing", "model_utils"},
     {"errors", "pipelines"},
-    {"families", "pretrained"},
-    {"data", "metrics"},
+    {"registry", "pretrained"},
+    {"assignments", "data", "metrics"},
     {"inference", "hub"},
     {"tasks"},
     {"training", "inspection"},
@@ -50,4 +50,4 @@ def test_imports_go_downwards(path):
 
 
 def test_no_file_is_too_long():
-    assert not [path for path in PACKAGE.rglob("*.py") if len(path.read_text().splitlines()) > 600]
+    assert not [path for path in PACKAGE.rglob("*.py") if len(path.read_text().splitlines()) > 450]

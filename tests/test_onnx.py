@@ -5,7 +5,7 @@ import re
 import pytest
 import torch
 
-from hf_localattn.families import FAMILIES
+from hf_localattn.registry import FAMILIES
 from tests.models.tiny import adapted, tiny_config, token_ids
 from tests.script_helpers import ROOT
 
@@ -24,14 +24,14 @@ SETTINGS = [
     ("sla-bert", "bert", {}),
     ("oa-xlnet", "bert", {"num_oa_layers": 1}),
     *(
-        ("cool", "bert", {"local_encoder": kind, "num_local_layers": 1})
+        ("cool", "bert", {"local_attention": kind, "num_local_layers": 1})
         for kind in ("conv", "dynamic_conv", "visual_outlook", "rgcn", "gat", "hgt")
     ),
-    *(("cool", "bert", {"local_encoder": kind}) for kind in ("none", "deeper")),
+    *(("cool", "bert", {"local_attention": kind}) for kind in ("none", "deeper")),
     *(("cool", "bert", {"mode": mode, "num_local_layers": 1}) for mode in ("l2g", "g&l")),
     ("cool", "bert", {"conv_pooling": "avg", "outlook_softmax": "window", "num_local_layers": 1}),
     *(("sla-bert", "bert", {"local_attention": kind}) for kind in ("window", "sgnet", "lisa")),
-    *(("oa-xlnet", "bert", {"variant": variant, "num_oa_layers": 1}) for variant in ("em", "c", "ca")),
+    *(("oa-xlnet", "bert", {"local_attention": variant, "num_oa_layers": 1}) for variant in ("em", "c", "ca")),
     ("oa-xlnet", "xlnet", {"num_oa_layers": 1}),
     *(("sam-roberta", "roberta", {"use_bilstm": False, "head": head}) for head in ("none", "disan")),
     ("sam-roberta", "roberta", {"use_bilstm": False, "tam_ffn": "token", "order": "tam_fam"}),

@@ -4,7 +4,7 @@ import pytest
 from transformers import AutoModelForQuestionAnswering, AutoTokenizer, pipeline
 
 from hf_localattn import answer_question
-from hf_localattn.families import FAMILIES
+from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone, tiny_parser
 from tests.parsers import install_pipeline
 

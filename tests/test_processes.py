@@ -15,7 +15,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.multiprocessing import start_processes
 from torch.nn.parallel import DistributedDataParallel
 
-from hf_localattn.families import FAMILIES
+from hf_localattn.registry import FAMILIES
 from tests.models.tiny import loss, tiny_model, token_ids
 from tests.parsers import tiny_parser
 from tests.qa_helpers import write_jsonl

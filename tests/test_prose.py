@@ -9,7 +9,6 @@ ROOT = Path(__file__).parents[1]
 FIRST_WORDS = ("What", "Which", "Whether", "How", "Of", "Where", "Whatever", "Who")
 """With these a reader has to wait for the end of a sentence to know what it is about."""
 
-BRITISH = re.compile(r"[a-z]+(?:alise|alising|alised|alisation)\b|colour|neighbour|behaviour|\bcentre[sd]?\b|labelled")
 FILES = [
     path
     for folder in ("hf_localattn", "benchmarks", "examples", "scripts")
@@ -21,11 +20,3 @@ FILES = [
 def test_docstrings_begin_with_a_verb_or_with_what_the_thing_is(path):
     first = re.findall(r'"""(\w+)', path.read_text(encoding="utf-8"))
     assert not [word for word in first if word in FIRST_WORDS]
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_spelling_is_american(path):
-    text = path.read_text(encoding="utf-8")
-    for name in ("self.neighbour", "unlabelled"):  # in saved weights, and an option of the scripts
-        text = text.replace(name, "")
-    assert not BRITISH.findall(text)

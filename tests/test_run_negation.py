@@ -6,7 +6,7 @@ import pytest
 from transformers import AutoModelForTokenClassification, AutoTokenizer
 
 from hf_localattn import OaXLNetTokenizer, find_scope
-from hf_localattn.families import FAMILIES
+from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
 from tests.qa_helpers import tiny_bert, word_pieces, write_jsonl
 from tests.script_helpers import ROOT, assert_one_line_error, load_main
@@ -102,9 +102,9 @@ LEARN = ["--do_train", "--do_eval", "--do_predict", "--learning_rate", "0.002", 
 @pytest.mark.parametrize(
     ("fields", "learns"),
     [
-        (["variant=emb", "cue_marker=drop"], True),  # from the query alone
-        (["variant=none", "cue_marker=keep"], True),  # the baseline, from the markers
-        (["variant=none", "cue_marker=drop"], False),  # nothing tells it which word is the cue
+        (["local_attention=emb", "cue_marker=drop"], True),  # from the query alone
+        (["local_attention=none", "cue_marker=keep"], True),  # the baseline, from the markers
+        (["local_attention=none", "cue_marker=drop"], False),  # nothing tells it which word is the cue
     ],
 )
 def test_it_learns_what_follows_the_cue(main, files, tmp_path, fields, learns):
@@ -186,7 +186,7 @@ def test_what_cannot_be_asked_is_named():
 
 
 def test_a_model_that_cannot_know_the_cue_is_told_of(main, files, tmp_path, caplog):
-    fields = ["--local_config", "variant=none", "cue_marker=drop"]
+    fields = ["--local_config", "local_attention=none", "cue_marker=drop"]
     main(options(files, tmp_path / "out", "--do_train", *fields, steps="1"))
     assert "Nothing tells this model which cue is meant" in caplog.text
 
@@ -206,7 +206,7 @@ def test_folds_keep_the_cues_of_a_sentence_together(main, tmp_path):
     ("changes", "message"),
     [
         (["--family", "cool"], "knows no cue marker [CUE], so the model would not know whose scope to find"),
-        (["--family", "none"], "--family oa-xlnet, with --local_config variant=none for the baseline"),
+        (["--family", "none"], "--family oa-xlnet, with --local_config local_attention=none for the baseline"),
         (["--train_file", "{files}/empty.jsonl"], "No train row has a word in scope: there is nothing to learn"),
         (["--train_file", "{files}/no_cue.jsonl"], "no_cue.jsonl, line 2"),
         (["--train_file", "{files}/ragged.jsonl"], "ragged.jsonl, line 2"),

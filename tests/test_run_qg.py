@@ -6,7 +6,7 @@ import pytest
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from hf_localattn.data.features.generation import source
-from hf_localattn.families import FAMILIES
+from hf_localattn.registry import FAMILIES
 from tests.generation_helpers import tiny_writer
 from tests.qa_helpers import question, tiny_bert, unanswerable, word_pieces, write_jsonl
 from tests.script_helpers import assert_one_line_error, load_main

@@ -180,7 +180,7 @@ def test_a_trial_that_fails_is_noted_and_the_others_go_on(main, files, tmp_path,
     assert len(said) == 2
     assert said[0].endswith(f"{failed['error']} It is not tried again.")
     assert said[1].endswith(failed["error"])
-    monkeypatch.setattr("hf_localattn.studies.executors.run_trial", None)
+    monkeypatch.setattr("hf_localattn.studies.executors.Job.run", None)
     main(given)
     assert results(tmp_path / "out") == found
 
@@ -273,7 +273,7 @@ def test_a_loss_that_is_no_number_is_the_worst():
         (
             {"local_learning_rate": [1e-3], "freeze_backbone": [False, True]},
             SAM,
-            "with local_learning_rate=0.001, freeze_backbone=true: with `freeze_backbone` all that is",
+            "with local_learning_rate=0.001, freeze_backbone=true: the backbone is frozen, so that all that is",
         ),
         ({"lookahead_alpha": [0.5]}, (), "--lookahead_alpha goes with --lookahead_steps"),
         ({"learning_rate": {"low": 0, "high": 1}}, (), "no end of settings: give --search_trials"),

@@ -9,8 +9,8 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipe
 
 from hf_localattn import SlaBertTokenizer, answer_question
 from hf_localattn.cli import main as command
-from hf_localattn.families import FAMILIES
 from hf_localattn.hub import init_checkpoint
+from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import reading_comprehension, tiny_backbone
 from tests.models.tiny import tiny_model
 from tests.parsers import tiny_parser

@@ -13,7 +13,7 @@ from hf_localattn.cli import checkpoint_commands
 from hf_localattn.cli.grammar import Command, explain
 from hf_localattn.cli.inspect_command import inspect
 from hf_localattn.cli.reproduce_command import reproduce
-from hf_localattn.errors import one_line_errors
+from hf_localattn.errors import exit_on_user_error
 
 NAME = "hf-localattn"
 
@@ -71,5 +71,5 @@ def run(words: Sequence[str]) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code; bad input gives one line on standard error and exit code 2."""
-    with one_line_errors():
+    with exit_on_user_error():
         return run(sys.argv[1:] if argv is None else argv)

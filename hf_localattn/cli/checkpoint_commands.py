@@ -43,7 +43,7 @@ def init(
 
     Any transformers script can fine-tune it with `--model_name_or_path FOLDER --trust_remote_code`.
     """
-    from hf_localattn.families import parse_config_fields
+    from hf_localattn.assignments import parse_config_fields
     from hf_localattn.hub import init_checkpoint
 
     fields = parse_config_fields(family, config or ())

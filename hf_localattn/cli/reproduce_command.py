@@ -8,6 +8,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from hf_localattn.cli.grammar import several
+from hf_localattn.errors import exit_on_user_error
 
 
 def reproduce(
@@ -62,25 +63,33 @@ def reproduce(
 
     Given again it goes on where it was; the same runs serve all tables.
     """
-    from hf_localattn.reproduction.request import Request, run_request
+    # Not before: `hf-localattn --help` is to answer at once.
+    from hf_localattn.reproduction import loop
+    from hf_localattn.reproduction.request import select
+    from hf_localattn.studies.executors import TrialFailed
 
-    run_request(
-        Request(
-            table,
-            rows=rows,
-            tasks=tasks,
-            num_runs=num_runs,
-            max_samples=max_samples,
-            backbone=backbone,
-            parser=parser,
-            data=tuple(data or ()),
-            test_corpora=None if test_corpora is None else tuple(filter(None, test_corpora)),
-            arguments=tuple(arguments or ()),
-            search=search,
+    if table is None:
+        loop.list_tables()
+        return
+    selection = select(
+        table,
+        rows=rows,
+        tasks=tasks,
+        num_runs=num_runs,
+        max_samples=max_samples,
+        backbone=backbone,
+        parser=parser,
+        data=data or (),
+        test_corpora=None if test_corpora is None else tuple(filter(None, test_corpora)),
+        arguments=arguments or (),
+    )
+    with exit_on_user_error(TrialFailed):
+        loop.reproduce(
+            selection,
+            output_dir,
+            searches=search,
             keep_models=keep_models,
             dry_run=dry_run,
-            output=output_dir,
             workers=workers,
             ray_address=ray_address,
         )
-    )

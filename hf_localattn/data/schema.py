@@ -35,14 +35,14 @@ class EmptyText(ValueError):
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the data, and what its values must be.
+    """A column of the data with the type of its values.
 
     Args:
-        names: its name, or all that it may have; the first of them that a row has is taken.
+        names: its name, or several names, out of which a row's first one is taken.
         kind: `str` for a text, `list` for a list of texts, or None for anything.
-        required: whether a row without it, or with None in it, is an error.
-        may_be_empty: whether a text may be blank, or a list hold blank texts alone.
-        remedy: what to do if the column is not there.
+        required: True if a row without it, or with None in it, is an error.
+        may_be_empty: True if a text may be blank, or a list may hold blank texts alone.
+        remedy: advice for errors about a missing column.
     """
 
     names: str | tuple[str, ...]
@@ -100,12 +100,12 @@ class Schema:
     """The rows of a task.
 
     Args:
-        holds: what they are, for errors: "questions".
-        columns: those that are read, of which the required ones have to be in a data set.
+        holds: name of the rows in errors, such as "questions".
+        columns: columns that are read. A data set needs those that are required.
         features: the columns of the result.
         convert: turns a record into a row of the result; its errors do not say where the record is.
         suffixes: endings of the files that can be read.
-        skip_empty: whether rows with an empty text are left out.
+        skip_empty: True to leave out rows with an empty text.
         complete: checks all rows of a file or data set together, given its name, and returns the result.
     """
 

@@ -12,11 +12,11 @@ from transformers import AutoConfig, PreTrainedConfig, PreTrainedTokenizerBase
 
 from hf_localattn.claims import LOCK, claimed
 from hf_localattn.errors import loading
-from hf_localattn.families import get_family
-from hf_localattn.files import UNFINISHED, remove_leftovers, replaced_whole, write_whole
+from hf_localattn.files import UNFINISHED, atomic_directory, atomic_write, remove_leftovers
 from hf_localattn.models.config_checks import check_shared_fields
 from hf_localattn.parsing import parse_json, read_utf8
 from hf_localattn.pretrained import load_tokenizer, missing_inputs, resolve_backbone
+from hf_localattn.registry import get_family
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ def init_checkpoint(
     Where writing fails the folder is as it was; where it was killed the same call writes it anew.
 
     Args:
-        family: a key of `hf_localattn.families.FAMILIES`.
+        family: a key of `hf_localattn.registry.FAMILIES`.
         backbone: Hub id, folder, or "tiny" or "tiny-bart", small random backbones that ship with this package.
         output_dir: a folder that does not exist yet, or is empty.
         revision, token: of the backbone on the Hub.
@@ -69,10 +69,10 @@ def init_checkpoint(
             tokenizer = classes.adapt_tokenizer(tokenizer, model, **settings)
         warn_of_parser(tokenizer, model.config)
 
-        with replaced_whole(output) as unfinished:
+        with atomic_directory(output) as unfinished:
             model.save_pretrained(unfinished)
             tokenizer.save_pretrained(unfinished)
-            write_whole(output / UNFINISHED, _INIT)  # whoever is killed from here on leaves a part of it
+            atomic_write(output / UNFINISHED, _INIT)  # whoever is killed from here on leaves a part of it
         (output / UNFINISHED).unlink()
     return output
 

@@ -18,27 +18,19 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from huggingface_hub.repocard import REGEX_YAML_BLOCK
 from jinja2 import Environment, StrictUndefined
 
-from hf_localattn.families import AUTO_CLASSES, FAMILIES
-from hf_localattn.files import write_whole
+from hf_localattn.files import atomic_write
 from hf_localattn.hub.checkpoint import read_config
 from hf_localattn.hub.record import TrainingRecord
 from hf_localattn.hub.verify import Verification, verify_checkpoint
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
 from hf_localattn.parsing import parse_yaml, read_utf8
+from hf_localattn.registry import AUTO_CLASSES, FAMILIES, Family, task_of_class
 
 logger = logging.getLogger(__name__)
 
 CARD = "README.md"
 BOUNDARY = "<!-- hf-localattn writes what is above. What is below is yours, and stays. -->"
 TAG = "hf_localattn"
-HEADS = {
-    "ForQuestionAnswering": "question-answering",
-    "ForSequenceClassification": "text-classification",
-    "ForTokenClassification": "token-classification",
-    "ForMultipleChoice": "multiple-choice",
-    "ForConditionalGeneration": "text2text-generation",
-}
-"""The task of a class, by how its name ends."""
 
 
 def render_card(
@@ -65,7 +57,7 @@ def render_card(
     config, record = _with_texts(_escaped, config, record)
     architecture, task = _architecture(config)
     name = _name(config, repo_id)
-    notes = yaml.safe_load(_template("families.yaml"))
+    family = FAMILIES.get(config["model_type"])
     for key, value in (metadata or {}).items():
         setattr(data, key, value)
     environment = Environment(
@@ -73,7 +65,8 @@ def render_card(
     )
     body = environment.from_string(_template("card.md")).render(
         name=name,
-        family=notes.get(config["model_type"]),
+        family=family and family.card_notes(),
+        example=family.example if family else Family.example,
         model_type=config["model_type"],
         backbone_type=(config.get("backbone_config") or {}).get("model_type"),
         architecture=architecture,
@@ -177,7 +170,7 @@ def write_card(
     text = render_card(
         config, record, repo_id=repo_id, revision=revision, metadata={**own_metadata, **given}, code=code
     )
-    write_whole(path, text.rstrip("\n") + (f"\n\n{own_part}\n" if own_part else "\n"))
+    atomic_write(path, text.rstrip("\n") + (f"\n\n{own_part}\n" if own_part else "\n"))
     return path
 
 
@@ -256,7 +249,7 @@ def _own_metadata(config: Mapping[str, Any], record: TrainingRecord | None) -> d
 def _architecture(config: Mapping[str, Any]) -> tuple[str, str | None]:
     """The class of a model, and its task."""
     architecture = next(iter(config.get("architectures") or ()), "")
-    return architecture, next((task for ending, task in HEADS.items() if architecture.endswith(ending)), None)
+    return architecture, task_of_class(architecture)
 
 
 def _tags(model_type: str) -> list[str]:

@@ -17,14 +17,13 @@ from huggingface_hub.errors import EntryNotFoundError
 
 from hf_localattn.claims import claimed
 from hf_localattn.downloads import verified_downloads
-from hf_localattn.errors import sharing
-from hf_localattn.families import FAMILIES
+from hf_localattn.errors import hub_upload_errors
 from hf_localattn.hub.checkpoint import read_config, warn_of_parser_folder
 from hf_localattn.hub.model_card import CARD, has_text, is_ours, pinned_commit, renew_card
 from hf_localattn.hub.verify import EQUAL, verify_checkpoint
-from hf_localattn.models.modeling_local_attention import CONVERSION
-from hf_localattn.models.weight_checks import read_header
+from hf_localattn.models.weight_checks import CONVERSION, read_header
 from hf_localattn.parsing import parse_json, read_utf8
+from hf_localattn.registry import FAMILIES
 
 logger = logging.getLogger(__name__)
 
@@ -96,7 +95,7 @@ def _push(
     api = HfApi(token=token)
     again = {"--private": private or None, "--branch": branch}
     again |= {f"--{name}": metadata.get(name) for name in ("license", "language")}
-    with sharing(f"upload {str(folder)!r} to {repo_id!r}", _remedy(folder, repo_id, again)):
+    with hub_upload_errors(f"upload {str(folder)!r} to {repo_id!r}", _remedy(folder, repo_id, again)):
         repo_id = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
         if private and not api.model_info(repo_id).private:
             raise ValueError(

@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from hf_localattn.files import write_whole
+from hf_localattn.files import atomic_write
 from hf_localattn.parsing import parse_json, read_utf8
 
 RECORD = "training_record.json"
@@ -33,7 +33,7 @@ class TrainingRecord:
     """Record of a training run. It goes to the Hub, so it has no folder and no token of the machine.
 
     Args:
-        task: a key of `hf_localattn.families.AUTO_CLASSES`.
+        task: a key of `hf_localattn.registry.AUTO_CLASSES`.
         base_model: the Hub id of the model that training began with; None for a folder.
         dataset: the Hub id of the data; None for local files.
         dataset_config: its configuration.
@@ -58,7 +58,7 @@ class TrainingRecord:
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the record into a checkpoint folder, whole or not at all."""
-        write_whole(Path(folder, RECORD), json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False) + "\n")
+        atomic_write(Path(folder, RECORD), json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False) + "\n")
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> TrainingRecord | None:

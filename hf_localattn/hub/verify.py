@@ -17,11 +17,11 @@ from huggingface_hub import snapshot_download
 from transformers.dynamic_module_utils import get_relative_import_files
 
 from hf_localattn.errors import loading
-from hf_localattn.families import Family, get_family
 from hf_localattn.hub.checkpoint import read_config
 from hf_localattn.hub.record import TrainingRecord
 from hf_localattn.models import package_version
 from hf_localattn.parsing import parse_json, read_utf8
+from hf_localattn.registry import Family, get_family
 
 EQUAL, DIFFERS, MISSING, EXTRA = "equal", "differs", "missing", "extra"
 

@@ -11,6 +11,7 @@ import torch
 from datasets import Dataset
 from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 
+from hf_localattn.assignments import parse_tokenizer_settings
 from hf_localattn.data.features.scopes import SCOPE_LABELS
 from hf_localattn.data.readers.labels import SINGLE_LABEL
 from hf_localattn.data.readers.tables import SUFFIXES as TABLES
@@ -21,16 +22,15 @@ from hf_localattn.data.rows.sentences import TokenColumns, load_sentences
 from hf_localattn.data.rows.texts import Layout, load_texts
 from hf_localattn.errors import loading
 from hf_localattn.extras import import_extra
-from hf_localattn.families import AUTO_CLASSES, FAMILIES, parse_tokenizer_settings
-from hf_localattn.files import write_whole
-from hf_localattn.hub.model_card import HEADS
+from hf_localattn.files import atomic_write
 from hf_localattn.inspection.differences import differing_answers, task_of
 from hf_localattn.inspection.draw import FORMATS
 from hf_localattn.inspection.findings import SUFFIXES, Findings, labels
 from hf_localattn.inspection.maps import AUTO, LOCAL, SELF, attention_map, usual_kind
 from hf_localattn.inspection.reading import Text
-from hf_localattn.inspection.weights import gate_values, has_gates, token_weights, weighs_tokens
+from hf_localattn.inspection.weights import gate_values, gates_of, token_weights, weighs_tokens
 from hf_localattn.pretrained import load_tokenizer, resolve_backbone
+from hf_localattn.registry import AUTO_CLASSES, FAMILIES, family_of, task_of_class
 
 GATES, TOKENS, ANSWERS = "gates", "tokens", "answers"
 Loaded = tuple[PreTrainedModel, PreTrainedTokenizerBase]
@@ -97,7 +97,7 @@ def run(arguments: Inspection) -> None:
         return
     path = arguments.output
     content, replaced = findings.render(path.suffix), path.exists()
-    write_whole(path, content)
+    atomic_write(path, content)
     print(f"Wrote {path}{', in place of the one that was there' if replaced else ''}.")
     if answers:
         print(findings.summary())
@@ -114,7 +114,7 @@ def check(arguments: Inspection) -> None:
         raise ValueError(f"--compare {arguments.compare} is the same checkpoint: give another one.")
     if arguments.pair is not None and len(arguments.texts) != 1:
         raise ValueError("--pair is the second text of one TEXT.")
-    known = {name for family in FAMILIES.values() if family.tokenizer for name in family.tokenizer.SETTINGS}
+    known = {name for family in FAMILIES.values() for name in family.tokenizer_settings}
     for setting in arguments.settings:
         if setting.partition("=")[0].strip() not in known:
             raise ValueError(
@@ -153,13 +153,14 @@ def load(name: str, *, settings: Sequence[str] = (), trust_remote_code: bool = F
     trust = {"trust_remote_code": trust_remote_code}
     with loading("model", source):
         config = AutoConfig.from_pretrained(source, **trust)
-    family = FAMILIES.get(config.model_type)
-    own = [] if family is None else family.tokenizer_assignments(settings)
+    family = family_of(config)
+    known = () if family is None else family.tokenizer_settings
+    own = [setting for setting in settings if setting.partition("=")[0].strip() in known]
     tokenizer = load_tokenizer(source, **parse_tokenizer_settings(config.model_type, own), **trust)
     with loading("model", source):
         architecture = next(iter(config.architectures or ()), "")
-        task = next((task for ending, task in HEADS.items() if architecture.endswith(ending)), "")
-        auto_class: Any = AUTO_CLASSES.get(task, AutoModel)
+        task = task_of_class(architecture)
+        auto_class: Any = AutoModel if task is None else AUTO_CLASSES[task]
         model = auto_class.from_pretrained(source, attn_implementation="eager", dtype=torch.float32, **trust)
     return model.eval(), tokenizer
 
@@ -223,7 +224,7 @@ def _common_kind(models: list[Loaded], *, of_file: bool) -> str:
     for model, _ in models:
         if weighs_tokens(model.config):
             kinds.add(TOKENS)
-        elif of_file and has_gates(model.config):
+        elif of_file and gates_of(model.config) is not None:
             kinds.add(GATES)
         else:
             kinds.add(usual_kind(model.config))

@@ -14,9 +14,10 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from hf_localattn.data.features.texts import tokenize_texts
 from hf_localattn.data.features.words import word_features
 from hf_localattn.data.readers.labels import SINGLE_LABEL
-from hf_localattn.hub.model_card import HEADS
-from hf_localattn.inference import MOST_TOKENS, answer_question, evaluating, find_scope
+from hf_localattn.inference import answer_question, find_scope
+from hf_localattn.model_utils import MOST_TOKENS, evaluating
 from hf_localattn.models.forward_inputs import accepted_inputs, longest_input
+from hf_localattn.registry import task_of_class
 
 NO_ANSWER = "(no answer)"
 EXCERPT = 60
@@ -84,8 +85,8 @@ def task_of(model: PreTrainedModel) -> str:
     Raises:
         ValueError: none whose answers can be compared.
     """
-    task = next((task for ending, task in HEADS.items() if type(model).__name__.endswith(ending)), None)
-    if task not in _TASKS:
+    task = task_of_class(type(model).__name__)
+    if task is None or task not in _TASKS:
         raise ValueError(
             f"{type(model).__name__} gives no answers that can be compared; models for {', '.join(_TASKS)} do."
         )
@@ -173,7 +174,7 @@ def _word_labels(
     """The label of each word of each sentence; None of words that the model does not see."""
     sentences = {"tokens": rows["tokens"][:], "labels": [[] for _ in rows]}  # which it is not told
     features = word_features(sentences, tokenizer, longest_input(model, tokenizer) or MOST_TOKENS, {})
-    is_first, seen = ([np.array(one) for one in features.pop(name)] for name in ("labels", "seen_words"))
+    is_first, seen = ([np.array(one) for one in features.pop(name)] for name in ("labels", "visible_word_ids"))
     labels: list[list[str | None]] = []
     for row, logits in enumerate(_logits(model, tokenizer, features, len(rows), batch_size)):
         own: list[str | None] = [None] * len(sentences["tokens"][row])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ import torch
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.inspection.reading import Reading, read
-from hf_localattn.models import outlook_attention_matrix
+from hf_localattn.registry import LocalMap, Query, family_of
 
 logger = logging.getLogger(__name__)
 
@@ -76,82 +76,74 @@ def attention_map(
     if kind not in KINDS:
         raise ValueError(f"`kind` is {kind!r}; choose one of {', '.join(map(repr, KINDS))}.")
     kind = usual_kind(model.config) if kind == AUTO else kind
-    make = _self_map if kind == SELF else _local_map(model)
+    view = None if kind == SELF else _local_view(model)
     reading = read(model, tokenizer, [text if text_pair is None else (text, text_pair)], cut=False)
     shown = (reading.is_real if special_tokens else reading.is_text)[0]
     if not shown.any():
         raise ValueError(f"the tokenizer makes no tokens of {text!r}.")
-    return make(model, reading, shown, layers)
+    if view is None:
+        return _self_map(model, reading, shown, layers)
+    return _local_map(model, reading, shown, layers, view)
 
 
 def usual_kind(config: PreTrainedConfig) -> str:
     """The kind that "auto" stands for, of a model with this configuration."""
-    model_type = config.model_type
-    has_local = (model_type == "cool" and config.local_encoder == "outlook") or (
-        model_type == "oa-xlnet" and config.local_depth > 0
-    )
-    return LOCAL if has_local else SELF
+    view = local_map_of(config)
+    return LOCAL if view is not None and view.by_default else SELF
 
 
-def _local_map(model: PreTrainedModel) -> Callable[..., AttentionMap]:
-    """The function that makes the map of a family's local weights."""
-    make = {"cool": _outlook_map, "sla-bert": _syntax_map, "oa-xlnet": _query_map}.get(model.config.model_type)
-    shows_none = model.config.model_type == "cool" and usual_kind(model.config) != LOCAL  # weights of other shapes
-    if make is None or not model.config.local_depth or shows_none:
-        hint = " SAM's are of single tokens: see `token_weights`." if model.config.model_type == "sam-roberta" else ""
-        raise ValueError(
-            f"{type(model).__name__}, as it is configured, has no local attention from token to token: `kind='self'`"
-            f" shows the attention of its encoder.{hint}"
-        )
-    return make
+def local_map_of(config: PreTrainedConfig) -> LocalMap | None:
+    """Return the view of the local attention of models with this configuration; None if they have none."""
+    family = family_of(config)
+    view = None if family is None else family.local_map
+    return view if view is not None and view.is_available(config) else None
 
 
 def _self_map(
     model: PreTrainedModel, reading: Reading, shown: np.ndarray, layers: Sequence[int] | None
 ) -> AttentionMap:
-    weights = _per_layer(model, reading, "attentions")
+    weights = [layer.double().mean(1) for layer in _per_layer(model, reading, "attentions")]
     chosen = _chosen(layers, len(weights))
     what = "local and global attention, mixed" if reading.output.get("gates") else "self-attention"
-    return _square(reading, shown, _mean(weights, chosen, heads=True), chosen, what)
+    return _square(reading, shown, _mean(weights, chosen), chosen, what)
 
 
-def _syntax_map(
-    model: PreTrainedModel, reading: Reading, shown: np.ndarray, layers: Sequence[int] | None
-) -> AttentionMap:
-    weights = _per_layer(model, reading, "local_attentions")
-    chosen = _chosen(layers, len(weights))
-    return _square(reading, shown, _mean(weights, chosen, heads=True), chosen, "local attention")
+def _local_view(model: PreTrainedModel) -> LocalMap:
+    view, family = local_map_of(model.config), family_of(model.config)
+    if view is None:
+        hint = " Its weights are of single tokens: see `token_weights`." if family and family.token_weights else ""
+        raise ValueError(
+            f"{type(model).__name__}, as it is configured, has no local attention from token to token: `kind='self'`"
+            f" shows the attention of its encoder.{hint}"
+        )
+    return view
 
 
-def _outlook_map(
-    model: PreTrainedModel, reading: Reading, shown: np.ndarray, layers: Sequence[int] | None
+def _local_map(
+    model: PreTrainedModel, reading: Reading, shown: np.ndarray, layers: Sequence[int] | None, view: LocalMap
 ) -> AttentionMap:
     mask = torch.from_numpy(reading.is_real).to(model.device)
-    matrices = [outlook_attention_matrix(weights, mask) for weights in reading.output["local_attentions"]]
+    matrices = [view.matrix(weights, mask) for weights in _per_layer(model, reading, "local_attentions")]
     chosen = _chosen(layers, len(matrices))
-    return _square(reading, shown, _mean(matrices, chosen, heads=False), chosen, "outlook attention")
+    if view.query is None:
+        return _square(reading, shown, _mean(matrices, chosen), chosen, view.title)
+    return _query_map(reading, shown, _mean(matrices, chosen), chosen, view.title, view.query)
 
 
 def _query_map(
-    model: PreTrainedModel, reading: Reading, shown: np.ndarray, layers: Sequence[int] | None
+    reading: Reading, shown: np.ndarray, weights: np.ndarray, chosen: list[int], what: str, query: Query
 ) -> AttentionMap:
-    assert reading.is_query is not None
-    query = np.flatnonzero(reading.is_query[0] & reading.is_real[0])
-    if not len(query):
-        raise ValueError(
-            "the text has no query: put [CUE] before each word of a cue, as in 'I do [CUE] not know', or give a pair,"
-            " of which one text is the query."
-        )
-    if len(query) == 1:
+    sources = np.flatnonzero((reading.inputs[query.input][0] != 0) & reading.is_real[0])
+    if not len(sources):
+        raise ValueError(f"the text has no query: {query.remedy}")
+    if len(sources) == 1:
         logger.warning("The query is one token, so that all weights are 1: there is nothing else to look at.")
-    weights = reading.output["local_attentions"]
-    chosen = _chosen(layers, len(weights))
     tokens = reading.tokens[0]
     return AttentionMap(
         tokens=tuple(tokens[place] for place in np.flatnonzero(shown)),
-        sources=tuple(tokens[place] for place in query),
-        weights=_mean(weights, chosen, heads=True)[shown, : len(query)],
-        title=_title("orthogonal attention", chosen),
+        sources=tuple(tokens[place] for place in sources),
+        weights=weights[shown, : len(sources)],
+        title=_title(what, chosen),
         row_label=ATTENDING,
         column_label=f"{ATTENDED} of the query",
         layers=tuple(chosen),
@@ -178,10 +170,9 @@ def _chosen(layers: Sequence[int] | None, number: int) -> list[int]:
     return sorted(set(layers))
 
 
-def _mean(weights: Sequence[torch.Tensor], chosen: list[int], *, heads: bool) -> np.ndarray:
-    """The mean over layers, and heads, of the weights of one text: (rows, columns)."""
-    stacked = torch.stack([weights[layer][0].double() for layer in chosen])
-    return (stacked.mean((0, 1)) if heads else stacked.mean(0)).cpu().numpy()
+def _mean(matrices: Sequence[torch.Tensor], chosen: list[int]) -> np.ndarray:
+    """The mean over layers of the matrices of one text, (1, rows, columns) each: (rows, columns)."""
+    return torch.stack([matrices[layer][0].double() for layer in chosen]).mean(0).cpu().numpy()
 
 
 def _square(

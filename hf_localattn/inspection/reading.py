@@ -13,7 +13,7 @@ from tokenizers import decoders, pre_tokenizers
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.tokenization_utils_base import EncodingFast
 
-from hf_localattn.inference import MOST_TOKENS, evaluating
+from hf_localattn.model_utils import MOST_TOKENS, evaluating
 from hf_localattn.models.forward_inputs import accepted_inputs, longest_input
 
 logger = logging.getLogger(__name__)
@@ -33,14 +33,14 @@ class Reading:
         tokens: of each text its L tokens, fit to print.
         is_real: (B, L), true at all tokens but pads.
         is_text: (B, L), true at those of the texts themselves; special tokens that were put around them are not.
-        is_query: (B, L), true at the tokens of the query, for a model that takes one.
+        inputs: (B, L) each, all that the tokenizer made, by name.
         output: of the headless model (of an encoder-decoder's encoder), with all its attentions.
     """
 
     tokens: list[list[str]]
     is_real: np.ndarray
     is_text: np.ndarray
-    is_query: np.ndarray | None
+    inputs: Mapping[str, np.ndarray]
     output: Mapping[str, Any]
 
 
@@ -91,7 +91,7 @@ def read(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequ
         ],
         is_real=encoded["attention_mask"].numpy() != 0,
         is_text=np.array(of_text),
-        is_query=encoded["query_mask"].numpy() != 0 if "query_mask" in encoded else None,
+        inputs={name: tensor.numpy() for name, tensor in encoded.items()},
         output=output,
     )
 

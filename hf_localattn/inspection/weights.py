@@ -9,7 +9,7 @@ import numpy as np
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.inspection.reading import Text, read_all, weights_of
-from hf_localattn.models.configuration_sla_bert import GATED
+from hf_localattn.registry import FAMILIES, Gates, family_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,14 +42,17 @@ class TokenWeights:
     features: np.ndarray | None = None
 
 
-def has_gates(config: PreTrainedConfig) -> bool:
-    """Return True if a model with this configuration mixes local and global attention by gates."""
-    return config.model_type == "sla-bert" and config.local_attention in GATED
+def gates_of(config: PreTrainedConfig) -> Gates | None:
+    """Return the view of the gates of models with this configuration; None if they have none."""
+    family = family_of(config)
+    view = None if family is None else family.gates
+    return view if view is not None and view.is_available(config) else None
 
 
 def weighs_tokens(config: PreTrainedConfig) -> bool:
     """Return True if a model with this configuration has a weight for each token of a text."""
-    return config.model_type == "sam-roberta" and (config.has_tam or config.head == "rba")
+    family = family_of(config)
+    return family is not None and family.token_weights is not None and family.token_weights.is_available(config)
 
 
 def gate_values(
@@ -68,12 +71,13 @@ def gate_values(
     Raises:
         ValueError: the model has no gates, or there is no text.
     """
-    if not has_gates(model.config):
+    view = gates_of(model.config)
+    if view is None:
+        known = (f"the family {name} with {one.gates.settings}" for name, one in FAMILIES.items() if one.gates)
         raise ValueError(
-            f"{type(model).__name__}, as it is configured, has no gates: these are of the family sla-bert with"
-            f" local_attention={' or '.join(GATED)}."
+            f"{type(model).__name__}, as it is configured, has no gates: these are of {' or '.join(known)}."
         )
-    layers = model.config.chosen_layers
+    layers = view.layers(model.config)
     sums, count = np.zeros(len(layers)), 0
     for reading in read_all(model, tokenizer, texts, batch_size):
         sums += [gate.double().cpu().numpy()[reading.is_real].sum() for gate in reading.output["gates"]]
@@ -92,7 +96,7 @@ def token_weights(
     """Return how much each token of each text counts (figure 2 of the SAM paper), and each feature.
 
     Args:
-        model: a SAM model whose head weighs tokens, "sam" with `use_tam` or "rba"; it stays as it was.
+        model: a SAM model whose head weighs tokens; it stays as it was.
         tokenizer: the model's.
         texts: all single ones, or all pairs; one that is too long is cut, with a warning.
         special_tokens: whether those around the texts are told too. The weights stay as they are in either case.
@@ -102,10 +106,9 @@ def token_weights(
         ValueError: the model weighs no tokens, or there is no text.
     """
     if not weighs_tokens(model.config):
-        raise ValueError(
-            f"{type(model).__name__}, as it is configured, does not weigh tokens: the family sam-roberta does, with"
-            " head=sam and use_tam=true, or with head=rba."
-        )
+        views = {name: family.token_weights for name, family in FAMILIES.items()}
+        known = (f"the family {name} does, with {view.settings}" for name, view in views.items() if view is not None)
+        raise ValueError(f"{type(model).__name__}, as it is configured, does not weigh tokens: {'; '.join(known)}.")
     found = []
     for reading in read_all(model, tokenizer, texts, batch_size):
         weights, features = (weights_of(reading.output, f"{name}_attention") for name in ("token", "feature"))

@@ -28,7 +28,7 @@ def as_iobes(sentences: Sequence[Sequence[str]]) -> list[list[str]]:
     return [[SAME_LETTERS.get(label[:1], label[:1]) + label[1:] for label in labels] for labels in sentences]
 
 
-def yes_scores(predictions: Sequence[bool], references: Sequence[bool], beta: float = 1.0) -> tuple[float, ...]:
+def binary_prf(predictions: Sequence[bool], references: Sequence[bool], beta: float = 1.0) -> tuple[float, ...]:
     """Return precision, recall and F-beta of True among answers of yes or no; 0 where nothing is to divide by."""
     if not len(references):  # which scikit-learn refuses
         return 0.0, 0.0, 0.0

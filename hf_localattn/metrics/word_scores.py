@@ -53,7 +53,7 @@ class Scoring(NamedTuple):
     reported: tuple[str, ...]
 
 
-def scoring_of(names: Iterable[str]) -> Scoring:
+def select_metrics(names: Iterable[str]) -> Scoring:
     """Choose the scores of a model by its labels, which are the same for all of its data.
 
     Labels of entities whose types are all of `DIAGNOSES` are scored as CGED's, others as entities. The two labels

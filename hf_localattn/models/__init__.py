@@ -7,7 +7,7 @@ from .configuration_cool import CoolConfig
 from .configuration_oa_xlnet import OaXLNetConfig
 from .configuration_sam_roberta import SamRobertaConfig
 from .configuration_sla_bert import SlaBertConfig
-from .cue_marker import mark_cues
+from .cool_outlook import outlook_attention, outlook_attention_matrix
 from .modeling_cool import (
     CoolForConditionalGeneration,
     CoolForMultipleChoice,
@@ -41,7 +41,7 @@ from .modeling_sla_bert import (
     SlaBertModel,
     SlaBertPreTrainedModel,
 )
-from .outlook_attention import outlook_attention, outlook_attention_matrix
+from .oa_cues import mark_cues
 from .tokenization_oa_xlnet import OaXLNetTokenizer
 from .tokenization_sla_bert import SlaBertTokenizer
 

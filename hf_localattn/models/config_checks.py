@@ -67,7 +67,7 @@ def check_content(content: Any, known: Collection[str] = ()) -> None:
         _check_entry(name, value, known)
 
 
-def check_generation(config: Any) -> None:
+def check_generation_config(config: Any) -> None:
     """Raise `ValueError` for a generation configuration that asks for more texts at once than anybody would."""
     for name in ("num_beams", "num_return_sequences"):
         value = getattr(config, name, None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from .configuration_local_attention import LocalAttentionConfig
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from .modeling_cool import CoolModel  # noqa: F401
 
 LOCAL_LAYERS = ("outlook", "dynamic_conv", "visual_outlook", "rgcn", "gat", "hgt")
-"""Local encoders that are a stack of `num_local_layers` layers."""
+"""Local attentions that are a stack of `num_local_layers` layers."""
 
 MOST_TOKENS = 1001
 """Tokens of a window, or on a side of one: some memory of each is needed whatever the text's length."""
 
-LOCAL_ENCODERS = ("none", "deeper", "conv", *LOCAL_LAYERS)
+LOCAL_ATTENTIONS = ("none", "deeper", "conv", *LOCAL_LAYERS)
 
 
 class CoolConfig(LocalAttentionConfig):
@@ -31,14 +31,14 @@ class CoolConfig(LocalAttentionConfig):
     Args:
         backbone_config: configuration of the encoder (BERT when absent), or of an encoder-decoder for generation.
         mode: where the local layers sit (figure 1): "g2l", global to local, on top of the encoder; "l2g", local to
-            global, on the word embeddings and below the encoder; "g&l", beside it, on the word embeddings.
+            global, on the word embeddings and below the encoder; "g&l" or "gl", parallel to it, on the same.
         fusion: how "g&l" joins both: "concat" (two linear layers with GELU between), "sum", or "gate" (a balance that
             each token predicts).
-        local_encoder: "outlook", the paper's, or what it compares with: "none" (the backbone alone), "deeper" (more
+        local_attention: "outlook", the paper's, or what it compares with: "none" (the backbone alone), "deeper" (more
             layers of its own), "conv" (the convolutional block alone), "dynamic_conv", "visual_outlook", and the local
             graphs "rgcn", "gat" and "hgt".
         use_conv: put the convolutional block (equations 2-5) below the outlook layers. The local width F is then the
-            sum of its filters, otherwise that of its input. Other local encoders do not look at it.
+            sum of its filters, otherwise that of its input. No other local attention reads it.
         conv_kernel_sizes: widths of its convolutions in tokens.
         conv_filters: filters of each.
         conv_pooling: "max" or "avg", the adaptive pooling of equation 4.
@@ -57,7 +57,7 @@ class CoolConfig(LocalAttentionConfig):
         num_extra_layers: layers that "deeper" adds to the backbone (the paper: 3 and 5).
         graph_window: tokens on either side that are a token's neighbors in the local graphs.
         classifier_dropout: dropout before the last linear layer of the classifying heads.
-        qa_loss: "mean" of the start and end cross-entropy, their "sum", or "eq16", the paper's printed
+        qa_loss: "mean" of the start and end cross-entropy, their "sum", or "joint", the paper's printed
             -log(p(start) + p(end)).
 
     Raises:
@@ -66,11 +66,13 @@ class CoolConfig(LocalAttentionConfig):
 
     model_type = "cool"
     generation_backbones: ClassVar[Sequence[str]] = ("prophetnet", "bart")
-    deciding_fields: ClassVar[Sequence[str]] = ("mode", "local_encoder", "use_conv")
+    controlling_fields: ClassVar[Sequence[str]] = ("mode", "local_attention", "use_conv")
+    attribute_map: ClassVar[dict[str, str]] = {"local_encoder": "local_attention"}
+    renamed_values: ClassVar[Mapping[str, Mapping[str, str]]] = {"qa_loss": {"eq16": "joint"}}
 
     mode: str = "g2l"
     fusion: str = "concat"
-    local_encoder: str = "outlook"
+    local_attention: str = "outlook"
     use_conv: bool = True
     conv_kernel_sizes: list[int] | tuple[int, ...] = (3, 4, 5)
     conv_filters: int = 100
@@ -90,25 +92,25 @@ class CoolConfig(LocalAttentionConfig):
     classifier_dropout: float = 0.1
     qa_loss: str = "mean"
 
-    def used_fields(self) -> dict[tuple[str, ...], bool]:
+    def active_fields(self) -> dict[tuple[str, ...], bool]:
         outlook = (
             *("outlook_num_heads", "outlook_softmax", "mask_outside_window", "outlook_dropout"),
             *("use_conv", "num_ffn_layers", "use_layer_norm", "qkv_bias"),
         )
         return {
-            outlook: self.local_encoder == "outlook",
+            outlook: self.local_attention == "outlook",
             ("fusion",): self.mode == "g&l",
-            ("num_extra_layers",): self.local_encoder == "deeper",
-            ("graph_window",): self.local_encoder in ("rgcn", "gat", "hgt"),
-            ("outlook_kernel_size",): self.local_encoder in ("outlook", "dynamic_conv", "visual_outlook"),
-            ("num_local_layers",): self.local_encoder in LOCAL_LAYERS,
+            ("num_extra_layers",): self.local_attention == "deeper",
+            ("graph_window",): self.local_attention in ("rgcn", "gat", "hgt"),
+            ("outlook_kernel_size",): self.local_attention in ("outlook", "dynamic_conv", "visual_outlook"),
+            ("num_local_layers",): self.local_attention in LOCAL_LAYERS,
             ("conv_filters", "conv_pooling", "conv_alignment"): self.has_convolution_block,
         }
 
     @property
-    def local_depth(self) -> int:
-        """Number of local layers, from `num_local_layers` and the local encoder."""
-        if self.local_encoder not in LOCAL_LAYERS:
+    def num_active_local_layers(self) -> int:
+        """Number of local layers, from `num_local_layers` and `local_attention`."""
+        if self.local_attention not in LOCAL_LAYERS:
             return 0
         if self.num_local_layers is None:
             return 2 if self.has_convolution_block else 3
@@ -117,7 +119,7 @@ class CoolConfig(LocalAttentionConfig):
     @property
     def has_convolution_block(self) -> bool:
         """True if the local branch begins with the convolutional block."""
-        return self.local_encoder == "conv" or (self.local_encoder == "outlook" and self.use_conv)
+        return self.local_attention == "conv" or (self.local_attention == "outlook" and self.use_conv)
 
     @property
     def local_input_size(self) -> int:
@@ -144,8 +146,8 @@ class CoolConfig(LocalAttentionConfig):
         return self.local_output_size if self.mode == "g2l" else self.hidden_size
 
     def backbone_config_to_build(self) -> Any:
-        """The backbone's configuration; with `num_extra_layers` more layers if the local encoder is "deeper"."""
-        if self.local_encoder != "deeper":
+        """The backbone's configuration; with `num_extra_layers` more layers if `local_attention` is "deeper"."""
+        if self.local_attention != "deeper":
             return self.backbone_config
         deeper = copy.deepcopy(self.backbone_config)
         count = "num_encoder_layers" if hasattr(deeper, "num_encoder_layers") else "num_hidden_layers"
@@ -157,14 +159,16 @@ class CoolConfig(LocalAttentionConfig):
         return deeper
 
     def check_fields(self) -> None:
+        if self.mode == "gl":  # a spelling that a shell takes without quotes
+            self.mode = "g&l"
         self._check_bools("use_conv", "mask_outside_window", "use_layer_norm", "qkv_bias")
         self._check_choice("mode", ("g2l", "l2g", "g&l"))
         self._check_choice("fusion", ("concat", "sum", "gate"))
-        self._check_choice("local_encoder", LOCAL_ENCODERS)
+        self._check_choice("local_attention", LOCAL_ATTENTIONS)
         self._check_choice("conv_pooling", ("max", "avg"))
         self._check_choice("conv_alignment", ("adaptive", "same"))
         self._check_choice("outlook_softmax", ("feature", "window"))
-        self._check_choice("qa_loss", ("mean", "sum", "eq16"))
+        self._check_choice("qa_loss", ("mean", "sum", "joint"))
         if self.num_local_layers is not None:
             self._check_at_least("num_local_layers", 0)
         self._check_at_least("num_ffn_layers", 1)
@@ -192,9 +196,9 @@ class CoolConfig(LocalAttentionConfig):
     def _check_mode(self) -> None:
         if self.mode == "g2l":
             return
-        if self.local_encoder in ("none", "deeper"):
+        if self.local_attention in ("none", "deeper"):
             raise ValueError(
-                f"`mode` is {self.mode!r}, but `local_encoder={self.local_encoder!r}` has nothing local to place: "
+                f"`mode` is {self.mode!r}, but `local_attention={self.local_attention!r}` has nothing local to place: "
                 "leave `mode` at 'g2l'."
             )
         if self.is_encoder_decoder:

@@ -86,8 +86,14 @@ class LocalAttentionConfig(PreTrainedConfig):
     generation_backbones: ClassVar[Sequence[str]] = ()
     """The tested encoder-decoders of a family that generates."""
 
-    deciding_fields: ClassVar[Sequence[str]] = ()
-    """The fields that decide which others count (`used_fields`)."""
+    controlling_fields: ClassVar[Sequence[str]] = ()
+    """The fields that decide which others count (`active_fields`)."""
+
+    attribute_map: ClassVar[dict[str, str]] = {}
+    """Former names of fields, of version 0.1.0, and the names of today, under which they are saved."""
+
+    renamed_values: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+    """For each field, former spellings of its values, of version 0.1.0, and those of today."""
 
     backbone_config: Any = None
     initializer_range: float = 0.02
@@ -106,16 +112,19 @@ class LocalAttentionConfig(PreTrainedConfig):
     eos_token_id = BackboneField("eos_token_id")
 
     def __post_init__(self, **kwargs: Any) -> None:
+        former = {name: kwargs.pop(name) for name in self.attribute_map if name in kwargs}
+        for name, value in self.current_names(former).items():
+            setattr(self, name, value)
         self.backbone_config = self._build_backbone_config(self.backbone_config)
         check_names(type(self), kwargs)
         check_shared_fields({**vars(self), **kwargs})
         super().__post_init__(**kwargs)
         self.is_encoder_decoder = self.backbone_config.is_encoder_decoder
         self.check()
-        for field in self.idle_fields():
+        for field in self.inactive_fields():
             logger.warning_once(
                 f"`{field}` is {getattr(self, field)!r}, which changes nothing as the other fields are set:"
-                f" {', '.join(f'{name}={getattr(self, name)!r}' for name in self.deciding_fields)}."
+                f" {', '.join(f'{name}={getattr(self, name)!r}' for name in self.controlling_fields)}."
             )
 
     def check(self) -> None:
@@ -123,6 +132,10 @@ class LocalAttentionConfig(PreTrainedConfig):
 
         A configuration checks itself when it is made or loaded; a model checks it again, as fields can be set.
         """
+        for name, spellings in self.renamed_values.items():
+            value = getattr(self, name)
+            if isinstance(value, str):  # another type is an error, told below
+                setattr(self, name, spellings.get(value, value))
         self._check_backbone()
         self._check_backbone_fields()
         check_shared_fields(vars(self))
@@ -132,23 +145,45 @@ class LocalAttentionConfig(PreTrainedConfig):
     def check_fields(self) -> None:
         """The family's own part of `check`."""
 
+    @classmethod
+    def current_names(cls, config_fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Return fields under their names of today, with a warning for each that version 0.1.0 named otherwise.
+
+        Raises:
+            ValueError: a field is given under both names.
+        """
+        current: dict[str, Any] = {}
+        for name, value in config_fields.items():
+            new = cls.attribute_map.get(name, name)
+            if new != name:
+                logger.warning_once(f"`{name}` is called `{new}` now. The former name is read until version 0.3.0.")
+                if new in config_fields:
+                    raise ValueError(f"`{name}` is the former name of `{new}`: give one of them.")
+            current[new] = value
+        return current
+
     @property
-    def needed_inputs(self) -> tuple[str, ...]:
+    def required_inputs(self) -> tuple[str, ...]:
         """Inputs that the models need in addition to the usual ones."""
         return ()
+
+    @property
+    def max_tokens(self) -> int | None:
+        """The most tokens that the local layers take in a text; None if the encoder alone sets a limit."""
+        return None
 
     @property
     def tokenizer_settings(self) -> dict[str, Any]:
         """Settings of the family's tokenizer, if it has one, that differ from its defaults because of these fields."""
         return {}
 
-    def used_fields(self) -> dict[tuple[str, ...], bool]:
+    def active_fields(self) -> dict[tuple[str, ...], bool]:
         """Tell for fields if they take effect under the current settings; fields that always do may be left out."""
         return {}
 
-    def idle_fields(self) -> list[str]:
+    def inactive_fields(self) -> list[str]:
         """Fields that are not at their default and of which, as the others are, nothing depends."""
-        idle = [field for fields, used in self.used_fields().items() if not used for field in fields]
+        idle = [field for fields, used in self.active_fields().items() if not used for field in fields]
         return [field for field in idle if getattr(self, field) != getattr(type(self), field)]
 
     def _build_backbone_config(self, backbone_config: Any) -> PreTrainedConfig:

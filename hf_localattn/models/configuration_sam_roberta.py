@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 from transformers.utils import logging
 
 from .configuration_local_attention import LocalAttentionConfig
-from .recurrent_encoder import MERGES
-from .sequential_attention import ORDERS, TOKEN_FFNS, check_threshold
+from .sam_attention import ATTENTION_ORDERS, TOKEN_FFNS, check_threshold
+from .sam_bilstm import MERGES
 
 if TYPE_CHECKING:
     # Never run: see configuration_cool.py.
@@ -19,7 +19,7 @@ logger = logging.get_logger(__name__)
 
 COMMON_WEIGHT = 0.5
 """Feature weight of an untrained network: the sigmoid of about 0."""
-HEADS = ("sam", "none", "rb", "rba", "disan")
+POOLINGS = ("sam", "none", "rb", "rba", "disan")
 
 
 class SamRobertaConfig(LocalAttentionConfig):
@@ -27,7 +27,7 @@ class SamRobertaConfig(LocalAttentionConfig):
 
     Args:
         backbone_config: configuration of the encoder (RoBERTa when absent).
-        head: how a text becomes one vector: "sam", the paper's; or its baselines: "none", the mean of the encoder's
+        pooling: how a text becomes one vector: "sam", the paper's; or its baselines: "none", the mean of the encoder's
             states; "rb", the mean of those of a BiLSTM above it; "rba", attention over the states of the BiLSTM;
             "disan", a directional self-attention network on the encoder.
         use_bilstm: let "sam" read a BiLSTM on the encoder, as in the paper, not the encoder itself.
@@ -42,7 +42,7 @@ class SamRobertaConfig(LocalAttentionConfig):
         tam_ffn: what the network that does reads: "position", all positions at once, or "token", one token at a time.
         tam_max_length: positions that "position" has; longer texts are refused.
         tam_hidden_size: width of its hidden layer; when absent 16, or for "position" a 16th of the positions.
-        order: "fam_tam", or "tam_fam", tokens first.
+        attention_order: "fam_tam", or "tam_fam", tokens first.
         disan_hidden_size: width of each direction of "disan".
         dropout: between the layers of the BiLSTM, and before the last layer of the classifying heads.
         freeze_backbone: use the encoder as it is, without training or dropout. Changed later it counts from the next
@@ -60,9 +60,10 @@ class SamRobertaConfig(LocalAttentionConfig):
         "pooler_output",
     ]
     default_backbone: ClassVar[str] = "roberta"
-    deciding_fields: ClassVar[Sequence[str]] = ("head", "use_bilstm", "use_fam", "use_tam", "tam_ffn")
+    attribute_map: ClassVar[dict[str, str]] = {"head": "pooling", "order": "attention_order"}
+    controlling_fields: ClassVar[Sequence[str]] = ("pooling", "use_bilstm", "use_fam", "use_tam", "tam_ffn")
 
-    head: str = "sam"
+    pooling: str = "sam"
     use_bilstm: bool = True
     bilstm_hidden_size: int = 256
     num_bilstm_layers: int = 2
@@ -75,40 +76,39 @@ class SamRobertaConfig(LocalAttentionConfig):
     tam_ffn: str = "position"
     tam_max_length: int = 512
     tam_hidden_size: int | None = None
-    order: str = "fam_tam"
+    attention_order: str = "fam_tam"
     disan_hidden_size: int = 300
     dropout: float = 0.1
     freeze_backbone: bool = False
 
-    def used_fields(self) -> dict[tuple[str, ...], bool]:
+    def active_fields(self) -> dict[tuple[str, ...], bool]:
         return {
-            ("use_bilstm", "use_fam", "use_tam"): self.head == "sam",
+            ("use_bilstm", "use_fam", "use_tam"): self.pooling == "sam",
             ("bilstm_hidden_size", "num_bilstm_layers", "bilstm_merge"): self.has_bilstm,
             ("fam_reduction", "fam_threshold", "learn_fam_threshold"): self.has_fam,
             ("tam_ffn", "tam_hidden_size"): self.has_tam,
             ("tam_max_length",): self.max_tokens is not None,
-            ("order",): self.has_fam and self.has_tam,
-            ("disan_hidden_size",): self.head == "disan",
+            ("attention_order",): self.has_fam and self.has_tam,
+            ("disan_hidden_size",): self.pooling == "disan",
         }
 
     @property
     def has_bilstm(self) -> bool:
         """True if a BiLSTM reads the encoder's states."""
-        return self.head in ("rb", "rba") or (self.head == "sam" and self.use_bilstm)
+        return self.pooling in ("rb", "rba") or (self.pooling == "sam" and self.use_bilstm)
 
     @property
     def has_fam(self) -> bool:
         """True if features are weighed."""
-        return self.head == "sam" and self.use_fam
+        return self.pooling == "sam" and self.use_fam
 
     @property
     def has_tam(self) -> bool:
         """True if tokens are weighed by sequential attention."""
-        return self.head == "sam" and self.use_tam
+        return self.pooling == "sam" and self.use_tam
 
     @property
     def max_tokens(self) -> int | None:
-        """The most tokens that a text may have; none where the encoder alone sets a limit."""
         return self.tam_max_length if self.has_tam and self.tam_ffn == "position" else None
 
     @property
@@ -119,7 +119,7 @@ class SamRobertaConfig(LocalAttentionConfig):
         return self.bilstm_hidden_size * (2 if self.bilstm_merge == "concat" else 1)
 
     @property
-    def local_depth(self) -> int:
+    def num_active_local_layers(self) -> int:
         """Number of layers with local attention weights: 0, as those of SAM are over a whole text."""
         return 0
 
@@ -129,10 +129,10 @@ class SamRobertaConfig(LocalAttentionConfig):
         return self.dropout
 
     def check_fields(self) -> None:
-        self._check_choice("head", HEADS)
+        self._check_choice("pooling", POOLINGS)
         self._check_choice("bilstm_merge", MERGES)
         self._check_choice("tam_ffn", TOKEN_FFNS)
-        self._check_choice("order", ORDERS)
+        self._check_choice("attention_order", ATTENTION_ORDERS)
         self._check_bools("use_bilstm", "use_fam", "learn_fam_threshold", "use_tam", "freeze_backbone")
         for field in (
             "bilstm_hidden_size",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from .configuration_local_attention import LocalAttentionConfig
-from .word_alignment import STRUCTURE
+from .sla_alignment import STRUCTURE
 
 if TYPE_CHECKING:
     # Never run: see configuration_cool.py.
@@ -50,7 +50,7 @@ class SlaBertConfig(LocalAttentionConfig):
         "pooler_output",
     ]
     tested_backbones: ClassVar[Sequence[str]] = ("bert", "roberta", "electra")
-    deciding_fields: ClassVar[Sequence[str]] = ("local_attention",)
+    controlling_fields: ClassVar[Sequence[str]] = ("local_attention",)
 
     local_attention: str = "syntax"
     syntax_threshold: int = 3
@@ -62,7 +62,7 @@ class SlaBertConfig(LocalAttentionConfig):
     lisa_loss_weight: float = 1.0
     pooler_begins_afresh: bool = False
 
-    def used_fields(self) -> dict[tuple[str, ...], bool]:
+    def active_fields(self) -> dict[tuple[str, ...], bool]:
         kind = self.local_attention
         return {
             ("syntax_threshold", "neighbor_window", "connect_roots"): kind == "syntax",
@@ -77,22 +77,22 @@ class SlaBertConfig(LocalAttentionConfig):
         return {"parser": None} if self.local_attention in ("window", "none") else {}
 
     @property
-    def needed_inputs(self) -> tuple[str, ...]:
+    def required_inputs(self) -> tuple[str, ...]:
         """Structure of a text that the local attention reads; "lisa" if there are labels."""
         needed = {"syntax": STRUCTURE, "sgnet": STRUCTURE, "window": STRUCTURE[:1], "lisa": STRUCTURE[1:]}
         return needed.get(self.local_attention, ())
 
     @property
-    def chosen_layers(self) -> list[int]:
+    def sla_layer_indices(self) -> list[int]:
         """The numbers of the layers that `sla_layers` means."""
         return list(range(self.num_hidden_layers)) if self.sla_layers is None else sorted(self.sla_layers)
 
     @property
-    def local_depth(self) -> int:
+    def num_active_local_layers(self) -> int:
         """Number of layers with local attention weights of their own."""
         if self.local_attention == "sgnet":
             return 1
-        return len(self.chosen_layers) if self.local_attention in GATED else 0
+        return len(self.sla_layer_indices) if self.local_attention in GATED else 0
 
     @property
     def classifier_dropout(self) -> float:

@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerBase
 def longest_input(model: nn.Module, tokenizer: PreTrainedTokenizerBase) -> int | None:
     """Return how many tokens model and tokenizer can take; None if neither sets a limit."""
     limits = [tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None)]
-    limits.append(getattr(model.config, "max_tokens", None))  # of layers on top, such as those of SAM
+    limits.append(getattr(model.config, "max_tokens", None))  # of local layers
     for name, module in model.named_modules():
         # RoBERTa's positions begin behind the padding index: its table of 514 serves 512 tokens.
         positions = name.endswith("position_embeddings") and isinstance(module, nn.Embedding)

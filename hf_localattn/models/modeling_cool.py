@@ -14,17 +14,13 @@ import torch
 from torch import nn
 from transformers.utils import can_return_tuple
 
+from .backbone_features import LocalModelOutput, check_inputs
 from .configuration_cool import CoolConfig
-from .fusion import Fusion
-from .generation_head import ConditionalGenerationHead
-from .local_baselines import GraphAttentionLayer, HeterogeneousGraphLayer
-from .local_encoder import LocalEncoder
-from .modeling_local_attention import (
-    LocalAttentionPreTrainedModel,
-    LocalModelOutput,
-    check_inputs,
-    register_auto_classes,
-)
+from .cool_baselines import GraphAttentionLayer, HeterogeneousGraphLayer
+from .cool_fusion import Fusion
+from .cool_generation import ConditionalGenerationHead
+from .cool_local_encoder import LocalEncoder
+from .modeling_local_attention import LocalAttentionPreTrainedModel, register_auto_classes
 from .task_heads import MultipleChoiceHead, QuestionAnsweringHead, SequenceClassificationHead, TokenClassificationHead
 
 
@@ -45,7 +41,7 @@ class CoolPreTrainedModel(LocalAttentionPreTrainedModel):
 
     def add_backbone(self) -> None:
         super().add_backbone()
-        if self.config.local_encoder == "deeper":
+        if self.config.local_attention == "deeper":
             with torch.device("meta"):
                 plain = self.backbone_auto_class.from_config(copy.deepcopy(self.config.backbone_config))
             # Marked, as names change where modules are wrapped. (ALBERT adds none: it runs its layers more often.)
@@ -100,7 +96,7 @@ class CoolModel(CoolPreTrainedModel):
             position_ids: (B, L); real tokens are counted when absent.
             **kwargs: `output_attentions`, `output_hidden_states` and others of the backbone.
         """
-        self.settle_outputs(kwargs)
+        self.resolve_output_flags(kwargs)
         given = check_inputs(input_ids, inputs_embeds, attention_mask)
         mask = None if attention_mask is None else attention_mask != 0
         local = weights = None
@@ -110,7 +106,9 @@ class CoolModel(CoolPreTrainedModel):
             local, weights = self.local_encoder(words, mask, kwargs["output_attentions"])
             if self.config.mode == "l2g":
                 input_ids, inputs_embeds = None, local
-        outputs = self.encode(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
+        outputs = self.forward_backbone(
+            input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs
+        )
         states = outputs.last_hidden_state
         if self.config.mode == "g2l":
             states, weights = self.local_encoder(states, mask, kwargs["output_attentions"])

@@ -9,16 +9,11 @@ import torch
 from torch import nn
 from transformers.utils import can_return_tuple
 
+from .backbone_features import LocalModelOutput, check_inputs
 from .configuration_oa_xlnet import OaXLNetConfig
 from .input_checks import check_tensor
-from .modeling_local_attention import (
-    LocalAttentionPreTrainedModel,
-    LocalModelOutput,
-    check_inputs,
-    register_auto_classes,
-    taking,
-)
-from .orthogonal_attention import OrthogonalAttentionBlock, query_positions
+from .modeling_local_attention import LocalAttentionPreTrainedModel, register_auto_classes, with_extra_inputs
+from .oa_attention import OrthogonalAttentionBlock, query_positions
 from .task_heads import MultipleChoiceHead, QuestionAnsweringHead, SequenceClassificationHead, TokenClassificationHead
 
 QUERY = ("query_mask",)
@@ -52,15 +47,15 @@ class OaXLNetModel(OaXLNetPreTrainedModel):
                 config.hidden_size,
                 config.block_heads,
                 config.oa_intermediate_size or config.hidden_size,
-                variant=config.variant,
+                interaction=config.local_attention,
                 kv_sharing=config.kv_sharing,
                 share_context_projection=config.share_context_projection,
                 conv_num_filters=config.conv_num_filters,
-                dot_attention=config.dot_attention,
+                query_summary=config.query_summary,
                 dropout=config.oa_dropout,
                 chunk_size=config.oa_chunk_size,
             )
-            for _ in range(config.local_depth)
+            for _ in range(config.num_active_local_layers)
         )
         self.post_init()
 
@@ -83,16 +78,18 @@ class OaXLNetModel(OaXLNetPreTrainedModel):
             token_type_ids: (B, L), where the backbone has segments.
             position_ids: (B, L); real tokens are counted when absent.
             query_mask: (B, L), 1 at the tokens of the query: a negation's cue, a question. Rows may have different
-                numbers of them, or none. Not read by the variant "none".
+                numbers of them, or none. Not read with `local_attention="none"`.
             **kwargs: `output_attentions`, `output_hidden_states` and others of the backbone.
 
         Raises:
             ValueError: the query mask is missing, or of another shape.
         """
-        self.settle_outputs(kwargs)
+        self.resolve_output_flags(kwargs)
         shape = check_inputs(input_ids, inputs_embeds, attention_mask).shape[:2]
         query_tokens = checked_query_mask(query_mask, shape) if self.blocks else None
-        outputs = self.encode(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
+        outputs = self.forward_backbone(
+            input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs
+        )
         states, weights = outputs.last_hidden_state, []
         if query_tokens is not None:
             mask = None if attention_mask is None else attention_mask != 0
@@ -130,28 +127,28 @@ class OaXLNetForQuestionAnswering(OaXLNetPreTrainedModel, QuestionAnsweringHead)
     """OA with start and end logits of an answer span on top; the query is the question."""
 
     base_model_class = OaXLNetModel
-    forward = taking(QuestionAnsweringHead.forward, *QUERY)
+    forward = with_extra_inputs(QuestionAnsweringHead.forward, *QUERY)
 
 
 class OaXLNetForSequenceClassification(OaXLNetPreTrainedModel, SequenceClassificationHead):
     """OA with a classifier or regressor of whole texts or pairs on top; of pairs the query is one text."""
 
     base_model_class = OaXLNetModel
-    forward = taking(SequenceClassificationHead.forward, *QUERY)
+    forward = with_extra_inputs(SequenceClassificationHead.forward, *QUERY)
 
 
 class OaXLNetForTokenClassification(OaXLNetPreTrainedModel, TokenClassificationHead):
     """OA with a classifier of every token on top (section 4): the scope of a negation, whose cue is the query."""
 
     base_model_class = OaXLNetModel
-    forward = taking(TokenClassificationHead.forward, *QUERY)
+    forward = with_extra_inputs(TokenClassificationHead.forward, *QUERY)
 
 
 class OaXLNetForMultipleChoice(OaXLNetPreTrainedModel, MultipleChoiceHead):
     """OA with a score of every choice on top."""
 
     base_model_class = OaXLNetModel
-    forward = taking(MultipleChoiceHead.forward, *QUERY)
+    forward = with_extra_inputs(MultipleChoiceHead.forward, *QUERY)
 
 
 register_auto_classes(

@@ -12,17 +12,13 @@ import torch
 from torch import nn
 from transformers.utils import can_return_tuple
 
+from .backbone_features import LocalModelOutput, check_inputs
 from .configuration_sam_roberta import SamRobertaConfig
-from .masking import counted_tokens, masked_mean
-from .modeling_local_attention import (
-    LocalAttentionPreTrainedModel,
-    LocalModelOutput,
-    check_inputs,
-    register_auto_classes,
-)
-from .recurrent_encoder import RecurrentEncoder
-from .sequence_baselines import DiSAN, RecurrentAttention
-from .sequential_attention import SequentialAttention, check_length
+from .masking import ensure_nonempty_mask, masked_mean
+from .modeling_local_attention import LocalAttentionPreTrainedModel, register_auto_classes
+from .sam_attention import SequentialAttention, check_length
+from .sam_baselines import DiSAN, RecurrentAttention
+from .sam_bilstm import RecurrentEncoder
 from .task_heads import MultipleChoiceHead, QuestionAnsweringHead, SequenceClassificationHead, TokenClassificationHead
 
 
@@ -54,8 +50,8 @@ class SamRobertaPreTrainedModel(LocalAttentionPreTrainedModel):
         if self.config.freeze_backbone:
             self.backbone_model.requires_grad_(False).eval()
 
-    def _settle(self) -> None:
-        super()._settle()
+    def _finalize_loading(self) -> None:
+        super()._finalize_loading()
         for module in self.modules():
             if isinstance(module, nn.LSTM):
                 module.flatten_parameters()  # loading has put each weight where it liked
@@ -64,7 +60,7 @@ class SamRobertaPreTrainedModel(LocalAttentionPreTrainedModel):
         assert outputs.pooler_output is not None
         return outputs.pooler_output
 
-    def dropped_linear(self, num_outputs: int) -> nn.Module:
+    def classification_head(self, num_outputs: int) -> nn.Module:
         """Build the classifier of a text's vector: dropout and one linear layer (section 3.4)."""
         output = nn.Linear(self.base_model.output_size, num_outputs)
         return nn.Sequential(OrderedDict(dropout=nn.Dropout(self.config.classifier_dropout), output=output))
@@ -88,10 +84,10 @@ class SamRobertaModel(SamRobertaPreTrainedModel):
             )
         self.sequential_attention: SequentialAttention | None = None
         self.pooling_attention: RecurrentAttention | DiSAN | None = None
-        if config.head == "sam":
+        if config.pooling == "sam":
             self.sequential_attention = SequentialAttention(
                 size,
-                config.order,
+                config.attention_order,
                 config.use_fam,
                 config.use_tam,
                 reduction=config.fam_reduction,
@@ -101,9 +97,9 @@ class SamRobertaModel(SamRobertaPreTrainedModel):
                 max_length=config.tam_max_length,
                 hidden_size=config.tam_hidden_size,
             )
-        elif config.head == "rba":
+        elif config.pooling == "rba":
             self.pooling_attention = RecurrentAttention(size)
-        elif config.head == "disan":
+        elif config.pooling == "disan":
             self.pooling_attention = DiSAN(size, config.disan_hidden_size)
         self.output_size = size if self.pooling_attention is None else self.pooling_attention.output_size
         self.post_init()
@@ -144,12 +140,14 @@ class SamRobertaModel(SamRobertaPreTrainedModel):
         Raises:
             ValueError: a text has more tokens than `tam_max_length`.
         """
-        self.settle_outputs(kwargs)
+        self.resolve_output_flags(kwargs)
         given = check_inputs(input_ids, inputs_embeds, attention_mask)
-        mask = None if attention_mask is None else counted_tokens(attention_mask != 0)
+        mask = None if attention_mask is None else ensure_nonempty_mask(attention_mask != 0)
         if self.config.max_tokens is not None:
             check_length(given.shape[1], mask, self.config.max_tokens)
-        outputs = self.encode(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
+        outputs = self.forward_backbone(
+            input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs
+        )
         states = outputs.last_hidden_state
         mask = None if mask is None else mask.to(states.device)
         if self.bilstm is not None:
@@ -163,7 +161,7 @@ class SamRobertaModel(SamRobertaPreTrainedModel):
                 states, features, tokens = self.sequential_attention(states, mask, self.config.fam_threshold)
             pooled = masked_mean(states, mask) if tokens is None else states.sum(1)
         if self.weighs_tokens:
-            states = states * number_of_tokens(states, mask)
+            states = states * sequence_lengths(states, mask)
         wants_attentions = kwargs["output_attentions"]
         return LocalModelOutput(
             last_hidden_state=states,
@@ -181,7 +179,7 @@ class SamRobertaModel(SamRobertaPreTrainedModel):
         return self.pooling_attention is not None or self.config.has_tam
 
 
-def number_of_tokens(states: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor | int:
+def sequence_lengths(states: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor | int:
     """Return the number of real tokens of each row of states (B, L, D), in a shape that multiplies them."""
     return states.shape[1] if mask is None else mask.sum(-1)[:, None, None].to(states.dtype)
 
@@ -198,7 +196,7 @@ class SamRobertaForSequenceClassification(SamRobertaPreTrainedModel, SequenceCla
     base_model_class = SamRobertaModel
 
     def new_classifier(self) -> nn.Module:
-        return self.dropped_linear(self.config.num_labels)
+        return self.classification_head(self.config.num_labels)
 
 
 class SamRobertaForTokenClassification(SamRobertaPreTrainedModel, TokenClassificationHead):
@@ -213,7 +211,7 @@ class SamRobertaForMultipleChoice(SamRobertaPreTrainedModel, MultipleChoiceHead)
     base_model_class = SamRobertaModel
 
     def new_classifier(self) -> nn.Module:
-        return self.dropped_linear(1)
+        return self.classification_head(1)
 
 
 register_auto_classes(

@@ -24,8 +24,16 @@ from transformers import (
 from transformers import initialization as init
 from transformers.utils import can_return_tuple
 
+from .backbone_features import LocalModelOutput, check_inputs
+from .backbone_head import BackboneHead, build_reference_head
 from .configuration_sla_bert import GATED, SlaBertConfig
-from .gated_self_attention import (
+from .input_checks import WHOLE, check_tensor
+from .modeling_local_attention import LocalAttentionPreTrainedModel, register_auto_classes, with_extra_inputs
+from .sla_alignment import STRUCTURE
+from .sla_attention import LocalGate
+from .sla_baselines import SyntaxGuidedLayer
+from .sla_masks import ancestor_mask, check_structure, shifted_heads, syntax_mask, window_mask
+from .sla_self_attention import (
     LocalAttentionRecord,
     add_gates,
     check_implementation,
@@ -34,20 +42,7 @@ from .gated_self_attention import (
     prepared_mask,
     self_attentions,
 )
-from .input_checks import WHOLE, check_tensor
-from .modeling_local_attention import (
-    LocalAttentionPreTrainedModel,
-    LocalModelOutput,
-    check_inputs,
-    register_auto_classes,
-    taking,
-)
-from .stock_classifier import StockClassifier, stock_model
-from .syntax_attention import LocalGate
-from .syntax_baselines import SyntaxGuidedLayer
-from .syntax_structure import ancestor_mask, check_structure, shifted_heads, syntax_mask, window_mask
 from .task_heads import MultipleChoiceHead, QuestionAnsweringHead, SequenceClassificationHead, TokenClassificationHead
-from .word_alignment import STRUCTURE
 
 
 class SlaBertPreTrainedModel(LocalAttentionPreTrainedModel):
@@ -87,15 +82,15 @@ class SlaBertPreTrainedModel(LocalAttentionPreTrainedModel):
     @classmethod
     def has_pooler(cls, backbone_config: PreTrainedConfig) -> bool:
         """True if the backbone keeps its pooler, as in the stock class of the task."""
-        if not super().pooling(backbone_config):  # it never has one
+        if not super().pooler_kwargs(backbone_config):  # it never has one
             return False
         with torch.device("meta"):
-            stock = stock_model(cls.stock_classes, backbone_config)
+            stock = build_reference_head(cls.stock_classes, backbone_config)
         return getattr(stock.base_model, "pooler", None) is not None
 
     @classmethod
-    def pooling(cls, backbone_config: PreTrainedConfig) -> dict[str, bool]:
-        return {} if cls.has_pooler(backbone_config) else super().pooling(backbone_config)
+    def pooler_kwargs(cls, backbone_config: PreTrainedConfig) -> dict[str, bool]:
+        return {} if cls.has_pooler(backbone_config) else super().pooler_kwargs(backbone_config)
 
     def add_base_model(self) -> None:
         super().add_base_model()
@@ -108,7 +103,9 @@ class SlaBertPreTrainedModel(LocalAttentionPreTrainedModel):
         return super().sequence_features(outputs, attention_mask)
 
     def new_classifier(self) -> nn.Module:
-        return StockClassifier(stock_model(self.stock_classes, self.config.backbone_config, self.config.num_labels))
+        return BackboneHead(
+            build_reference_head(self.stock_classes, self.config.backbone_config, self.config.num_labels)
+        )
 
     def training_loss(
         self, loss: torch.Tensor, outputs: LocalModelOutput, share: torch.Tensor | float = 1.0
@@ -141,7 +138,7 @@ class SlaBertModel(SlaBertPreTrainedModel):
         self.add_backbone()
         self.output_size = config.hidden_size
         kind, attentions = config.local_attention, self_attentions(self.backbone)
-        chosen = [attentions[layer] for layer in config.chosen_layers]
+        chosen = [attentions[layer] for layer in config.sla_layer_indices]
         if kind in (*GATED, "lisa"):
             localize(chosen)
         if kind in GATED:
@@ -178,7 +175,7 @@ class SlaBertModel(SlaBertPreTrainedModel):
                 there are `gates`, and with `attn_implementation="eager"` `local_attentions` (B, heads, L, L) beside
                 the `attentions` that were applied, which are the mixture of both (equation 6).
         """
-        self.settle_outputs(kwargs)
+        self.resolve_output_flags(kwargs)
         wants_attentions = kwargs["output_attentions"]
         states = check_inputs(input_ids, inputs_embeds, attention_mask)
         tokens = None if attention_mask is None else attention_mask != 0
@@ -188,7 +185,9 @@ class SlaBertModel(SlaBertPreTrainedModel):
             kwargs |= {"local_mask": self.local_mask(tokens, **structure), "record": record}
         elif self.config.local_attention == "lisa" and structure:
             kwargs |= {"parents": structure["dep_heads"], "token_mask": tokens, "record": record}
-        outputs = self.encode(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
+        outputs = self.forward_backbone(
+            input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs
+        )
         states, pooled = outputs.last_hidden_state, None
         if self.config.local_attention == "sgnet":
             states = self.syntax_layer(states, self.local_mask(tokens, **structure), record)
@@ -227,7 +226,7 @@ class SlaBertModel(SlaBertPreTrainedModel):
             ValueError: one is missing, has another shape than the tokens, or says what cannot be; the last is found on
                 the CPU alone, outside compiled code: a GPU would have to be waited for.
         """
-        needed, kind = self.config.needed_inputs, self.config.local_attention
+        needed, kind = self.config.required_inputs, self.config.local_attention
         for name, value in structure.items():
             if value is None and name in needed and kind != "lisa":  # which asks when there are labels
                 raise ValueError(
@@ -281,7 +280,7 @@ class SlaBertForQuestionAnswering(SlaBertPreTrainedModel, QuestionAnsweringHead)
 
     base_model_class = SlaBertModel
     stock_classes = MODEL_FOR_QUESTION_ANSWERING_MAPPING
-    forward = taking(QuestionAnsweringHead.forward, *STRUCTURE)
+    forward = with_extra_inputs(QuestionAnsweringHead.forward, *STRUCTURE)
 
 
 class SlaBertForSequenceClassification(SlaBertPreTrainedModel, SequenceClassificationHead):
@@ -289,7 +288,7 @@ class SlaBertForSequenceClassification(SlaBertPreTrainedModel, SequenceClassific
 
     base_model_class = SlaBertModel
     stock_classes = MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
-    forward = taking(SequenceClassificationHead.forward, *STRUCTURE)
+    forward = with_extra_inputs(SequenceClassificationHead.forward, *STRUCTURE)
 
 
 class SlaBertForTokenClassification(SlaBertPreTrainedModel, TokenClassificationHead):
@@ -297,7 +296,7 @@ class SlaBertForTokenClassification(SlaBertPreTrainedModel, TokenClassificationH
 
     base_model_class = SlaBertModel
     stock_classes = MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING
-    forward = taking(TokenClassificationHead.forward, *STRUCTURE)
+    forward = with_extra_inputs(TokenClassificationHead.forward, *STRUCTURE)
 
 
 class SlaBertForMultipleChoice(SlaBertPreTrainedModel, MultipleChoiceHead):
@@ -305,7 +304,7 @@ class SlaBertForMultipleChoice(SlaBertPreTrainedModel, MultipleChoiceHead):
 
     base_model_class = SlaBertModel
     stock_classes = MODEL_FOR_MULTIPLE_CHOICE_MAPPING
-    forward = taking(MultipleChoiceHead.forward, *STRUCTURE)
+    forward = with_extra_inputs(MultipleChoiceHead.forward, *STRUCTURE)
 
 
 register_auto_classes(

@@ -24,8 +24,9 @@ from transformers.modeling_outputs import (
 )
 from transformers.utils import can_return_tuple
 
+from .backbone_features import LocalModelOutput, LocalOutputs
 from .input_checks import IGNORED, WHOLE, check_numbers, check_positions, check_tensor, check_text_labels
-from .modeling_local_attention import LocalAttentionPreTrainedModel, LocalModelOutput, LocalOutputs
+from .modeling_local_attention import LocalAttentionPreTrainedModel
 
 if TYPE_CHECKING:
     # Never run. transformers follows such lines to find the files that a checkpoint takes along: a pipeline that
@@ -340,4 +341,4 @@ def printed_question_answering_loss(
     return losses.masked_fill(~inside, 0.0).sum() / count
 
 
-QUESTION_ANSWERING_LOSSES = {"sum": sum_question_answering_loss, "eq16": printed_question_answering_loss}
+QUESTION_ANSWERING_LOSSES = {"sum": sum_question_answering_loss, "joint": printed_question_answering_loss}

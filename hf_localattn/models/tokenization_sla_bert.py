@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Self
 from transformers import BatchEncoding
 from transformers.utils import logging
 
-from .dependency_parser import WORDS, load_pipeline, parse, pipeline_version, whitespace_words
+from .sla_alignment import NO_WORD, STRUCTURE, Words, align, checked_heads
+from .sla_parser import WORDS, load_pipeline, parse, pipeline_version, whitespace_words
 from .tokenization_local_attention import BackboneTokenizer, is_batch, sample_numbers, samples_of, set_columns
-from .word_alignment import NO_WORD, STRUCTURE, Words, align, checked_heads
 
 logger = logging.get_logger(__name__)
 

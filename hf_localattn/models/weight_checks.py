@@ -21,6 +21,14 @@ import torch
 from torch.nn.modules import module as torch_modules
 from transformers.utils import cached_file
 
+CONVERSION = (
+    "A .bin file is a pickle, which may run any code when it is read. If you trust it, convert it where it lies: "
+    'python -c "import torch; from safetensors.torch import save_file; '
+    "weights = torch.load('pytorch_model.bin', weights_only=True); "
+    "save_file({name: one.clone() for name, one in weights.items()}, 'model.safetensors', {'format': 'pt'})\""
+)
+"""Error text for weights that would have to be unpickled."""
+
 LONGEST_HEADER = 100_000_000
 """Largest header in bytes, as in the safetensors library."""
 

@@ -18,7 +18,7 @@ FOLDER = Path(str(files("hf_localattn.reproduction")))
 """Holds corpora.yaml and the tables."""
 
 SPLITS = {"train": ("train",), "validation": ("validation", "dev"), "test": ("test",)}
-"""The splits, each with the names that a file of it has by default."""
+"""The splits, each with the default names of its file."""
 
 SAMPLES = "samples"
 """Stands for the few rows that ship with the package, in place of a folder."""
@@ -32,11 +32,11 @@ class Corpus(Entry):
     Attributes:
         name, title: the key in corpora.yaml, and the name for people.
         source: an address where people get it.
-        license: as its source states it.
+        license: the license, in the words of its source.
         format: the form that files must have.
-        files: for each split the names that its file may have, in a folder of the corpus: with any suffix that the
+        files: names that the file of each split may have in a folder of the corpus: with any suffix that the
             script reads, or a whole name; "." is the folder itself. Names of `SPLITS` need not be listed.
-        sample: for each split a file, below the folder of `hf_localattn.resources`, in the same format.
+        sample: a file for each split in the same format, below the folder of `hf_localattn.resources`.
         hub, config: id and configuration on the Hub. Without them the corpus is read from files only.
         arguments: arguments with which the script reads it, from the Hub, files or sample.
         hub_arguments, file_arguments, sample_arguments: further ones for one of these. A file that `file_arguments`
@@ -90,8 +90,8 @@ def corpus_arguments(
     """Return the arguments with which a script reads the splits of a corpus.
 
     Args:
-        corpus: of the table.
-        splits: among "train", "validation" and "test".
+        corpus: the corpus.
+        splits: names out of "train", "validation" and "test".
         where: a folder, `SAMPLES`, or None for the Hub.
         optional: splits that are read if they are there.
 
@@ -122,7 +122,7 @@ def corpus_arguments(
 
 
 def describe_source(where: str | None, corpora: Mapping[str, Corpus], name: str) -> str:
-    """Return where the data of a corpus are from, without a path of this machine."""
+    """Return the origin of a corpus's data, without a path of this machine."""
     if where is None:
         corpus = corpora[name]
         return f"the Hub: {corpus.hub}" + (f" ({corpus.config})" if corpus.config else "")

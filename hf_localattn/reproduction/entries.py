@@ -51,11 +51,11 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def validate(kind: type[T], content: Any, where: str) -> T:
-    """Return what a file says as an entry, or as another type.
+    """Return the content of a file as an entry, or as another type.
 
     Args:
         kind: class of the entry.
-        content: as read from the file.
+        content: the content of the file.
         where: the place in the file, for errors.
 
     Raises:

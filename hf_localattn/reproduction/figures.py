@@ -5,18 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hf_localattn.files import write_whole
+from hf_localattn.files import atomic_write
 from hf_localattn.inspection.draw import draw_bars, draw_curves, picture
 from hf_localattn.reproduction.report import Runs, values_of
-from hf_localattn.reproduction.tables import Bars, Curve, Score, Table, Task
+from hf_localattn.reproduction.tables import Bars, Curve, Score, Table, TableTask
 
 
 def figure_of(table: Table, runs: Runs) -> Any:
-    """Draw what a figure has of its runs.
+    """Draw the finished runs of a figure.
 
     Args:
-        table: with a `figure`.
-        runs: those that are done.
+        table: a table that has a `figure`.
+        runs: the finished runs.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -31,7 +31,7 @@ def figure_of(table: Table, runs: Runs) -> Any:
 def draw_figure(table: Table, runs: Runs, output: Path) -> Path:
     """Draw a figure into `TABLE.png` of a folder, and return its path."""
     path = output / f"{table.name}.png"
-    write_whole(path, picture(figure_of(table, runs), "png"))
+    atomic_write(path, picture(figure_of(table, runs), "png"))
     return path
 
 
@@ -65,5 +65,5 @@ def _bars(table: Table, figure: Bars, runs: Runs) -> Any:
     return draw_bars(bars, y_label=f"difference in {figure.score}", title=table.title)
 
 
-def _values(runs: Runs, row: str, task: Task, score: Score) -> list[float]:
+def _values(runs: Runs, row: str, task: TableTask, score: Score) -> list[float]:
     return list(values_of(runs, row, task.name, score).values())

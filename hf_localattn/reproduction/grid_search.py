@@ -10,23 +10,23 @@ from typing import Any
 
 import yaml
 
-from hf_localattn.families import FAMILIES
-from hf_localattn.files import write_whole
+from hf_localattn.files import atomic_write
 from hf_localattn.parsing import read_json
-from hf_localattn.reproduction.plan import Trial
+from hf_localattn.registry import FAMILIES
+from hf_localattn.reproduction.plan import TableRun
 from hf_localattn.reproduction.runs import Runner, named, quiet
-from hf_localattn.reproduction.scripts import QUIET, SCRIPTS, make_arguments
 from hf_localattn.studies.search import RESULTS, Search
 from hf_localattn.studies.search_space import SEARCHABLE
+from hf_localattn.tasks import get_task
 
 
 class GridSearch:
     """Searches the grid of each row and task once; a search that was killed goes on.
 
     Args:
-        runner: its folder has the searches and the runs.
+        runner: the runner of the table. Searches are in its folder, too.
         given: names of arguments that the caller has set; they are not searched.
-        spread: `workers` and `ray_address` of the searches.
+        spread: arguments `workers` and `ray_address` for the searches.
     """
 
     def __init__(self, runner: Runner, given: Collection[str] = (), spread: Mapping[str, Any] | None = None):
@@ -34,56 +34,54 @@ class GridSearch:
         self.found: dict[tuple[str, str], dict[str, Any]] = {}
         """The best setting of each row and task, its score, and all others."""
 
-    def space_of(self, trial: Trial) -> dict[str, Any]:
+    def space_of(self, run: TableRun) -> dict[str, Any]:
         """Return the paper's grid as far as the row has what is varied: a plain encoder has no fields of a family."""
         fields: set[str] = set()
-        if trial.row.family in FAMILIES:
-            fields = {field.name for field in dataclasses.fields(FAMILIES[trial.row.family].config)}
+        if run.row.family in FAMILIES:
+            fields = {field.name for field in dataclasses.fields(FAMILIES[run.row.family].config)}
         return {
             name: values
-            for name, values in trial.task.search.items()
+            for name, values in run.task.search.items()
             if name in {*SEARCHABLE, *fields} and name not in self.given
         }
 
-    def count(self, trial: Trial) -> int:
-        """Return how many settings are tried for a trial's row and task, at most; 0 without a search."""
-        space = self.space_of(trial)
+    def count(self, run: TableRun) -> int:
+        """Return the largest number of settings to try for a run's row and task; 0 without a search."""
+        space = self.space_of(run)
         return math.prod(len(values) if isinstance(values, list) else 1 for values in space.values()) if space else 0
 
-    def best(self, trial: Trial) -> Trial:
-        """Return the trial with the best setting of its row and task; itself, if there is nothing to search.
+    def best(self, run: TableRun) -> TableRun:
+        """Return the run with the best setting of its row and task; itself, if there is nothing to search.
 
         Raises:
             ValueError, OSError, ImportError: it cannot be searched here.
         """
-        space = self.space_of(trial)
+        space = self.space_of(run)
         if not space:
-            return trial
-        if trial.key not in self.found:
-            self.found[trial.key] = self._search(dataclasses.replace(trial, number=1), space)
-        return dataclasses.replace(trial, arguments=with_setting(trial.arguments, self.found[trial.key]["best"]))
+            return run
+        if run.key not in self.found:
+            self.found[run.key] = self._search(dataclasses.replace(run, number=1), space)
+        return run.with_arguments(**with_setting(run.arguments, self.found[run.key]["best"]))
 
-    def _search(self, trial: Trial, space: dict[str, Any]) -> dict[str, Any]:
-        fold = trial.fold and [trial.fold.number, trial.fold.count]
-        content = [trial.task.script, self.runner.settings(trial), fold, space]
+    def _search(self, run: TableRun, space: dict[str, Any]) -> dict[str, Any]:
+        fold = run.fold and [run.fold.number, run.fold.count]
+        content = [run.task.script, run.settings, fold, space]
         folder = self.runner.folder / named("search", content)
         grid = folder / "grid.yaml"
-        write_whole(grid, yaml.safe_dump(space))
+        atomic_write(grid, yaml.safe_dump(space))
         output = folder / "trials"
-        own = {**QUIET, **self.spread, "search": str(grid), "output_dir": str(output), "seed": trial.seed}
-        model_args, data_args, training_args = make_arguments(trial.task.script, {**trial.arguments, **own})
-        data_args.fold = trial.fold
+        searching = run.with_arguments(**self.spread, search=str(grid)).trial
         with quiet():
-            Search(SCRIPTS[trial.task.script], model_args, data_args, training_args).complete()
+            Search(get_task(searching.task), *searching.arguments(output)).execute()
         found = read_json(Path(output, RESULTS))
         choose = max if found["direction"] == "maximize" else min
         scored = [one for one in found["trials"] if one["score"] is not None]  # null: not a number
         if not scored:
-            raise ValueError(f"{trial.name}: no setting of the grid has a score that is a number.")
+            raise ValueError(f"{run.name}: no setting of the grid has a score that is a number.")
         best = choose(scored, key=lambda one: one["score"])
         return {
-            "row": trial.row.name,
-            "task": trial.task.name,
+            "row": run.row.name,
+            "task": run.task.name,
             "best": best["setting"],
             "metric": found["metric"],
             "score": best["score"],

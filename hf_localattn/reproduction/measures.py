@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from hf_localattn.reproduction.scripts import QUIET, SCRIPTS, make_arguments
+from hf_localattn.registry import family_of
+from hf_localattn.reproduction.arguments import SCRIPTS, make_trial
 from hf_localattn.studies.trial import Arguments
 from hf_localattn.training.models import load_model_and_tokenizer
 from hf_localattn.training.run import prepare_run
@@ -29,7 +30,7 @@ def profile(arguments: Mapping[str, Any]) -> dict[str, float]:
     of several times counts.
 
     Args:
-        arguments: of `run_ner.py`, by name.
+        arguments: arguments of `run_ner.py` by name.
     """
     with TemporaryDirectory() as folder:
         model_args, data_args, training_args = _parse("run_ner", arguments, folder)
@@ -37,14 +38,15 @@ def profile(arguments: Mapping[str, Any]) -> dict[str, float]:
         model, _ = load_model_and_tokenizer("token-classification", model_args, training_args, **fields)
         device = training_args.device
     model.eval().to(device)
+    family = family_of(model.config)
     metrics = {"parameters": float(sum(parameter.numel() for parameter in model.parameters()))}
     positions = getattr(model.config, "max_position_embeddings", None) or data_args.max_seq_length
     length = min(data_args.max_seq_length, positions)
     for size in BATCH_SIZES:
         inputs = {"input_ids": torch.randint(5, model.config.vocab_size, (size, length), device=device)}
-        if "query_mask" in model.config.needed_inputs:
-            inputs["query_mask"] = torch.zeros_like(inputs["input_ids"])
-            inputs["query_mask"][:, length // 2 : length // 2 + CUE] = 1
+        if family is not None and family.query is not None and family.query.input in model.config.required_inputs:
+            inputs[family.query.input] = torch.zeros_like(inputs["input_ids"])
+            inputs[family.query.input][:, length // 2 : length // 2 + CUE] = 1
         metrics[f"inference_seconds_batch_{size}"] = min(_seconds(model, inputs) for _ in range(REPEATS))
     return metrics
 
@@ -55,7 +57,7 @@ def text_statistics(arguments: Mapping[str, Any]) -> dict[str, float]:
     Special tokens do not count; texts are cut at `max_seq_length`.
 
     Args:
-        arguments: of `run_glue.py`, by name.
+        arguments: arguments of `run_glue.py` by name.
     """
     with TemporaryDirectory() as folder:
         model_args, data_args, training_args = _parse("run_glue", arguments, folder)
@@ -79,7 +81,7 @@ MEASURES: dict[str, Measure] = {
 
 
 def _parse(script: str, arguments: Mapping[str, Any], folder: str) -> Arguments:
-    return make_arguments(script, {**arguments, **QUIET, "output_dir": str(Path(folder, "unused"))})
+    return make_trial(script, arguments).arguments(Path(folder, "unused"))
 
 
 @torch.no_grad()

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from hf_localattn.data.folds import Fold
 from hf_localattn.errors import listed
-from hf_localattn.families import FAMILIES
 from hf_localattn.models.tokenization_sla_bert import DEFAULT_PARSER
-from hf_localattn.reproduction.cli_args import to_command_line
+from hf_localattn.registry import FAMILIES
+from hf_localattn.reproduction.arguments import SCRIPTS, make_trial, to_cli_args, to_command_line
 from hf_localattn.reproduction.corpora import SAMPLES, corpus_arguments, load_corpora
-from hf_localattn.reproduction.scripts import SCRIPTS
-from hf_localattn.reproduction.tables import Row, Table, Task, recipe_arguments
+from hf_localattn.reproduction.request import Overrides, Selection
+from hf_localattn.reproduction.tables import Row, Table, TableTask, recipe_arguments
 from hf_localattn.resources import tiny_parser
+from hf_localattn.studies.results import digest_of, former_word, settings_of
+from hf_localattn.studies.trial import UNUSED, Trial
 from hf_localattn.tasks.splits import LIMITS
+from hf_localattn.training.arguments import TrainingArguments
 
 TINY = "tiny"
 
@@ -25,88 +28,19 @@ PARTS = {"train": "do_train", "validation": "do_eval", "test": "do_predict"}
 
 
 @dataclass(frozen=True)
-class Overrides:
-    """Settings of the caller that replace those of the recipe.
+class TableRun:
+    """One run of a row's model on a task of a table.
 
     Attributes:
-        backbone: of all rows, a Hub id, a folder or "tiny".
-        parser: the spaCy pipeline of the rows that parse; "tiny" for the one that ships.
-        runs: how many seeds, or folds of the recipe's number.
-        limit: rows of each split, at most.
-        data: folders by the names of corpora, or `SAMPLES`; the key "" is for all that are not named.
-        also: further test corpora, by their titles; by default all of the task's.
-        arguments: of the scripts, by name, such as `num_train_epochs`; None takes one away.
-    """
-
-    backbone: str | None = None
-    parser: str | None = None
-    runs: int | None = None
-    limit: int | None = None
-    data: Mapping[str, str] = field(default_factory=dict)
-    also: tuple[str, ...] | None = None
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-
-    def where(self, corpus: str) -> str | None:
-        """Return the folder of a corpus, `SAMPLES`, or None for the Hub."""
-        return self.data.get(corpus, self.data.get(""))
-
-    def as_data(self) -> dict[str, Any]:
-        """Return the overrides for a file of results, without the folders of this machine."""
-        found = dataclasses.asdict(self)
-        for name in ("backbone", "parser"):
-            if found[name] is not None and Path(found[name]).exists():
-                found[name] = Path(found[name]).name
-        found["data"] = {
-            name or "all": where if where == SAMPLES else "local files" for name, where in self.data.items()
-        }
-        return found
-
-
-@dataclass(frozen=True)
-class Selection:
-    """Rows and tasks of a table, with overrides."""
-
-    table: Table
-    rows: Sequence[Row]
-    tasks: Sequence[Task]
-    overrides: Overrides
-
-    @property
-    def command(self) -> str:
-        """The command that asks for it, without the folders of this machine."""
-        own = self.overrides
-        options: dict[str, Any] = {
-            "rows": None if len(self.rows) == len(self.table.rows) else [row.name for row in self.rows],
-            "tasks": None if len(self.tasks) == len(self.table.tasks) else [task.name for task in self.tasks],
-            "num-runs": own.runs,
-            "max-samples": own.limit,
-            "backbone": own.backbone,
-            "parser": own.parser,
-            "data": [f"{name}={where}" if name else where for name, where in own.data.items()] or None,
-            "test-corpora": own.also,
-            "args": own.arguments,
-        }
-        return f"hf-localattn reproduce {self.table.name} {to_command_line(options)}".rstrip()
-
-    def with_rows(self, names: set[str]) -> Selection:
-        """Return the same selection of other rows."""
-        return dataclasses.replace(self, rows=[row for row in self.table.rows.values() if row.name in names])
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One run of a row's model on a task.
-
-    Attributes:
-        row, task: of the table.
+        row, task: entries of the table.
         number: number of the run, from 1.
-        arguments: of the script, by name, without the folder, the seed and the number of folds; `local_config` is a
+        arguments: arguments of the script by name, without folder, seed and number of folds. `local_config` is a
             mapping.
-        tests: for each further test corpus of the task its title and the data arguments that read it.
+        tests: data arguments of each further test corpus by its title.
     """
 
     row: Row
-    task: Task
+    task: TableTask
     number: int
     arguments: Mapping[str, Any]
     tests: Mapping[str, Mapping[str, Any]]
@@ -127,15 +61,52 @@ class Trial:
         return None if self.task.folds is None else Fold(self.number, self.task.folds, seed=0)
 
     @property
+    def trains(self) -> bool:
+        """True if a script runs it; False for a measure that needs no training."""
+        return self.task.script in SCRIPTS
+
+    @cached_property
+    def trial(self) -> Trial:
+        """The trial that is run, if it trains.
+
+        Raises:
+            ValueError: an argument is unknown, or its value is of another type.
+        """
+        parts = {} if self.fold is None else {"do_eval": True, "do_predict": True}
+        return make_trial(self.task.script, {**self.arguments, **parts}, self.seed, self.fold)
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """Settings that scores depend on, without seed and fold; files and folders count by their content."""
+        if self.trains:
+            return settings_of(*dataclasses.replace(self.trial, seed=TrainingArguments.seed).arguments(UNUSED))
+        # Folders of results are named after this list: each word of a command line, read after its option.
+        words = to_cli_args(self.arguments)
+        if self.arguments["family"] in FAMILIES:
+            config = FAMILIES[self.arguments["family"]].config
+            words = [former_word(config, word) if "=" in word else word for word in words]
+        pairs = zip(words, (*words[1:], None), strict=True)
+        return {"words": [digest_of(name.removeprefix("--"), value) for name, value in pairs]}
+
+    def with_arguments(self, **changes: Any) -> TableRun:
+        """Return the same run with other arguments."""
+        return dataclasses.replace(self, arguments={**self.arguments, **changes})
+
+    @property
+    def has_ratios(self) -> bool:
+        """True if a score is a ratio of times."""
+        return any(score.ratio for score in self.task.scores.values())
+
+    @property
     def is_timed(self) -> bool:
         """True if it measures times, and so needs the machine for itself."""
-        return self.task.script not in SCRIPTS or any(score.ratio for score in self.task.scores.values())
+        return self.has_ratios or not self.trains
 
     @property
     def command(self) -> str:
         """A command that runs it, without a path of this machine; for a measure a comment."""
         told, output = to_command_line(self.arguments), f"--output_dir {self.row.name}-{self.task.name}"
-        if self.task.script not in SCRIPTS:
+        if not self.trains:
             return f"# {self.task.script} of {told}"
         if self.fold is None:
             return f"python {self.task.script}.py {told} --seed {self.seed} {output}-{self.seed}"
@@ -150,7 +121,7 @@ class Trial:
         return f"{self.row.name}, {self.task.name}, {run}"
 
 
-def plan(selection: Selection) -> list[Trial]:
+def plan(selection: Selection) -> list[TableRun]:
     """Return all runs of the rows that can be run, one run of each before the second of any.
 
     Raises:
@@ -158,7 +129,7 @@ def plan(selection: Selection) -> list[Trial]:
     """
     table, overrides, tasks = selection.table, selection.overrides, selection.tasks
     data = _data([task for task in tasks if any(_runs(row, task) for row in selection.rows)], overrides)
-    counts = {task.name: overrides.runs or task.folds or table.runs for task in tasks}
+    counts = {task.name: overrides.num_runs or task.folds or table.runs for task in tasks}
     for task in tasks:
         if task.folds is not None and counts[task.name] > task.folds:
             raise ValueError(
@@ -169,16 +140,16 @@ def plan(selection: Selection) -> list[Trial]:
         for task in tasks:
             if _runs(row, task):
                 read, tests = data[task.name]
-                first.append(Trial(row, task, 1, _arguments(table, row, task, overrides, read), tests))
+                first.append(TableRun(row, task, 1, _arguments(table, row, task, overrides, read), tests))
     return [
-        dataclasses.replace(trial, number=number)
+        dataclasses.replace(run, number=number)
         for number in range(1, max(counts.values(), default=0) + 1)
-        for trial in first
-        if number <= counts[trial.task.name]
+        for run in first
+        if number <= counts[run.task.name]
     ]
 
 
-def needed_splits(task: Task) -> tuple[list[str], list[str]]:
+def needed_splits(task: TableTask) -> tuple[list[str], list[str]]:
     """Return the splits of its corpus that a task reads, and those it reads if there are any.
 
     Splits that are not there are held out of the training data by the folds.
@@ -191,18 +162,23 @@ def needed_splits(task: Task) -> tuple[list[str], list[str]]:
     return needed, []
 
 
-def _runs(row: Row, task: Task) -> bool:
+def _runs(row: Row, task: TableTask) -> bool:
     return row.family is not None and (row.tasks is None or task.name in row.tasks)
 
 
-def _data(tasks: Sequence[Task], overrides: Overrides) -> dict[str, tuple[dict[str, Any], dict[str, dict[str, Any]]]]:
+def _data(
+    tasks: Sequence[TableTask], overrides: Overrides
+) -> dict[str, tuple[dict[str, Any], dict[str, dict[str, Any]]]]:
     """Return for each task the arguments that read its data, and those of its further test corpora by their titles."""
     found = {}
     problems: dict[str, None] = {}  # several tasks may lack the same
     for task in tasks:
         try:
             read = _data_arguments(task, overrides)
-            found[task.name] = read, {title: _test_arguments(name, overrides) for title, name in task.also.items()}
+            found[task.name] = (
+                read,
+                {title: _test_arguments(name, overrides) for title, name in task.test_corpora.items()},
+            )
         except (ValueError, OSError) as error:
             problems[str(error)] = None
     if problems:
@@ -210,7 +186,9 @@ def _data(tasks: Sequence[Task], overrides: Overrides) -> dict[str, tuple[dict[s
     return found
 
 
-def _arguments(table: Table, row: Row, task: Task, overrides: Overrides, data: Mapping[str, Any]) -> dict[str, Any]:
+def _arguments(
+    table: Table, row: Row, task: TableTask, overrides: Overrides, data: Mapping[str, Any]
+) -> dict[str, Any]:
     """Merge the arguments of table, task and row, those that read the data, and the overrides."""
     own = recipe_arguments(table, row, task)
     fields = own["local_config"]
@@ -222,13 +200,13 @@ def _arguments(table: Table, row: Row, task: Task, overrides: Overrides, data: M
         **own,
         "backbone": overrides.backbone or own["backbone"],
         **data,
-        **({} if overrides.limit is None else dict.fromkeys(LIMITS.values(), overrides.limit)),
+        **({} if overrides.max_samples is None else dict.fromkeys(LIMITS.values(), overrides.max_samples)),
         **overrides.arguments,
         **{option: True for split, option in PARTS.items() if split in (*needed, *optional)},
     }
 
 
-def _data_arguments(task: Task, overrides: Overrides) -> dict[str, Any]:
+def _data_arguments(task: TableTask, overrides: Overrides) -> dict[str, Any]:
     """Return the arguments that read the corpus of a task."""
     corpus = load_corpora()[task.corpus]
     # A profile reads none, but a script wants to be given some.
@@ -238,7 +216,7 @@ def _data_arguments(task: Task, overrides: Overrides) -> dict[str, Any]:
 
 
 def _test_arguments(name: str, overrides: Overrides) -> dict[str, Any]:
-    """Return the arguments that read the test rows of a corpus: all rows, where it has no splits of its own."""
+    """Return the arguments that read the test rows of a corpus: all rows, if it has no splits of its own."""
     corpus = load_corpora()[name]
     split = "test" if "test" in corpus.files else "train"
     arguments = corpus_arguments(corpus, [split], overrides.where(name))
@@ -248,8 +226,8 @@ def _test_arguments(name: str, overrides: Overrides) -> dict[str, Any]:
 
 def _parses(family: Any, fields: Mapping[str, Any]) -> bool:
     """True if the tokenizer of a family needs a parser for a model with these fields."""
-    if family.tokenizer is None or "parser" not in family.tokenizer.SETTINGS:
+    if "parser" not in family.tokenizer_settings:
         return False
     own, settings = family.split_fields(dict(fields))
-    by_default = "dep_heads" in family.config(**own).needed_inputs
+    by_default = family.needs_parse(family.config(**own))
     return settings["parser"] is not None if "parser" in settings else by_default

@@ -13,10 +13,11 @@ from typing import Any
 
 from scipy import stats
 
-from hf_localattn.files import write_whole
+from hf_localattn.files import atomic_write
 from hf_localattn.reproduction.corpora import describe_source, load_corpora
-from hf_localattn.reproduction.plan import Selection, Trial
-from hf_localattn.reproduction.tables import Row, Score, Table, Task
+from hf_localattn.reproduction.plan import TableRun
+from hf_localattn.reproduction.request import Selection
+from hf_localattn.reproduction.tables import Row, Score, Table, TableTask
 from hf_localattn.studies.results import write_results
 
 Runs = Mapping[tuple[str, str], Mapping[int, Mapping[str, Any]]]
@@ -29,15 +30,16 @@ class Cell:
 
     Attributes:
         row, task: names, as in the runs.
-        row_title, task_title, score: as in the paper.
-        published: None where it is not printed.
-        measured: mean of the runs; None without any.
-        deviation: sample standard deviation; None of one run.
-        runs: how many were measured.
+        row_title, task_title, score: titles in the paper.
+        published: the printed number; None if there is none.
+        measured: the mean of the runs; None without any.
+        deviation: the sample standard deviation; None for a single run.
+        runs: the number of runs.
         baseline, baseline_title: the row that this one is compared with; None for a baseline.
-        against_baseline: the mean difference from the baseline's same runs.
-        p_value: of a paired t-test of that difference; None of less than two pairs, or where all differ alike.
-        pairs: how many runs both have.
+        against_baseline: the mean difference from the same runs of the baseline.
+        p_value: the p-value of a paired t-test of that difference; None with less than two pairs, or if all pairs
+            differ alike.
+        pairs: the number of runs that both rows have.
     """
 
     row: str
@@ -61,7 +63,7 @@ class Cell:
         return None if self.measured is None or self.published is None else self.measured - self.published
 
 
-def summarize(table: Table, rows: Sequence[Row], tasks: Sequence[Task], runs: Runs) -> list[Cell]:
+def summarize(table: Table, rows: Sequence[Row], tasks: Sequence[TableTask], runs: Runs) -> list[Cell]:
     """Return a cell for every score that was published or measured, in the table's order."""
     cells = []
     for row in rows:
@@ -75,17 +77,17 @@ def summarize(table: Table, rows: Sequence[Row], tasks: Sequence[Task], runs: Ru
     return cells
 
 
-def scores_of_task(task: Task) -> list[Score]:
+def scores_of_task(task: TableTask) -> list[Score]:
     """Return a task's scores, and those of the other corpora that its models are tested on."""
     others = [
         score.model_copy(update={"name": f"{score.name} on {title}", "metric": f"{score.metric}@{title}"})
-        for title in task.also
+        for title in task.test_corpora
         for score in task.scores.values()
     ]
     return [*task.scores.values(), *others]
 
 
-def _cell(table: Table, row: Row, task: Task, score: Score, runs: Runs) -> Cell:
+def _cell(table: Table, row: Row, task: TableTask, score: Score, runs: Runs) -> Cell:
     own = values_of(runs, row.name, task.name, score)
     published = table.published(row, task, score.name)
     baseline = table.rows[row.baseline] if row.baseline is not None else None
@@ -139,9 +141,9 @@ class Report:
     """The measured table of a selection, written after each run as `TABLE.json` and `TABLE.md`.
 
     Args:
-        selection: what is reported.
-        output: the folder.
-        searches: what was searched for each row and task.
+        selection: the rows and tasks.
+        output: the folder to write.
+        searches: results of the searches, one for each row and task.
 
     Attributes:
         runs: the metrics of the runs so far.
@@ -152,15 +154,15 @@ class Report:
         self.runs: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
         self._results: list[dict[str, Any]] = []
 
-    def add(self, trial: Trial, result: Mapping[str, Any], model: Path | None) -> None:
+    def add(self, run: TableRun, result: Mapping[str, Any], model: Path | None) -> None:
         """Add a finished run, with the folder of its model if it was kept, and write the files."""
-        self.runs.setdefault(trial.key, {})[trial.number] = result["metrics"]
-        where = {"row": trial.row.name, "task": trial.task.name, "run": trial.number, "command": trial.command}
+        self.runs.setdefault(run.key, {})[run.number] = result["metrics"]
+        where = {"row": run.row.name, "task": run.task.name, "run": run.number, "command": run.command}
         kept = None if model is None else str(model.relative_to(self.output))
         self._results.append({**result, **where, "model": kept})
         found = self._content()
         write_results(self._path("json"), found)
-        write_whole(self._path("md"), as_markdown(found))
+        atomic_write(self._path("md"), as_markdown(found))
 
     def show(self) -> None:
         """Print the table, and where its files and models are."""
@@ -176,7 +178,7 @@ class Report:
     def _content(self) -> dict[str, Any]:
         table, overrides, corpora = self.selection.table, self.selection.overrides, load_corpora()
         tasks = [task for task in self.selection.tasks if task.script != "profile"]  # which reads no data
-        names = dict.fromkeys(name for task in tasks for name in (task.corpus, *task.also.values()))
+        names = dict.fromkeys(name for task in tasks for name in (task.corpus, *task.test_corpora.values()))
         cells = summarize(table, self.selection.rows, self.selection.tasks, self.runs)
         return {
             "table": table.name,
@@ -196,7 +198,7 @@ _CALLED = {"backbone": "backbone", "parser": "parser", "runs": "seeds", "limit":
 
 
 def as_markdown(found: Mapping[str, Any]) -> str:
-    """Return what `TABLE.json` holds as a table for people, with where it comes from and its notes."""
+    """Return the content of `TABLE.json` as a Markdown table with its origin and its notes."""
     ran = {(cell["row"], cell["task"]) for cell in found["scores"] if cell["measured"] is not None}
     # Of what ran nothing is said that was not measured, such as times on cores that other work shared.
     cells = [c for c in found["scores"] if c["measured"] is not None or (c["row"], c["task"]) not in ran]

@@ -1,21 +1,18 @@
-"""Read what `hf-localattn reproduce` asks for: rows and tasks of a table, with overrides."""
+"""The request of `hf-localattn reproduce`: rows and tasks of a table, with overrides of their settings."""
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hf_localattn.errors import one_line_errors
-from hf_localattn.families import read_value
+from hf_localattn.assignments import read_value
+from hf_localattn.reproduction.arguments import argument_names, to_command_line
 from hf_localattn.reproduction.corpora import SAMPLES, load_corpora
-from hf_localattn.reproduction.loop import reproduce
-from hf_localattn.reproduction.plan import Overrides, Selection
-from hf_localattn.reproduction.scripts import argument_names
-from hf_localattn.reproduction.tables import Table, Task, load_table, select_rows, table_names
-from hf_localattn.studies.executors import TrialFailed
+from hf_localattn.reproduction.tables import Row, Table, TableTask, load_table, select_rows
 
 _BY_RECIPE = "the recipe says what is trained, evaluated and predicted."
 SET_OTHERWISE = {
@@ -32,102 +29,138 @@ SET_OTHERWISE = {
 """Arguments that are not for `--args`, each with what is."""
 
 
+NAMES_IN_RESULTS = {"num_runs": "runs", "max_samples": "limit", "test_corpora": "also"}
+"""Overrides that have other names in files of results."""
+
+
 @dataclass(frozen=True)
-class Request:
-    """The arguments of `hf-localattn reproduce`.
+class Overrides:
+    """Settings of the caller that replace those of the recipe.
 
     Attributes:
-        table: its name; None lists all.
-        rows, tasks: names of those to run; by default all.
-        num_runs: how many seeds, or folds of the recipe's number; by default the paper's.
-        max_samples: rows of each split, at most.
-        backbone, parser: in place of the recipe's.
+        backbone: the backbone of all rows: a Hub id, a folder or "tiny".
+        parser: the spaCy pipeline of the rows that parse; "tiny" for the one that ships.
+        num_runs: number of seeds, or of folds out of the recipe's.
+        max_samples: largest number of rows of each split.
+        data: folders by the names of corpora, or `SAMPLES`; the key "" is for all that are not named.
+        test_corpora: further test corpora, by their titles; by default all of the task's.
+        arguments: arguments of the scripts by name, such as `num_train_epochs`; None removes one.
+    """
+
+    backbone: str | None = None
+    parser: str | None = None
+    num_runs: int | None = None
+    max_samples: int | None = None
+    data: Mapping[str, str] = field(default_factory=dict)
+    test_corpora: tuple[str, ...] | None = None
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    def where(self, corpus: str) -> str | None:
+        """Return the folder of a corpus, `SAMPLES`, or None for the Hub."""
+        return self.data.get(corpus, self.data.get(""))
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the overrides for a file of results, without the folders of this machine."""
+        found = {NAMES_IN_RESULTS.get(name, name): value for name, value in dataclasses.asdict(self).items()}
+        for name in ("backbone", "parser"):
+            if found[name] is not None and Path(found[name]).exists():
+                found[name] = Path(found[name]).name
+        found["data"] = {
+            name or "all": where if where == SAMPLES else "local files" for name, where in self.data.items()
+        }
+        return found
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Rows and tasks of a table, with overrides."""
+
+    table: Table
+    rows: Sequence[Row]
+    tasks: Sequence[TableTask]
+    overrides: Overrides
+
+    @property
+    def command(self) -> str:
+        """The command that asks for it, without the folders of this machine."""
+        own = self.overrides
+        options: dict[str, Any] = {
+            "rows": None if len(self.rows) == len(self.table.rows) else [row.name for row in self.rows],
+            "tasks": None if len(self.tasks) == len(self.table.tasks) else [task.name for task in self.tasks],
+            "num-runs": own.num_runs,
+            "max-samples": own.max_samples,
+            "backbone": own.backbone,
+            "parser": own.parser,
+            "data": [f"{name}={where}" if name else where for name, where in own.data.items()] or None,
+            "test-corpora": own.test_corpora,
+            "args": own.arguments,
+        }
+        return f"hf-localattn reproduce {self.table.name} {to_command_line(options)}".rstrip()
+
+    def with_rows(self, names: set[str]) -> Selection:
+        """Return the same selection of other rows."""
+        return dataclasses.replace(self, rows=[row for row in self.table.rows.values() if row.name in names])
+
+
+def select(
+    table: str,
+    *,
+    rows: Sequence[str] | None = None,
+    tasks: Sequence[str] | None = None,
+    num_runs: int | None = None,
+    max_samples: int | None = None,
+    backbone: str | None = None,
+    parser: str | None = None,
+    data: Sequence[str] = (),
+    test_corpora: tuple[str, ...] | None = None,
+    arguments: Sequence[str] = (),
+) -> Selection:
+    """Return the selection that the options of `hf-localattn reproduce` ask for.
+
+    Args:
+        table: name of the table.
+        rows, tasks: names of rows and tasks to run; by default all.
+        num_runs: number of seeds, or of folds out of the recipe's; by default the paper's.
+        max_samples: largest number of rows of each split.
+        backbone, parser: replace those of the recipe.
         data: `corpus=folder` strings, or `SAMPLES`.
         test_corpora: titles of further test corpora; by default all of the task's.
         arguments: `argument=value` strings for the training scripts.
-        search: whether the paper's grid is searched first.
-        keep_models: whether trained models are kept.
-        dry_run: whether the plan is only shown.
-        output: folder to write.
-        workers: how many runs are at work at a time.
-        ray_address: of a Ray cluster that runs them.
-    """
-
-    table: str | None = None
-    rows: Sequence[str] | None = None
-    tasks: Sequence[str] | None = None
-    num_runs: int | None = None
-    max_samples: int | None = None
-    backbone: str | None = None
-    parser: str | None = None
-    data: Sequence[str] = ()
-    test_corpora: tuple[str, ...] | None = None
-    arguments: Sequence[str] = ()
-    search: bool = False
-    keep_models: bool = False
-    dry_run: bool = False
-    output: Path = Path("reproduced")
-    workers: int = 1
-    ray_address: str | None = None
-
-
-def run_request(request: Request) -> None:
-    """Run what is asked of `hf-localattn reproduce`, or list what there is.
 
     Raises:
-        ValueError, OSError, ImportError: an argument is wrong, or something cannot be run here.
+        ValueError: an option has an impossible value.
     """
-    if request.table is None:
-        _list_tables()
-        return
-    table = load_table(request.table)
-    rows, overrides = select_rows(table, request.rows), _overrides(table, request)
-    tasks = _select_tasks(table, request.tasks, overrides.also)
-    with one_line_errors(TrialFailed):
-        reproduce(
-            Selection(table, rows, tasks, overrides),
-            request.output,
-            searches=request.search,
-            keep_models=request.keep_models,
-            dry_run=request.dry_run,
-            workers=request.workers,
-            ray_address=request.ray_address,
-        )
+    for option, value in {"--num-runs": num_runs, "--max-samples": max_samples}.items():
+        if value is not None and value < 1:
+            raise ValueError(f"{option} must be at least 1; got {value}.")
+    chosen = load_table(table)
+    overrides = Overrides(
+        backbone=backbone,
+        parser=parser,
+        num_runs=num_runs,
+        max_samples=max_samples,
+        data=dict(_data(chosen, word) for word in data),
+        test_corpora=test_corpora,
+        arguments=dict(_assignment(word) for word in arguments),
+    )
+    return Selection(chosen, select_rows(chosen, rows), _select_tasks(chosen, tasks, test_corpora), overrides)
 
 
-def _select_tasks(table: Table, names: Sequence[str] | None, also: Sequence[str] | None) -> list[Task]:
+def _select_tasks(table: Table, names: Sequence[str] | None, titles: Sequence[str] | None) -> list[TableTask]:
     """Return the tasks of these names, each with those of its further test corpora that have these titles."""
     for name in names or ():
         if name not in table.tasks:
             raise ValueError(f"{table.name} has no task {name!r}. It has {', '.join(table.tasks)}.")
     tasks = [task for task in table.tasks.values() if names is None or task.name in names]
-    if also is None:
+    if titles is None:
         return tasks
-    titles = {title for task in tasks for title in task.also}
-    if unknown := [title for title in also if title not in titles]:
+    known = {title for task in tasks for title in task.test_corpora}
+    if unknown := [title for title in titles if title not in known]:
         raise ValueError(
-            f"--test-corpora {unknown[0]}: the further test corpora are {', '.join(sorted(titles)) or 'none'}."
+            f"--test-corpora {unknown[0]}: the further test corpora are {', '.join(sorted(known)) or 'none'}."
         )
-    return [
-        task.model_copy(update={"also": {title: name for title, name in task.also.items() if title in also}})
-        for task in tasks
-    ]
-
-
-def _overrides(table: Table, request: Request) -> Overrides:
-    counts = {"--num-runs": request.num_runs, "--max-samples": request.max_samples, "--workers": request.workers}
-    for option, value in counts.items():
-        if value is not None and value < 1:
-            raise ValueError(f"{option} must be at least 1; got {value}.")
-    return Overrides(
-        backbone=request.backbone,
-        parser=request.parser,
-        runs=request.num_runs,
-        limit=request.max_samples,
-        also=request.test_corpora,
-        data=dict(_data(table, word) for word in request.data),
-        arguments=dict(_assignment(word) for word in request.arguments),
-    )
+    chosen = [{title: own for title, own in task.test_corpora.items() if title in titles} for task in tasks]
+    return [task.model_copy(update={"test_corpora": own}) for task, own in zip(tasks, chosen, strict=True)]
 
 
 def _data(table: Table, word: str) -> tuple[str, str]:
@@ -137,7 +170,9 @@ def _data(table: Table, word: str) -> tuple[str, str]:
     if not equals or not folder:
         raise ValueError(f"--data {word}: write CORPUS=FOLDER, or {SAMPLES}.")
     if corpus not in load_corpora():
-        own = dict.fromkeys(name for task in table.tasks.values() for name in (task.corpus, *task.also.values()))
+        own = dict.fromkeys(
+            name for task in table.tasks.values() for name in (task.corpus, *task.test_corpora.values())
+        )
         raise ValueError(f"--data {word}: there is no corpus {corpus!r}. {table.name} reads {', '.join(own)}.")
     return corpus, folder if folder == SAMPLES else str(Path(folder).expanduser().resolve())
 
@@ -154,12 +189,3 @@ def _assignment(word: str) -> tuple[str, Any]:
         hint = f" Did you mean {nearest[0]}?" if nearest else ""
         raise ValueError(f"--args {name}: the scripts have no such argument.{hint}")
     return name, read_value(value, word)
-
-
-def _list_tables() -> None:
-    width = max(map(len, table_names()))
-    for name in table_names():
-        table = load_table(name)
-        print(f"{name:{width}}  {table.title}")
-        print(f"{'':{width}}    rows: {', '.join(table.rows)}")
-        print(f"{'':{width}}    tasks (corpora): {', '.join(f'{t.name} ({t.corpus})' for t in table.tasks.values())}")

@@ -1,7 +1,7 @@
-"""Runs of trials. Each is known again by its settings, so that none is run twice.
+"""Runs of a table: trials with all that a table tells of them, each known again by its settings.
 
-A finished trial is a file of results, which tables share: the same baseline is trained once. A trial that was killed
-goes on from its last checkpoint.
+A finished run is a file of results, which tables share: the same baseline is trained once. A run that was killed goes
+on from its last checkpoint.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ import logging
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -25,18 +23,16 @@ import torch
 import transformers
 from transformers import TrainerCallback, TrainerState
 
-from hf_localattn.families import FAMILIES
 from hf_localattn.files import discard, remove_leftovers
 from hf_localattn.hub.record import LIBRARIES
 from hf_localattn.parsing import read_json
-from hf_localattn.reproduction.cli_args import to_cli_args
+from hf_localattn.registry import FAMILIES
 from hf_localattn.reproduction.measures import MEASURES
-from hf_localattn.reproduction.plan import Trial
-from hf_localattn.reproduction.scripts import QUIET, SCRIPTS, make_arguments
-from hf_localattn.reproduction.tables import load_table
-from hf_localattn.studies.results import entry, write_results
-from hf_localattn.studies.settings import digest_of, settings_of
-from hf_localattn.studies.trial import Arguments, free_memory, prepare_part
+from hf_localattn.reproduction.plan import TableRun
+from hf_localattn.studies.executors import Job
+from hf_localattn.studies.results import digest_of, entry, write_results
+from hf_localattn.studies.trial import Trial, free_memory, run_trial
+from hf_localattn.tasks import get_task
 from hf_localattn.training.output_folder import STATE
 from hf_localattn.training.run import Run, prepare_run
 
@@ -50,231 +46,196 @@ NOT_TESTED = (
 )
 """Arguments of a trial that are not for the tests of its model on other corpora."""
 
+Tests = Mapping[str, Mapping[str, Any]]
+"""The data arguments of each further test corpus, by its title."""
+
 
 class Runner:
-    """Runs trials in a folder, and finds those that were run there before.
+    """Runs the runs of tables in a folder, and finds those that were run there before.
 
     Args:
-        folder: with a subfolder for each trial.
-        keep_models: leave the trained models there.
+        folder: the folder of all runs, with a subfolder for each.
+        keep_models: True to leave the trained models there.
     """
 
     def __init__(self, folder: Path, *, keep_models: bool = False):
         self.folder, self.keep_models = folder, keep_models
 
-    def folder_of(self, trial: Trial) -> Path:
-        """Return where a trial is trained; the same for all that train the same, of whatever row or table."""
+    def folder_of(self, run: TableRun) -> Path:
+        """Return the folder of a run; the same for all that train the same, of whatever row or table."""
         # Times are those of a machine.
-        machine = (
-            [_device(), torch.get_num_threads()] if any(score.ratio for score in trial.task.scores.values()) else []
-        )
-        fold = trial.fold and [trial.fold.number, trial.fold.count]
-        content = [trial.task.script, self.settings(trial), trial.seed, fold, machine]
-        return self.folder / named(trial.task.script, content)
+        machine = [device_name(), torch.get_num_threads()] if run.has_ratios else []
+        fold = run.fold and [run.fold.number, run.fold.count]
+        content = [run.task.script, run.settings, run.seed, fold, machine]
+        return self.folder / named(run.task.script, content)
 
-    def result_of(self, trial: Trial) -> dict[str, Any] | None:
-        """Return what a finished trial has measured, None if it is not finished."""
-        path = self.folder_of(trial) / RESULT
-        if not path.is_file():
-            return None
-        found = read_json(path)
-        # A model that was tested on more corpora than these serves; one that was tested on fewer does not.
-        return found if _tests(trial).items() <= entry(found, "tests", dict, path).items() else None
+    def result_of(self, run: TableRun) -> dict[str, Any] | None:
+        """Return the record of a finished run; None if it is not finished."""
+        return finished(self.folder_of(run), run.tests)
 
-    def model_of(self, trial: Trial) -> Path | None:
-        """Return the folder of a trial's model, if it was kept."""
-        model = self.folder_of(trial) / MODEL
+    def model_of(self, run: TableRun) -> Path | None:
+        """Return the folder of a run's model, if it was kept."""
+        model = self.folder_of(run) / MODEL
         return model if model.is_dir() else None
 
-    def is_trained(self, trial: Trial) -> bool:
-        """Return True if the trial's model is there, trained to its end."""
-        return (self.folder_of(trial) / MODEL / STATE).is_file()
+    def is_trained(self, run: TableRun) -> bool:
+        """Return True if the run's model is there, trained to its end."""
+        return (self.folder_of(run) / MODEL / STATE).is_file()
 
-    def run(self, trial: Trial) -> dict[str, Any]:
-        """Run a trial, or go on with it, and return what it has measured; a finished one is not run again.
+    def job(self, run: TableRun) -> Job:
+        """Return a run that trains as a job for another process."""
+        return Job(run.trial, self.folder_of(run), run_with_record, self._options(run))
 
-        Raises:
-            ValueError, OSError: arguments, data or model cannot be used.
-        """
-        folder = self.folder_of(trial)
-        model = folder / MODEL
-        if (done := self.result_of(trial)) is not None:
-            self._tidy(folder)
-            return done
-        remove_leftovers(folder)
-        known: dict[str, Any] = {}
-        if (folder / RESULT).is_file():  # it was tested on other corpora than these
-            if self.is_trained(trial):
-                known = read_json(folder / RESULT)
-            else:
-                (folder / RESULT).unlink()  # another model is trained, which may score otherwise
-        if trial.task.script in MEASURES:
-            metrics, data = MEASURES[trial.task.script](trial.arguments), {}
-        else:
-            run = self.prepare(trial, model)
-            progress = Progress(folder / PROGRESS, run, keep=self.keep_models or bool(known))
-            run.trainer.add_callback(progress)
-            with quiet():
-                metrics = run.complete()
-            # What was measured before this process began is in the folder.
-            metrics = read_json(model / "all_results.json") | metrics | known.get("metrics", {})
-            if progress.epochs:
-                metrics["train_seconds_per_epoch"] = progress.seconds / progress.epochs
-            data = known.get("data", {}) | progress.data
-            del run
-            for title, arguments in trial.tests.items():
-                tested, data[title] = self._test(trial, arguments, model)
-                metrics |= {f"{name}@{title}": value for name, value in tested.items()}
-            free_memory()
-        result = {
-            "script": trial.task.script,
-            "seed": trial.seed,
-            "fold": trial.fold and trial.fold.number,
-            "data": data,
-            "tests": known.get("tests", {}) | _tests(trial),
-            "versions": {name: version(name) for name in LIBRARIES},
-            "device": _device(),
-            "threads": torch.get_num_threads(),
-            "metrics": metrics,
-        }
-        write_results(folder / RESULT, result)
-        self._tidy(folder)
-        return result
-
-    def _tidy(self, folder: Path) -> None:
-        """Remove what a finished trial needs no more, also if it was killed when it was about to."""
-        progress = folder / PROGRESS
-        if progress.is_file():
-            if not read_json(progress).get("keep", True):
-                discard(folder / MODEL)
-            progress.unlink()
-        remove_leftovers(folder)
-
-    def prepare(self, trial: Trial, folder: Path, **own: Any) -> Run:
-        """Return a trial's run in a folder, ready to go.
-
-        Args:
-            trial: of the plan.
-            folder: where it is trained.
-            **own: arguments in place of the trial's.
+    def run(self, run: TableRun) -> dict[str, Any]:
+        """Run a run, or go on with it, and return its record; a finished one is not run again.
 
         Raises:
             ValueError, OSError: arguments, data or model cannot be used.
         """
-        model_args, data_args, training_args = self.arguments_of(trial, **own)
-        task = SCRIPTS[trial.task.script]
-        with quiet():
-            return prepare_part(
-                task, model_args, data_args, training_args, folder=folder, seed=trial.seed, fold=trial.fold
-            )
+        folder = self.folder_of(run)
+        if run.trains:
+            run_with_record(run.trial, folder, **self._options(run))
+        elif self.result_of(run) is None:
+            write_record(folder, run.task.script, run.seed, None, metrics=MEASURES[run.task.script](run.arguments))
+        found = self.result_of(run)
+        assert found is not None
+        return found
 
-    def arguments_of(self, trial: Trial, **own: Any) -> Arguments:
-        """Return a trial's arguments, as its script would read them; `own` are in place of the trial's.
-
-        Raises:
-            ValueError: there cannot be such ones.
-        """
-        common = {**QUIET, "save_total_limit": 1, "output_dir": str(self.folder / MODEL)}
-        return make_arguments(trial.task.script, {**trial.arguments, **common, **own})
-
-    def settings(self, trial: Trial) -> dict[str, Any]:
-        """Return the settings that scores depend on, without seed and fold; files count by their content."""
-        if trial.task.script in MEASURES:
-            # Folders of results are named after this list: each word of a command line, read after its option.
-            words = to_cli_args(trial.arguments)
-            pairs = zip(words, (*words[1:], None), strict=True)
-            return {"words": [digest_of(name.removeprefix("--"), value) for name, value in pairs]}
-        return settings_of(*self.arguments_of(trial))
-
-    def _test(
-        self, trial: Trial, arguments: Mapping[str, Any], model: Path
-    ) -> tuple[dict[str, float], dict[str, Any]]:
-        """Test the trained model on another corpus, and tell which rows these were."""
-        own: dict[str, Any] = dict.fromkeys(NOT_TESTED)
-        own |= {"model_name_or_path": str(model), "output_dir": str(model / "test"), "do_predict": True, **arguments}
-        family = FAMILIES.get(trial.arguments["family"])
-        if family is not None:  # the parser, which the checkpoint of a model cannot choose by itself
-            own["local_config"] = family.split_fields(trial.arguments["local_config"])[1]
-        model_args, data_args, training_args = self.arguments_of(trial, **own)
-        with quiet():
-            run = prepare_run(SCRIPTS[trial.task.script], model_args, data_args, training_args)
-            return run.complete(), fingerprint(run.data["test"])
+    def _options(self, run: TableRun) -> dict[str, Any]:
+        return {"script": run.task.script, "tests": run.tests, "keep_model": self.keep_models}
 
 
-@dataclass(frozen=True)
-class RunJob:
-    """A run for a worker process, which leaves its result in the run's folder.
+def run_with_record(trial: Trial, folder: Path, *, script: str, tests: Tests, keep_model: bool) -> dict[str, Any]:
+    """Run a trial, test its model on further corpora, and leave a record of all that a table tells of it.
 
-    Attributes:
-        table: name of the table.
-        trial: of the plan.
-        runs: folder of all runs.
-        keep_models: leave the trained model there.
+    Args:
+        trial: the trial.
+        folder: the folder of the record; the model is in a subfolder.
+        script: the name of the script in the record.
+        tests: data arguments of each further test corpus by its title.
+        keep_model: True to leave the trained model there.
+
+    Returns:
+        The metrics of the record.
+
+    Raises:
+        ValueError, OSError: arguments, data or model cannot be used.
     """
+    if (done := finished(folder, tests)) is not None:
+        _tidy(folder)
+        return done["metrics"]
+    remove_leftovers(folder)
+    model, known = folder / MODEL, {}
+    if (folder / RESULT).is_file():  # it was tested on other corpora than these
+        if (model / STATE).is_file():
+            known = read_json(folder / RESULT)
+        else:
+            (folder / RESULT).unlink()  # another model is trained, which may score otherwise
+    progress = Progress(folder / PROGRESS, keep=keep_model or bool(known))
+    if known:
+        metrics, data = known["metrics"], known["data"]
+    else:
+        with quiet():
+            metrics, data = run_trial(trial, model, set_up=progress.watch), progress.data
+        if progress.epochs:
+            metrics["train_seconds_per_epoch"] = progress.seconds / progress.epochs
+    for title, arguments in tests.items():
+        tested, data[title] = _test(trial, arguments, model)
+        metrics |= {f"{name}@{title}": value for name, value in tested.items()}
+    free_memory()
+    known_tests = known.get("tests", {}) | _digests(tests)
+    fold = None if trial.fold is None else trial.fold.number
+    write_record(folder, script, trial.seed, fold, metrics=metrics, data=data, tests=known_tests)
+    _tidy(folder)
+    return metrics
 
-    table: str
-    trial: Trial
-    runs: Path
-    keep_models: bool
 
-    @cached_property  # it digests all files that the run reads
-    def folder(self) -> Path:
-        """Folder in which it is run."""
-        return Runner(self.runs).folder_of(self.trial)
+def finished(folder: Path, tests: Tests) -> dict[str, Any] | None:
+    """Return the record in a folder, None if there is none, or one without some of these tests."""
+    path = folder / RESULT
+    if not path.is_file():
+        return None
+    found = read_json(path)
+    return found if _digests(tests).items() <= entry(found, "tests", dict, path).items() else None
 
-    def to_json(self) -> str:
-        """Return it as one line."""
-        trial = self.trial
-        return json.dumps(
-            {
-                "table": self.table,
-                "row": trial.row.name,
-                "task": trial.task.name,
-                "number": trial.number,
-                "arguments": trial.arguments,
-                "tests": trial.tests,
-                "runs": str(self.runs.absolute()),
-                "keep_models": self.keep_models,
-            }
-        )
 
-    @classmethod
-    def from_json(cls, line: str) -> RunJob:
-        """Make it of that line."""
-        found = json.loads(line)
-        table = load_table(found["table"])
-        row, task = table.rows[found["row"]], table.tasks[found["task"]]
-        trial = Trial(row, task, found["number"], found["arguments"], found["tests"])
-        return cls(found["table"], trial, Path(found["runs"]), found["keep_models"])
+def write_record(
+    folder: Path,
+    script: str,
+    seed: int,
+    fold: int | None,
+    *,
+    metrics: Mapping[str, Any],
+    data: Mapping[str, Any] | None = None,
+    tests: Mapping[str, Any] | None = None,
+) -> None:
+    """Write all that a table tells of a run, with the machine and the versions that it ran with."""
+    record = {
+        "script": script,
+        "seed": seed,
+        "fold": fold,
+        "data": data or {},
+        "tests": tests or {},
+        "versions": {name: version(name) for name in LIBRARIES},
+        "device": device_name(),
+        "threads": torch.get_num_threads(),
+        "metrics": metrics,
+    }
+    write_results(folder / RESULT, record)
 
-    def run(self) -> dict[str, Any]:
-        """Run it in this process, and return its metrics."""
-        return Runner(self.runs, keep_models=self.keep_models).run(self.trial)["metrics"]
+
+def _test(trial: Trial, arguments: Mapping[str, Any], model: Path) -> tuple[dict[str, float], dict[str, Any]]:
+    """Test a trained model on another corpus, and tell which rows these were."""
+    model_args, data, training = (
+        {name: value for name, value in own.items() if name not in NOT_TESTED}
+        for own in (trial.model, trial.data, trial.training)
+    )
+    family = FAMILIES.get(trial.model["family"])
+    # The parser, which the checkpoint of a model cannot choose by itself.
+    names = () if family is None else family.tokenizer_settings
+    settings = [word for word in trial.model.get("local_config", ()) if word.partition("=")[0].strip() in names]
+    model_args |= {"model_name_or_path": str(model), "local_config": settings}
+    data |= {name: value for name, value in arguments.items() if value is not None}
+    test = Trial(trial.task, model_args, data, {**training, "do_predict": True})
+    with quiet():
+        run = prepare_run(get_task(test.task), *test.arguments(model / "test"))
+        return run.execute(), fingerprint(run.data["test"])
+
+
+def _tidy(folder: Path) -> None:
+    """Remove what a finished run needs no more, also if it was killed when it was about to."""
+    progress = folder / PROGRESS
+    if progress.is_file():
+        if not read_json(progress).get("keep", True):
+            discard(folder / MODEL)
+        progress.unlink()
+    remove_leftovers(folder)
 
 
 def named(kind: str, content: Any) -> str:
-    """Return the name of a folder for what is known by its content."""
+    """Return the name of a folder that is found again by some content."""
     text = json.dumps(content, sort_keys=True, default=str)
     return f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 def fingerprint(rows: datasets.Dataset) -> dict[str, Any]:
-    """Return the number of rows and a digest of them, by which it can be told whether data are the same."""
+    """Return the number of rows and a digest of them, to compare data by."""
     digest = hashlib.sha256()
     for row in rows:
         digest.update(json.dumps(row, sort_keys=True, default=str, ensure_ascii=False).encode())
     return {"rows": len(rows), "digest": f"sha256 {digest.hexdigest()}"}
 
 
-def _device() -> str:
+def device_name() -> str:
+    """Return the name of the GPU that is used, or "CPU"."""
     return torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
 
 
-def _tests(trial: Trial) -> dict[str, dict[str, Any]]:
+def _digests(tests: Tests) -> dict[str, dict[str, Any]]:
     """Return the data arguments of each further test corpus by its title, with digests in place of files."""
     return {
         title: {name: digest_of(name, value) for name, value in arguments.items()}
-        for title, arguments in trial.tests.items()
+        for title, arguments in tests.items()
     }
 
 
@@ -284,19 +245,25 @@ class Progress(TrainerCallback):
     Only whole epochs count, without evaluations, and without what is done between epochs, such as saving.
 
     Args:
-        path: a file; where it is there, an earlier part of the run has left it.
-        run: about to train.
-        keep: whether the model stays when the trial is finished.
+        path: a file; if it is there, an earlier part of the run has left it.
+        keep: True if the model stays when the run is finished.
     """
 
-    def __init__(self, path: Path, run: Run, *, keep: bool = True):
-        known = read_json(path) if path.is_file() and not _is_new(run) else {}
+    def __init__(self, path: Path, *, keep: bool):
+        known = read_json(path) if path.is_file() else {}
         self.path, self.keep = path, keep
         self.seconds: float = known.get("seconds", 0.0)
         self.epochs: int = known.get("epochs", 0)
         self.data: dict[str, Any] = known.get("data", {})
-        self.data |= {split: fingerprint(rows) for split, rows in run.data.items()}
         self._begun: float | None = None
+        self._write()
+
+    def watch(self, run: Run) -> None:
+        """Follow a run that is about to start; one that trains from its first step starts anew."""
+        if run.trainer.args.do_train and not run.trainer.args.resume_from_checkpoint:
+            self.seconds, self.epochs, self.data = 0.0, 0, {}
+        self.data |= {split: fingerprint(rows) for split, rows in run.data.items()}
+        run.trainer.add_callback(self)
         self._write()
 
     def on_epoch_begin(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
@@ -317,14 +284,9 @@ class Progress(TrainerCallback):
         write_results(self.path, found)
 
 
-def _is_new(run: Run) -> bool:
-    """Return True if the run trains, and from the first step."""
-    return run.trainer.args.do_train and not run.trainer.args.resume_from_checkpoint
-
-
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep what a script says to itself, but for warnings and errors: a table is many runs."""
+    """Silence all output of a run except warnings and errors."""
     own = logging.getLogger("hf_localattn")
     level, verbosity = own.level, transformers.utils.logging.get_verbosity()
     own.setLevel(logging.WARNING)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PositiveInt, model_validator
 
-from hf_localattn.families import get_family
+from hf_localattn.registry import FAMILIES, get_family
 from hf_localattn.reproduction import corpora
 from hf_localattn.reproduction.entries import (
     Entry,
@@ -20,7 +20,7 @@ from hf_localattn.reproduction.entries import (
 )
 from hf_localattn.training.arguments import PLAIN
 
-PAPERS = ("cool", "sla", "oa", "sam")
+PAPERS = tuple(family.paper for family in FAMILIES.values() if family.paper)
 """Prefixes of the names of tables, in the order of the papers here."""
 
 INHERITED = ("backbone", "runs", "family", "baseline", "scores", "arguments")
@@ -49,7 +49,7 @@ class Score(Entry):
     """A column of a table.
 
     Attributes:
-        name: as printed: "F1".
+        name: the printed name, such as "F1".
         metric: its name in a script's `all_results.json`, such as "eval_f1" or "predict_f1"; or
             "train_seconds_per_epoch", or a measure of "profile" and "statistics" (docs of the tables that have them).
         scale: the measured value times this is in the paper's unit: 100 where the scripts give fractions.
@@ -62,20 +62,20 @@ class Score(Entry):
     ratio: bool = False
 
 
-class Task(Entry):
+class TableTask(Entry):
     """A training with its scores: one part of a row.
 
     Attributes:
-        name, title: the key, and what is printed above its scores.
+        name, title: the key, and the printed title above its scores.
         script: a training script; or, without any training, sizes and times, or the lengths of the texts.
         corpus: the name of a `Corpus`.
         scores: the columns by name, in their order; by default the table's.
-        arguments: of the script, by name, besides the table's.
+        arguments: arguments of the script by name, besides the table's.
         folds: runs of the paper's cross-validation; without it runs differ by their seed alone.
         search: the paper's grid, as in the scripts' `--search` files.
-        also: the titles and names of further test corpora; the trained model is tested there too.
+        test_corpora: the titles and names of further test corpora; the trained model is tested there too.
         local_config: fields of the family's configuration that all rows have here, unless they set them.
-        backbones: what stands for a row's backbone here (SLA takes the cased BERT where capitals count).
+        backbones: substitutes for the backbones of rows (SLA takes the cased BERT where capitals count).
     """
 
     name: str = ""
@@ -86,7 +86,7 @@ class Task(Entry):
     arguments: Settings = {}
     folds: PositiveInt | None = None
     search: Settings = {}
-    also: dict[str, CorpusName] = {}
+    test_corpora: dict[str, CorpusName] = {}
     local_config: Settings = {}
     backbones: dict[str, str] = {}
 
@@ -95,17 +95,17 @@ class Row(Entry):
     """A model, or a number that the paper quotes.
 
     Attributes:
-        name, title: the key, and what is printed.
+        name, title: the key, and the printed title.
         family: of this package, by default the table's; "none" for the backbone's stock class; None if the row cannot
             be run.
         backbone: Hub id, if not the table's.
         local_config: fields of the family's configuration and settings of its tokenizer.
-        arguments: of the scripts, besides the task's.
+        arguments: arguments of the scripts by name, besides the task's.
         baseline: the name of the row it is compared with, by default the table's.
         published: the printed numbers by task, in the order of its scores and in the paper's unit; None if it is not
             printed. In the file also a number alone, or a list alone if the table has one task.
         reason: why the row cannot be run.
-        tasks: those of the table that it has; all by default.
+        tasks: names of the table's tasks that it has; by default all.
     """
 
     name: str = ""
@@ -163,15 +163,16 @@ class Table(Entry):
     """A table, or a figure whose points are runs.
 
     Attributes:
-        name, title: the key, and what it shows.
+        name, title: the key, and the printed title.
         source: the paper, and the number of the table there.
-        backbone: Hub id of the rows that name none.
-        family, baseline: of the rows that name none.
-        scores, arguments: of the tasks that have none of their own, and of all tasks.
-        tasks, rows: by name, in the paper's order.
-        runs: seeds that the paper averages over; 1 where it does not say.
-        notes: where the recipe departs from the paper and why, and what is not printed there.
-        figure: how it is drawn, if it is a figure.
+        backbone: Hub id for rows that name none.
+        family, baseline: defaults for rows that name none.
+        scores: default for tasks that have none of their own.
+        arguments: arguments of all tasks.
+        tasks, rows: entries by name, in the paper's order.
+        runs: number of seeds that the paper averages over; 1 if it does not say.
+        notes: differences between recipe and paper with their reasons, and facts that the paper does not state.
+        figure: the drawing, if it is a figure.
     """
 
     name: str = ""
@@ -182,7 +183,7 @@ class Table(Entry):
     baseline: str | None = None
     scores: dict[str, Annotated[Score, BeforeValidator(_metric_alone)]] = {}
     arguments: Settings = {}
-    tasks: dict[str, Task] = {}
+    tasks: dict[str, TableTask] = {}
     rows: dict[str, Row] = {}
     runs: PositiveInt = 1
     notes: list[str] = []
@@ -206,13 +207,13 @@ class Table(Entry):
         name_entries(self.rows)
         return self
 
-    def published(self, row: Row, task: Task, score: str) -> float | None:
+    def published(self, row: Row, task: TableTask, score: str) -> float | None:
         """Return the number that the paper prints, None if it prints none."""
         numbers = dict(zip(self.tasks[task.name].scores, row.published.get(task.name, ()), strict=False))
         return numbers.get(score)
 
 
-def recipe_arguments(table: Table, row: Row, task: Task) -> dict[str, Any]:
+def recipe_arguments(table: Table, row: Row, task: TableTask) -> dict[str, Any]:
     """Return the arguments of a script that table, task and row set; the row has the last word.
 
     `local_config` is a mapping. The data and the seed come on top.

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from hf_localattn.claims import claimed
-from hf_localattn.errors import one_line_errors
+from hf_localattn.errors import exit_on_user_error
 from hf_localattn.files import CannotWrite, remove_leftovers, writing
 from hf_localattn.studies.cross_validation import CrossValidation
 from hf_localattn.studies.executors import TrialFailed
@@ -22,50 +22,50 @@ class Command:
     """Work in an output folder that no other process can write to until it is done.
 
     Args:
-        work: ready to go.
+        work: the runs, ready to go.
         folder: the output folder.
-        claim: closed at the end.
+        claim: releases the folder when it is closed.
     """
 
     def __init__(self, work: Run | CrossValidation | Search, folder: Path, claim: ExitStack):
         self.work, self.folder, self.claim = work, folder, claim
 
-    def complete(self) -> dict[str, float]:
+    def execute(self) -> dict[str, float]:
         """Do it, and return all metrics.
 
         Without room to write, or if trials failed in workers, the program ends with one line.
         """
-        with self.claim, one_line_errors(CannotWrite, TrialFailed), writing(self.folder):
-            return self.work.complete()
+        with self.claim, exit_on_user_error(CannotWrite, TrialFailed), writing(self.folder):
+            return self.work.execute()
 
 
 def run_script(task: type[Task], arguments: Sequence[str] | None = None) -> dict[str, float]:
     """Run a script: parse its arguments, check all that can be checked, and complete it.
 
     Args:
-        task: of the script.
+        task: the task of the script.
         arguments: words of the command line; by default those of this process.
 
     Returns:
         All metrics.
     """
     # What the user can mend ends here, in one line, before anything is trained.
-    with one_line_errors():
+    with exit_on_user_error():
         classes = (ModelArguments, task.DataArguments, training_arguments_of(task))
         model_args, data_args, training_args = parse_arguments(classes, arguments)
         set_up_logging(training_args)
         command = prepare_command(task, model_args, data_args, training_args)
-    return command.complete()
+    return command.execute()
 
 
 def prepare_command(
     task: type[Task], model_args: ModelArguments, data_args: DataArguments, training_args: TrainingArguments
 ) -> Command:
-    """Claim the output folder, and return what is to be done there: one run, or several for folds or a search.
+    """Claim the output folder, and prepare the work there: one run, or several for folds or a search.
 
     Args:
         task: one of `hf_localattn.tasks.TASKS`.
-        model_args, data_args, training_args: of the task.
+        model_args, data_args, training_args: the parsed arguments, of the task's classes.
 
     Raises:
         ValueError, OSError: arguments, data or model cannot be used, or another process is at the output folder.

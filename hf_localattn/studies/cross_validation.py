@@ -14,8 +14,7 @@ from hf_localattn.data.folds import Fold
 from hf_localattn.errors import listed
 from hf_localattn.studies.executors import Job, TrialFailed, executor_of
 from hf_localattn.studies.progress import Pace
-from hf_localattn.studies.results import entry, read_results, write_results
-from hf_localattn.studies.settings import settings_of
+from hf_localattn.studies.results import entry, read_results, settings_of, write_results
 from hf_localattn.studies.trial import Trial, result_of, with_nan
 from hf_localattn.tasks import DataArguments, Task
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
@@ -34,7 +33,7 @@ class CrossValidation:
 
     Raises:
         ValueError: arguments that do not go with folds, or an output folder with something else in it.
-        ValueError, OSError: of the task, for the first fold to run.
+        ValueError, OSError: arguments, data or model cannot be used, as found by the first fold to run.
     """
 
     def __init__(
@@ -45,7 +44,8 @@ class CrossValidation:
         self.count, self.training_args = data_args.folds, training_args
         self.folder = Path(training_args.output_dir)
         self.settings = settings_of(model_args, data_args, training_args)
-        self.executor = executor_of(training_args)
+        args = training_args
+        self.executor = executor_of(args.workers, args.ray_address, self.folder, use_cpu=args.use_cpu)
         done = enumerate(self._read(), start=1)
         self.results: dict[int, dict[str, Any]] = dict(done)
         parts = dict.fromkeys(("do_train", "do_eval", "do_predict"), True)
@@ -63,7 +63,7 @@ class CrossValidation:
         if self.jobs:  # better now than after some folds: what is wrong with arguments, data or model shows in any
             self.executor.check(next(iter(self.jobs.values())))
 
-    def complete(self) -> dict[str, float]:
+    def execute(self) -> dict[str, float]:
         """Run the folds that are left, and return each score's mean and deviation (`eval_f1_mean`, `eval_f1_std`).
 
         Raises:

@@ -1,7 +1,7 @@
 """Executors of trials: in this process, or in worker processes that share the machine's GPUs or cores.
 
-All yield outcomes as they come and take the next job only when there is room for it, so that a search can ask for a
-setting when the scores of the ones before are known. A trial that was killed goes on from its last checkpoint.
+An executor yields outcomes as they come and takes the next job only when there is room for it, so that a search can
+choose a setting by the scores of those before. A trial that was killed goes on from its last checkpoint.
 """
 
 from __future__ import annotations
@@ -10,27 +10,23 @@ import dataclasses
 import json
 import logging
 import os
+import pkgutil
 import queue
 import signal
 import subprocess
 import sys
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol
 
 import torch
 
 from hf_localattn.claims import InUse
 from hf_localattn.studies.trial import Prepared, Trial, free_memory, prepare_trial, run_trial
-from hf_localattn.training.arguments import TrainingArguments
-from hf_localattn.training.console import set_up_logging
-
-if TYPE_CHECKING:
-    from hf_localattn.studies.ray_executor import RayCluster
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +37,7 @@ PATIENCE = 10.0
 """Seconds that a process has to end by itself."""
 
 WORKER = (sys.executable, "-P", "-m", "hf_localattn.studies.worker")
-"""The command that starts a worker process for trials. It gets the paths of this process, not the current folder."""
+"""The command that starts a worker process. It gets the paths of this process, not the current folder."""
 
 OF_THE_SETTING = (ValueError, FloatingPointError, torch.OutOfMemoryError)
 """Errors that the setting of a trial may be the cause of."""
@@ -49,51 +45,48 @@ OF_THE_SETTING = (ValueError, FloatingPointError, torch.OutOfMemoryError)
 
 @dataclass(frozen=True)
 class Job:
-    """A trial and its folder; `keep` leaves model and checkpoints there."""
+    """A trial to run in a folder, as data that can be sent to another process.
+
+    Attributes:
+        trial: the trial to run.
+        folder: the folder of this job. Jobs that run at the same time have different ones.
+        function: a function of a module. It is called with trial, folder and `options`, and returns the metrics.
+        options: keyword arguments of the function, of types that JSON has.
+    """
 
     trial: Trial
     folder: Path
-    keep: bool = True
+    function: Callable[..., dict[str, Any]] = run_trial
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """Return it as one line."""
-        return json.dumps({**dataclasses.asdict(self), "folder": str(self.folder.absolute())}, default=str)
+        line = {
+            "trial": dataclasses.asdict(self.trial),
+            "folder": str(self.folder.absolute()),
+            "function": f"{self.function.__module__}:{self.function.__qualname__}",
+            "options": self.options,
+        }
+        return json.dumps(line, default=str)
 
     @classmethod
     def from_json(cls, line: str) -> Job:
-        """Make it of that line."""
+        """Return the job of such a line."""
         found = json.loads(line)
-        return cls(Trial.from_dict(found["trial"]), Path(found["folder"]), found["keep"])
+        function = pkgutil.resolve_name(found["function"])
+        return cls(Trial.from_dict(found["trial"]), Path(found["folder"]), function, found["options"])
 
     def run(self) -> dict[str, Any]:
         """Run it in this process, and return its metrics."""
-        set_up_logging(self.trial.arguments(self.folder)[2])
-        return run_trial(self.trial, self.folder, keep=self.keep)
-
-
-class Work(Protocol):
-    """Anything that workers can run: a `Job`, or a run of a table."""
-
-    @property
-    def folder(self) -> Path:
-        """Folder of the job. Jobs that run at the same time have different ones."""
-
-    def to_json(self) -> str:
-        """Return it as one line, from which the program of the worker makes it again."""
-
-    def run(self) -> dict[str, Any]:
-        """Run it in this process, and return its metrics."""
-
-
-W = TypeVar("W", bound=Work)
+        return self.function(self.trial, self.folder, **self.options)
 
 
 class TrialFailed(RuntimeError):
     """Trials failed in other processes.
 
     Args:
-        reason: why they failed.
-        log: file with the details.
+        reason: the cause, for the message.
+        log: a file with the details.
     """
 
     def __init__(self, reason: str, log: str | Path | None = None):
@@ -117,17 +110,17 @@ def is_of_setting(error: BaseException) -> bool:
 
 
 @dataclass(frozen=True)
-class Outcome(Generic[W]):
+class Outcome:
     """Result of a job: metrics, or an error.
 
     Attributes:
-        job: which one.
-        metrics: of its trial; empty after an error.
-        error: the exception; `TrialFailed` if it was in another process.
-        is_of_setting: True if the error may come from the trial's setting, such as too little memory.
+        job: the job.
+        metrics: the metrics of its trial; empty after an error.
+        error: the exception; `TrialFailed` if it was raised in another process.
+        is_of_setting: True if the trial's setting may be the cause of the error, as with too little memory.
     """
 
-    job: W
+    job: Job
     metrics: dict[str, Any]
     error: Exception | None = None
     is_of_setting: bool = False
@@ -137,10 +130,10 @@ class Executor(Protocol):
     """Runs jobs, several at a time or one after the other."""
 
     def check(self, job: Job) -> None:
-        """Raise what is wrong with arguments, data or model of a job, before any is run."""
+        """Prepare a job before any is run, which raises an error if arguments, data or model cannot be used."""
 
-    def run(self, jobs: Iterable[Job]) -> Iterator[Outcome[Job]]:
-        """Run jobs and yield how they end, in the order in which they do."""
+    def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
+        """Run jobs, and yield their outcomes in the order in which they end."""
 
 
 class InProcess:
@@ -153,12 +146,14 @@ class InProcess:
         """Prepare a job, which `run` then takes up."""
         self._checked[job.folder] = prepare_trial(job.trial, job.folder)
 
-    def run(self, jobs: Iterable[Job]) -> Iterator[Outcome[Job]]:
+    def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
         """Run jobs in their order."""
         for job in jobs:
             try:
-                checked = self._checked
-                metrics = run_trial(job.trial, job.folder, keep=job.keep, prepared=checked.pop(job.folder, None))
+                if job.folder in self._checked:  # no variable holds the run, so that its model is freed at the end
+                    metrics = run_trial(job.trial, job.folder, prepared=self._checked.pop(job.folder))
+                else:
+                    metrics = job.run()
             except Exception as error:
                 outcome = Outcome(job, {}, error, is_of_setting(error))
                 if outcome.is_of_setting:  # the next trial needs the memory of the models that its frames hold
@@ -175,13 +170,12 @@ class Workers:
     ends, however it does.
 
     Args:
-        count: how many jobs run at a time.
-        folder: for the files `worker-1.log` and so on, with all that trials print.
-        use_cpu: leave GPUs alone.
-        command: starts a worker process; by default one for trials.
+        count: number of jobs at a time.
+        folder: gets the files `worker-1.log` and so on, with all that trials print.
+        use_cpu: True to use no GPU.
     """
 
-    def __init__(self, count: int, folder: Path, *, use_cpu: bool = False, command: Sequence[str] | None = None):
+    def __init__(self, count: int, folder: Path, *, use_cpu: bool = False):
         gpus = [] if use_cpu else visible_gpus()
         if 0 < len(gpus) < count:
             logger.warning(
@@ -195,30 +189,30 @@ class Workers:
             {**shares, **os.environ, **({"CUDA_VISIBLE_DEVICES": gpus[number % len(gpus)]} if gpus else {})}
             for number in range(count)
         ]
-        self.folder, self.command = folder, WORKER if command is None else command
+        self.folder = folder
 
     def check(self, job: Job) -> None:
         """Prepare a job here, and forget it."""
         check_elsewhere(job)
 
-    def run(self, jobs: Iterable[W]) -> Iterator[Outcome[W]]:
+    def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
         """Run as many jobs at a time as there are workers."""
         workers = [
-            _Worker(self.command, self.folder / f"worker-{number}.log", environment)
+            _Worker(self.folder / f"worker-{number}.log", environment)
             for number, environment in enumerate(self.environments, start=1)
         ]
         idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
         for worker in workers:
             idle.put(worker)
 
-        def work(job: W) -> Outcome[W]:
+        def work(job: Job) -> Outcome:
             worker = idle.get()
             try:
                 return worker.run(job)
             finally:
                 idle.put(worker)
 
-        source, running = iter(jobs), set[Future[Outcome[W]]]()
+        source, running = iter(jobs), set[Future[Outcome]]()
         with ThreadPoolExecutor(len(workers)) as threads:
             try:
                 while True:
@@ -237,14 +231,14 @@ class Workers:
 class _Worker:
     """A process that runs one job after the other; `hf_localattn.studies.worker` is its other half."""
 
-    def __init__(self, command: Sequence[str], log: Path, environment: dict[str, str]):
+    def __init__(self, log: Path, environment: dict[str, str]):
         # It imports what this process would: a script may stand anywhere.
         paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
-        self.command, self.log, self.environment = command, log, {**environment, "PYTHONPATH": paths}
+        self.log, self.environment = log, {**environment, "PYTHONPATH": paths}
         self.process: subprocess.Popen[str] | None = None
         self.is_stopped = False
 
-    def run(self, job: W) -> Outcome[W]:
+    def run(self, job: Job) -> Outcome:
         for attempt in range(1 + RETRIES):
             if answer := self._ask(job):
                 return outcome_of(job, json.loads(answer), self.log)
@@ -255,13 +249,13 @@ class _Worker:
                 logger.warning("The process of %s %s; it goes on in a new one.", job.folder, end)
         return Outcome(job, {}, TrialFailed(f"its process {end}, for the {1 + RETRIES}th time", self.log))
 
-    def _ask(self, job: Work) -> str:
+    def _ask(self, job: Job) -> str:
         """Return the answer of the process, empty if it is killed before it has one."""
         if self.process is None:
             self.log.parent.mkdir(parents=True, exist_ok=True)
             with self.log.open("a") as log:
                 self.process = subprocess.Popen(
-                    self.command,
+                    WORKER,
                     env=self.environment,
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
@@ -282,7 +276,7 @@ class _Worker:
             return ""
 
     def _end(self) -> str:
-        """Wait for the end of the process, and tell it."""
+        """Wait for the end of the process, and return how it ended."""
         assert self.process is not None
         with self.process as process, suppress(BrokenPipeError):
             code = process.wait()
@@ -305,13 +299,13 @@ class _Worker:
 
 
 def check_elsewhere(job: Job) -> None:
-    """Prepare a job that another process will run, which shows what is wrong with arguments, data or model."""
+    """Prepare a job that another process will run, and forget it: errors in its arguments or data are raised here."""
     prepare_trial(job.trial, job.folder)
     free_memory()
 
 
-def outcome_of(job: W, answer: Mapping[str, Any], log: str | Path) -> Outcome[W]:
-    """Return the outcome of a job of which another process says this; `log` tells where more is to be read."""
+def outcome_of(job: Job, answer: Mapping[str, Any], log: str | Path) -> Outcome:
+    """Return the outcome of a job from the answer of another process; `log` says where the details are."""
     if "error" not in answer:
         return Outcome(job, answer["metrics"])
     return Outcome(job, {}, TrialFailed(answer["error"], log), answer["is_of_setting"])
@@ -323,42 +317,21 @@ def visible_gpus() -> list[str]:
     return (chosen or [str(number) for number in range(torch.cuda.device_count())])[: torch.cuda.device_count()]
 
 
-def executor_of(training_args: TrainingArguments) -> Executor:
-    """Return what `--workers` and `--ray_address` ask for.
-
-    Raises:
-        ImportError: Ray is not installed.
-        ConnectionError: there is no Ray cluster at the address.
-    """
-    args = training_args
-    if args.workers == 1 and args.ray_address is None:
-        return InProcess()
-    return executor_elsewhere(args.workers, args.ray_address, Path(args.output_dir), use_cpu=args.use_cpu)
-
-
-def executor_elsewhere(
-    workers: int,
-    ray_address: str | None,
-    folder: Path,
-    *,
-    use_cpu: bool = False,
-    command: Sequence[str] | None = None,
-) -> Workers | RayCluster:
-    """Return what runs jobs in other processes.
+def executor_of(workers: int, ray_address: str | None, folder: Path, *, use_cpu: bool = False) -> Executor:
+    """Return the executor that `--workers` and `--ray_address` ask for.
 
     Args:
-        workers: jobs at a time; 1 leaves their number to a Ray cluster.
+        workers: number of jobs at a time; 1 leaves it to a Ray cluster, and needs no other process without one.
         ray_address: address of a Ray cluster; None for processes of this machine.
-        folder: for the logs of these.
-        use_cpu: leave GPUs alone.
-        command: starts a worker process; by default one for trials.
+        folder: gets the logs of these processes.
+        use_cpu: True to use no GPU.
 
     Raises:
         ImportError: Ray is not installed.
         ConnectionError: there is no Ray cluster at the address.
     """
-    if ray_address is None:
-        return Workers(workers, folder, use_cpu=use_cpu, command=command)
-    from hf_localattn.studies.ray_executor import RayCluster
+    if ray_address is not None:
+        from hf_localattn.studies.ray_executor import RayCluster
 
-    return RayCluster(ray_address, None if workers == 1 else workers, use_cpu=use_cpu)
+        return RayCluster(ray_address, None if workers == 1 else workers, use_cpu=use_cpu)
+    return InProcess() if workers == 1 else Workers(workers, folder, use_cpu=use_cpu)

@@ -6,7 +6,6 @@ import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from importlib import import_module
 from typing import Any
 
 from hf_localattn.extras import import_extra
@@ -15,7 +14,6 @@ from hf_localattn.studies.executors import (
     Job,
     Outcome,
     TrialFailed,
-    W,
     check_elsewhere,
     outcome_of,
     reason_of,
@@ -34,8 +32,8 @@ class RayCluster:
     Args:
         address: "auto" for the cluster that this machine belongs to, HOST:PORT, or "local" for one that lives as long
             as this process.
-        count: tasks at a time; by default as many as the cluster has GPUs or cores.
-        use_cpu: leave GPUs alone.
+        count: number of tasks at a time; by default that of the cluster's GPUs or cores.
+        use_cpu: True to use no GPU.
 
     Raises:
         ImportError: Ray is not installed.
@@ -64,14 +62,13 @@ class RayCluster:
         """Prepare a job here, and forget it."""
         check_elsewhere(job)
 
-    def run(self, jobs: Iterable[W]) -> Iterator[Outcome[W]]:
+    def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
         """Run as many jobs at a time as the cluster has room for."""
-        source, running = iter(jobs), dict[Any, W]()
+        source, running = iter(jobs), dict[Any, Job]()
         try:
             while True:
                 while len(running) < self.count and (job := next(source, None)) is not None:
-                    kind = (type(job).__module__, type(job).__qualname__)
-                    running[self.task.remote(job.to_json(), kind, os.getcwd())] = job
+                    running[self.task.remote(job.to_json(), os.getcwd())] = job
                 if not running:
                     return
                 for done in self.ray.wait(list(running))[0]:
@@ -85,13 +82,12 @@ class RayCluster:
                 self.ray.cancel(task, force=True)
 
 
-def run_line(line: str, kind: tuple[str, str], folder: str) -> dict[str, Any]:
+def run_line(line: str, folder: str) -> dict[str, Any]:
     """Run a job in a process of Ray.
 
     Args:
-        line: the job.
-        kind: module and name of its class.
-        folder: where the command was given, as paths may be relative.
+        line: the job, as `Job.to_json` writes it.
+        folder: the current folder of the command, as paths may be relative.
     """
     os.chdir(folder)
-    return answer(lambda: getattr(import_module(kind[0]), kind[1]).from_json(line))
+    return answer(line)

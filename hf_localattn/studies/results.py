@@ -1,26 +1,51 @@
-"""Result files of studies: the settings by which a command is known again, and the scores."""
+"""Result files of studies, and the settings by which a command or a trial is known again."""
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import json
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from hf_localattn.data.readers.tables import shorten
-from hf_localattn.files import write_whole
+from hf_localattn.files import atomic_write
+from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
 from hf_localattn.parsing import read_json
+from hf_localattn.registry import FAMILIES
+from hf_localattn.tasks import DataArguments
+from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.output_folder import check_unused
+
+# Options that may change between two calls of a command, as they change no score (or hardly one, as another number of
+# rows in a batch to evaluate on does).
+WITHOUT_EFFECT = {
+    *("output_dir", "cache_dir", "token", "overwrite_cache", "preprocessing_num_workers", "disable_tqdm", "report_to"),
+    *("run_name", "project", "use_cpu", "debug", "skip_memory_metrics", "resume_from_checkpoint", "local_rank"),
+    *("per_device_eval_batch_size", "eval_accumulation_steps", "save_total_limit", "save_on_each_node"),
+    *("activation_checkpointing", "gradient_checkpointing", "torch_empty_cache_steps", "dataloader_num_workers"),
+    *("dataloader_pin_memory", "dataloader_persistent_workers", "dataloader_prefetch_factor", "include_for_metrics"),
+    *("search_trials", "workers", "ray_address", "do_train", "do_eval", "do_predict"),
+}
+WITHOUT_EFFECT_PREFIXES = ("log_", "logging_", "hub_", "push_", "trackio_", "ddp_")
+
+ADDED = {"skip_empty": False}
+"""Options that are newer than the first results. At these defaults they do not count, so that old runs are known."""
+
+FOLDERS = ("dataset_name", "backbone", "model_name_or_path")
+"""Options that may name a folder. Its content counts, and its name does not."""
 
 
 def read_results(path: Path, settings: Mapping[str, Any], what: str) -> dict[str, Any] | None:
-    """Return what the same command has written; None if it has not been there, and neither has anything else.
+    """Return the results that the same command has written; None if the folder is unused.
 
     Args:
-        path: the file of results in the output folder. It has an entry "settings".
-        settings: those of this command.
-        what: says in an error what the folder holds.
+        path: the file of results in the output folder, with an entry "settings".
+        settings: the settings of this command.
+        what: the kind of results, for errors.
 
     Raises:
         ValueError: the folder holds the results of another command, or something else.
@@ -59,12 +84,12 @@ def entry(found: Mapping[str, Any], name: str, kind: type, path: Path) -> Any:
 
 
 def write_results(path: Path, found: Mapping[str, Any]) -> None:
-    """Write what is to be read again; NaN and infinities, for which JSON has no word, are null."""
-    write_whole(path, json.dumps(_without_nan(found), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    """Write results as JSON; NaN and infinities, which JSON does not have, become null."""
+    atomic_write(path, json.dumps(_without_nan(found), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def as_written(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what will be read when it has been written."""
+    """Return results as they are read after `write_results` has written them."""
     return json.loads(json.dumps(_without_nan(found), default=str))
 
 
@@ -74,3 +99,66 @@ def _without_nan(found: Any) -> Any:
     if isinstance(found, list | tuple):
         return [_without_nan(value) for value in found]
     return None if isinstance(found, float) and not math.isfinite(found) else found
+
+
+def settings_of(
+    model_args: ModelArguments, data_args: DataArguments, training_args: TrainingArguments
+) -> dict[str, Any]:
+    """Return the options that scores depend on; for local files and folders their digests stand in for the paths."""
+    options: dict[str, Any] = {}
+    for arguments in (model_args, data_args):
+        options |= {
+            field.name: getattr(arguments, field.name) for field in dataclasses.fields(arguments) if field.init
+        }
+    for name, value in options.items():
+        options[name] = digest_of(name, value)
+    family = FAMILIES.get(options["family"])
+    words = [_without_path(word) for word in options["local_config"]]
+    options["local_config"] = words if family is None else [former_word(family.config, word) for word in words]
+    options |= training_args.to_dict()
+    kept = {
+        name: value
+        for name, value in options.items()
+        if name not in WITHOUT_EFFECT
+        and not name.startswith(WITHOUT_EFFECT_PREFIXES)
+        and not (name in ADDED and value == ADDED[name])
+    }
+    return as_written(kept)
+
+
+def digest_of(name: str, value: Any) -> Any:
+    """Return the digest of the file or folder that an option names; the value itself if it names none."""
+    if value is None or not (name.endswith("_file") or name in FOLDERS) or not Path(value).exists():
+        return value
+    path = Path(value)
+    return _digest(path, tuple((str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in _files(path)))
+
+
+def _without_path(assignment: str) -> str:
+    name, equals, value = assignment.partition("=")
+    is_folder = name.strip() == "parser" and Path(value).is_dir()
+    return f"{name}{equals}{digest_of('backbone', value)}" if is_folder else assignment
+
+
+def former_word(config: type[LocalAttentionConfig], assignment: str) -> str:
+    """Spell a `field=value` as version 0.1.0 did: folders of results are named after the settings in its words."""
+    name, equals, value = assignment.partition("=")
+    values = {new: former for former, new in config.renamed_values.get(name, {}).items()}
+    names = {new: former for former, new in config.attribute_map.items()}
+    return f"{names.get(name, name)}{equals}{values.get(value, value)}"
+
+
+def _files(path: Path) -> list[Path]:
+    return [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+
+
+@lru_cache(maxsize=64)
+def _digest(path: Path, state: tuple[tuple[str, int, int], ...]) -> str:
+    """Return the digest of a file, or of all files of a folder; `state` tells when it has to be computed anew."""
+    digest = hashlib.sha256()
+    for file in _files(path):
+        digest.update(f"{file.relative_to(path)}\0{file.stat().st_size}\0".encode())
+        with file.open("rb") as stream:
+            while block := stream.read(1 << 20):
+                digest.update(block)
+    return f"sha256 {digest.hexdigest()}"

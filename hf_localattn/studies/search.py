@@ -14,15 +14,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from hf_localattn.assignments import format_value
 from hf_localattn.errors import listed
 from hf_localattn.extras import import_extra
 from hf_localattn.files import STAGING, make_durable, remove_leftovers, writing
 from hf_localattn.studies.executors import Job, Outcome, TrialFailed, executor_of, reason_of
 from hf_localattn.studies.progress import Pace
-from hf_localattn.studies.results import as_written, read_results, write_results
-from hf_localattn.studies.search_settings import SettingCheck, distinct, spoken
+from hf_localattn.studies.results import as_written, read_results, settings_of, write_results
+from hf_localattn.studies.search_settings import SettingCheck, distinct
 from hf_localattn.studies.search_space import MOST_SETTINGS, read_space
-from hf_localattn.studies.settings import settings_of
 from hf_localattn.studies.trial import Trial, free_memory, prepare_trial
 from hf_localattn.tasks import DataArguments, Task
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
@@ -39,7 +39,7 @@ FAILED = "failed"
 
 
 class Search:
-    """Trials of settings, each a model trained from its start and scored on the validation data; none is kept.
+    """Trials of settings, each a model that is trained anew and scored on the validation data; no model is kept.
 
     `output_dir/search.json` has the settings of the command and all trials, `output_dir/search.db` Optuna's study.
     Given again, the same command goes on where it was killed, with the trials that it was at; with more
@@ -50,7 +50,7 @@ class Search:
         ImportError: Optuna, or what a setting needs, is not installed.
         ValueError: arguments that do not go with a search, a space that cannot be searched, or an output folder with
             something else in it.
-        ValueError, OSError: of the task.
+        ValueError, OSError: arguments, data or model cannot be used.
     """
 
     def __init__(
@@ -68,7 +68,8 @@ class Search:
         self.settings["search"] = {name: dataclasses.asdict(own) for name, own in self.space.dimensions.items()}
         self.settings = as_written(self.settings)
         read_results(self.folder / RESULTS, self.settings, "trials")
-        self.executor = executor_of(training_args)
+        args = training_args
+        self.executor = executor_of(args.workers, args.ray_address, self.folder, use_cpu=args.use_cpu)
 
         parts: dict[str, Any] = {"do_train": True, "do_eval": True, "do_predict": False}
         if not training_args.load_best_model_at_end:
@@ -77,7 +78,7 @@ class Search:
         self.trials_folder = self.folder / f"{ASIDE}trials"  # nothing there is to stay
         self.metric, self.direction = self._goal()
 
-    def complete(self) -> dict[str, float]:
+    def execute(self) -> dict[str, float]:
         """Run the trials that are left, and return the metrics of the best one.
 
         Raises:
@@ -235,9 +236,9 @@ class Search:
         ]
 
     def as_options(self, setting: Mapping[str, Any]) -> str:
-        """Return a trial's setting as the options to give again, beside those of the command."""
+        """Return a trial's setting as options to add to those of the command."""
         given = {name: setting[name] for name in self.space.arguments if setting[name] is not None}
-        words = [word for name, value in given.items() for word in (f"--{name}", spoken(value))]
+        words = [word for name, value in given.items() for word in (f"--{name}", format_value(value))]
         if self.space.fields:
             words += ["--local_config", *self._local_config(setting)]
         return shlex.join(words)
@@ -265,7 +266,7 @@ class Search:
     def _local_config(self, setting: Mapping[str, Any]) -> list[str]:
         """`--local_config` of the command, with a trial's fields in place of its own."""
         given = [own for own in self.model_args.local_config if own.partition("=")[0].strip() not in self.space.fields]
-        return [*given, *(f"{name}={spoken(setting[name])}" for name in self.space.fields)]
+        return [*given, *(f"{name}={format_value(setting[name])}" for name in self.space.fields)]
 
     def _ranked(self, trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the trials with a score, best first."""
@@ -290,7 +291,7 @@ class Search:
         """The trials in Markdown."""
         names = list(self.space.dimensions)
         rows = [
-            [str(trial["trial"]), f"{trial['score']:.4f}", *(spoken(trial["setting"][name]) for name in names)]
+            [str(trial["trial"]), f"{trial['score']:.4f}", *(format_value(trial["setting"][name]) for name in names)]
             for trial in ranked
         ]
         header = ["trial", self.metric, *names]

@@ -9,21 +9,22 @@ from typing import Any
 
 from transformers import AutoConfig
 
+from hf_localattn.assignments import format_value, parse_config_fields
 from hf_localattn.errors import loading
-from hf_localattn.families import get_family, parse_config_fields
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
 from hf_localattn.pretrained import resolve_backbone
+from hf_localattn.registry import get_family
 from hf_localattn.studies.search_space import SearchSpace
 from hf_localattn.training.arguments import PLAIN, ModelArguments, TrainingArguments
 from hf_localattn.training.lookahead import import_lookahead
 
 
 class SettingCheck:
-    """Asks arguments and configuration whether there can be a setting, without a model.
+    """Checks settings by arguments and configuration alone, without building a model.
 
     Args:
-        space: what is searched.
-        model_args, training_args: the rest of the command.
+        space: the values to search.
+        model_args, training_args: the other arguments of the command.
 
     Raises:
         ValueError, OSError: the backbone's configuration cannot be loaded.
@@ -43,7 +44,7 @@ class SettingCheck:
         """Return a setting with its idle fields at their defaults, so that settings of the same model are equal.
 
         Raises:
-            ValueError: arguments or configuration refuse it; names the setting.
+            ValueError: arguments or configuration refuse it. The message names the setting.
             ImportError: it needs an extra that is not installed.
         """
         arguments = {name: value for name, value in setting.items() if name in self.space.arguments}
@@ -55,15 +56,16 @@ class SettingCheck:
             if self.backbone_config is None:
                 return dict(setting)
             config = self._config(fields)
-            if changed.local_learning_rate is not None and getattr(config, "freeze_backbone", False):
+            family = get_family(str(self.model_args.family))
+            if changed.local_learning_rate is not None and not family.trains_backbone(config):
                 raise ValueError(
-                    "with `freeze_backbone` all that is trained is local: search learning_rate, without"
+                    "the backbone is frozen, so that all that is trained is local: search learning_rate, without"
                     " local_learning_rate."
                 )
         except ValueError as error:
-            what = ", ".join(f"{name}={spoken(value)}" for name, value in setting.items())
+            what = ", ".join(f"{name}={format_value(value)}" for name, value in setting.items())
             raise ValueError(f"--search {self.training_args.search}, with {what}: {error}") from None
-        idle = {name: getattr(type(config), name) for name in config.idle_fields() if name in fields}
+        idle = {name: getattr(type(config), name) for name in config.inactive_fields() if name in fields}
         return {**setting, **idle}
 
     def _config(self, fields: Mapping[str, Any]) -> LocalAttentionConfig:
@@ -78,8 +80,3 @@ def distinct(settings: Iterable[Mapping[str, Any]], check: SettingCheck) -> list
     for setting in settings:
         first.setdefault(json.dumps(check(setting)), setting)
     return list(first.values())
-
-
-def spoken(value: Any) -> str:
-    """Return a value as it is given in a file or on the command line."""
-    return value if isinstance(value, str) else json.dumps(value)

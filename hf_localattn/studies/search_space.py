@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hf_localattn.families import get_family
 from hf_localattn.parsing import parse_json, parse_yaml, read_utf8
+from hf_localattn.registry import get_family
 from hf_localattn.training.arguments import PLAIN, ModelArguments, TrainingArguments
 
 SEARCHABLE = (
@@ -151,11 +151,13 @@ def read_space(path: str, model_args: ModelArguments) -> SearchSpace:
     content = _read(Path(path))
     if not isinstance(content, dict) or not content:
         raise ValueError(f"--search {path}: expected names with values to try, such as learning_rate: [1e-5, 2e-5].")
-    fields, settings = {}, ()
+    fields: dict[str, str] = {}
+    settings: tuple[str, ...] = ()
     if model_args.family not in (None, PLAIN):
         family = get_family(str(model_args.family))
+        content = family.config.current_names(content)
         fields = {field.name: str(field.type) for field in dataclasses.fields(family.config)}
-        settings = () if family.tokenizer is None else family.tokenizer.SETTINGS
+        settings = family.tokenizer_settings
     space = SearchSpace({}, {})
     for name, values in content.items():
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import gc
 import hashlib
@@ -10,8 +9,8 @@ import json
 import logging
 import math
 import shutil
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,8 +22,7 @@ from hf_localattn.claims import LOCK, claimed
 from hf_localattn.data.folds import Fold
 from hf_localattn.files import UNFINISHED, writing
 from hf_localattn.parsing import read_json
-from hf_localattn.studies.results import as_written, check_same_settings, entry, write_results
-from hf_localattn.studies.settings import settings_of
+from hf_localattn.studies.results import as_written, check_same_settings, entry, settings_of, write_results
 from hf_localattn.tasks import TASKS, DataArguments, Task, choose_task, get_task
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.output_folder import STATE, check_unused, last_complete_checkpoint
@@ -33,6 +31,9 @@ from hf_localattn.training.run import Run, prepare_run, training_arguments_of
 logger = logging.getLogger(__name__)
 
 RESULT = "trial_results.json"
+UNUSED = Path("unused")
+"""An output folder for arguments that are only looked at."""
+
 Arguments = tuple[ModelArguments, Any, TrainingArguments]
 
 
@@ -41,10 +42,10 @@ class Trial:
     """One training run, as data that can be written to JSON.
 
     Attributes:
-        task: its name, such as "question-answering".
-        model, data, training: arguments by name, of the task's dataclasses. What is left out has its default.
-            `training` says what is done (`do_eval`, `do_predict`) besides training.
-        seed: of this run.
+        task: the name of the task, such as "question-answering".
+        model, data, training: arguments by name, of the task's dataclasses; defaults need not be given. With
+            `do_eval` and `do_predict` the trained model is evaluated and used for predictions.
+        seed: the seed of the run.
         fold: the part of the data that it works on; by default all of them.
 
     Example:
@@ -73,11 +74,11 @@ class Trial:
         training_args: TrainingArguments,
         **changes: Any,
     ) -> Trial:
-        """Make a trial of parsed arguments.
+        """Return the trial of parsed arguments.
 
         Args:
             task: one of `hf_localattn.tasks.TASKS`.
-            model_args, data_args, training_args: what all trials of a study have in common.
+            model_args, data_args, training_args: the arguments that all trials of a study have in common.
             **changes: training arguments of this trial, and its `fold`.
 
         Raises:
@@ -95,12 +96,12 @@ class Trial:
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Trial:
-        """Make a trial of what `dataclasses.asdict` has made of one."""
+        """Return the trial of a dictionary that `dataclasses.asdict` has made."""
         fold = found["fold"]
         return cls(**{**found, "fold": None if fold is None else Fold(**fold)})
 
     def arguments(self, folder: Path) -> Arguments:
-        """Return the dataclasses of its arguments, for a run in a folder.
+        """Return the dataclasses of its arguments, for a run in a folder, on one GPU where there are GPUs.
 
         Raises:
             ValueError: there cannot be such arguments.
@@ -109,6 +110,8 @@ class Trial:
         data_args = task.DataArguments(**self.data)
         data_args.fold = self.fold
         training_args = training_arguments_of(task)(**self.training, seed=self.seed, output_dir=str(folder))
+        # One GPU, as in a worker: with several ones Trainer would have larger batches.
+        training_args._n_gpu = min(1, training_args.n_gpu)
         return ModelArguments(**self.model), data_args, training_args
 
     @cached_property
@@ -116,7 +119,7 @@ class Trial:
         """Settings that its scores depend on; files and folders count by their content."""
         own: dict[str, Any] = {"task": self.task, "fold": None if self.fold is None else dataclasses.asdict(self.fold)}
         own |= {name: bool(self.training.get(name)) for name in ("do_eval", "do_predict")}  # which scores there are
-        return settings_of(*self.arguments(Path("unused"))) | own
+        return settings_of(*self.arguments(UNUSED)) | own
 
     @property
     def name(self) -> str:
@@ -134,7 +137,7 @@ class Prepared:
     """A trial's run that is ready to go, and whether this process is the one that writes.
 
     Attributes:
-        run: to be completed before arguments are made for another one, which resets the state of accelerate.
+        run: the run. Arguments for another one reset the state of accelerate, so it has to be completed before.
         is_first: True for one process of several on the machines of a run: it claims the folder.
         writes: True for the process that writes results.
     """
@@ -144,16 +147,22 @@ class Prepared:
     writes: bool
 
 
-def run_trial(trial: Trial, folder: Path, *, keep: bool = True, prepared: Prepared | None = None) -> dict[str, Any]:
+def run_trial(
+    trial: Trial,
+    folder: Path,
+    *,
+    prepared: Prepared | None = None,
+    set_up: Callable[[Run], None] | None = None,
+) -> dict[str, Any]:
     """Run a trial in this process, or go on with one that was killed, and return its metrics.
 
     A finished trial has a file of results in its folder, whole or not at all, and is not run again.
 
     Args:
-        trial: what to run.
-        folder: of this trial alone.
-        keep: leave model and checkpoints there.
-        prepared: of `prepare_trial`, if that was called before.
+        trial: the trial.
+        folder: a folder for this trial alone. Model and checkpoints stay there.
+        prepared: the result of `prepare_trial`, if that was called before.
+        set_up: called with the run before it starts, for instance to add a callback to its trainer.
 
     Raises:
         ValueError: arguments, data or model cannot be used, another process is at the folder, or the folder holds
@@ -161,25 +170,24 @@ def run_trial(trial: Trial, folder: Path, *, keep: bool = True, prepared: Prepar
         OSError: arguments, data or model cannot be used.
     """
     is_first = trial.arguments(folder)[2].process_index == 0 if prepared is None else prepared.is_first
-    with ExitStack() as claim:
-        if is_first:
-            claim.enter_context(claimed(folder))
+    with claimed(folder) if is_first else nullcontext():
         metrics = result_of(trial, folder) if prepared is None else None
-        if metrics is None:
-            try:
-                with writing(folder):
-                    prepared = prepared or prepare_trial(trial, folder)
-                    metrics = prepared.run.complete()
-                    if prepared.writes:
-                        # What was measured before this process began is in the folder.
-                        metrics = read_json(folder / "all_results.json") | metrics
-                        write_results(folder / RESULT, {"settings": trial.settings, "metrics": metrics})
-            finally:
-                prepared = None
-                free_memory()
-        if not keep and is_first:
-            _clear(folder, but=RESULT)
-    return metrics
+        if metrics is not None:
+            return metrics
+        try:
+            with writing(folder):
+                prepared = prepared or prepare_trial(trial, folder)
+                if set_up is not None:
+                    set_up(prepared.run)
+                metrics = prepared.run.execute()
+                if prepared.writes:
+                    # What was measured before this process began is in the folder.
+                    metrics = read_json(folder / "all_results.json") | metrics
+                    write_results(folder / RESULT, {"settings": trial.settings, "metrics": metrics})
+                return metrics
+        finally:
+            prepared = None
+            free_memory()
 
 
 def result_of(trial: Trial, folder: Path) -> dict[str, Any] | None:
@@ -204,48 +212,13 @@ def with_nan(metrics: Mapping[str, Any]) -> dict[str, Any]:
 def prepare_trial(trial: Trial, folder: Path) -> Prepared:
     """Return a trial's run, ready to go; all that can be checked is.
 
+    The run goes on from what is in the folder. What a run left there that was killed before its first checkpoint is
+    removed.
+
     Raises:
         ValueError, OSError: arguments, data or model cannot be used.
     """
     model_args, data_args, training_args = trial.arguments(folder)
-    run = _prepare(get_task(trial.task), model_args, data_args, training_args)
-    return Prepared(run, training_args.process_index == 0, training_args.should_save)
-
-
-def prepare_part(
-    task: type[Task],
-    model_args: ModelArguments,
-    data_args: DataArguments,
-    training_args: TrainingArguments,
-    *,
-    folder: Path,
-    seed: int,
-    fold: Fold | None = None,
-) -> Run:
-    """Return a run in a folder of its own that trains, or takes up what was trained there, and then is scored.
-
-    Args:
-        task: one of `hf_localattn.tasks.TASKS`.
-        model_args, data_args, training_args: arguments of all the runs; they stay as they are.
-        folder: folder of this run. What a run left there that was killed before its first checkpoint is removed.
-        seed: seed of this run.
-        fold: the part of the data that it works on; by default all of them.
-
-    Raises:
-        ValueError, OSError: arguments, data or model cannot be used.
-    """
-    # Preparing a run writes into them.
-    model_args, data_args, training_args = copy.copy(model_args), copy.copy(data_args), copy.copy(training_args)
-    if fold is not None:
-        data_args.folds, data_args.fold = fold.count, fold
-        training_args.do_eval = training_args.do_predict = True
-    training_args.output_dir = str(folder)
-    training_args.seed = seed
-    return _prepare(task, model_args, data_args, training_args)
-
-
-def _prepare(task: type[Task], model_args: ModelArguments, data_args: Any, training_args: TrainingArguments) -> Run:
-    folder = Path(training_args.output_dir)
     training_args.resume_from_checkpoint = None
     training_args.do_train = True
     if (folder / STATE).exists():
@@ -256,12 +229,13 @@ def _prepare(task: type[Task], model_args: ModelArguments, data_args: Any, train
             _clear(folder)
         else:
             check_unused(folder, "trial to go on from")
-    return prepare_run(task, model_args, data_args, training_args)
+    run = prepare_run(get_task(trial.task), model_args, data_args, training_args)
+    return Prepared(run, training_args.process_index == 0, training_args.should_save)
 
 
-def _clear(folder: Path, but: str | None = None) -> None:
+def _clear(folder: Path) -> None:
     for path in folder.iterdir():
-        if path.name in (LOCK, but):
+        if path.name == LOCK:
             continue
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)

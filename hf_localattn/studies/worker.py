@@ -8,10 +8,9 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import Callable
-from functools import partial
 
-from hf_localattn.studies.executors import Job, Work, is_of_setting, reason_of
+from hf_localattn.studies.executors import Job, is_of_setting, reason_of
+from hf_localattn.training.console import set_up_logging
 
 logger = logging.getLogger(__name__)
 
@@ -37,12 +36,8 @@ class Jobs:
         return self._lines.get()
 
 
-def main(read: Callable[[str], Work] = Job.from_json) -> None:
-    """Run jobs until there are no more.
-
-    Args:
-        read: makes a job of its line.
-    """
+def main() -> None:
+    """Run jobs until there are no more."""
     answers = os.dup(1)
     os.dup2(2, 1)  # what trials print goes to the log
     if hasattr(os, "register_at_fork"):
@@ -50,19 +45,17 @@ def main(read: Callable[[str], Work] = Job.from_json) -> None:
         os.register_at_fork(after_in_child=lambda: os.close(answers))
     jobs = Jobs()
     while line := jobs.next():
-        line = json.dumps(answer(partial(read, line)), default=str) + "\n"
+        told = json.dumps(answer(line), default=str) + "\n"
         jobs.open -= 1
-        os.write(answers, line.encode())
+        os.write(answers, told.encode())
 
 
-def answer(read: Callable[[], Work]) -> dict[str, object]:
-    """Run a job, and return its metrics, or its error and whether its setting may be the cause.
-
-    Args:
-        read: returns the job.
-    """
+def answer(line: str) -> dict[str, object]:
+    """Run the job of a line, and return its metrics, or its error and whether its setting may be the cause."""
     try:
-        return {"metrics": read().run()}
+        job = Job.from_json(line)
+        set_up_logging(job.trial.arguments(job.folder)[2])
+        return {"metrics": job.run()}
     except (Exception, SystemExit) as error:  # the latter by errors that end a command
         logger.exception("A job failed.")
         return {"error": reason_of(error), "is_of_setting": is_of_setting(error)}

@@ -12,12 +12,15 @@ from hf_localattn.tasks.text_classification import TextClassification
 from hf_localattn.tasks.token_classification import NEGATION, TokenClassification
 
 TASKS: dict[str, type[Task]] = {
-    "question-answering": QuestionAnswering,
-    "text-classification": TextClassification,
-    "token-classification": TokenClassification,
-    "negation": NegationScope,
-    "multiple-choice": MultipleChoice,
-    "question-generation": QuestionGeneration,
+    task.name: task
+    for task in (
+        QuestionAnswering,
+        TextClassification,
+        TokenClassification,
+        NegationScope,
+        MultipleChoice,
+        QuestionGeneration,
+    )
 }
 """The tasks by name."""
 

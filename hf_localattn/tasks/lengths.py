@@ -8,6 +8,7 @@ from typing import Any
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.models.forward_inputs import longest_input
+from hf_localattn.registry import family_of
 from hf_localattn.tasks.arguments import DataArguments
 from hf_localattn.tasks.splits import Data
 
@@ -21,9 +22,9 @@ def input_length(
     wanted, limit = getattr(data_args, name), longest_input(model, tokenizer)
     if limit is None or wanted <= limit:
         return wanted
-    own = ""
-    if limit == getattr(model.config, "max_tokens", None):
-        own = " (its tam_max_length; a larger one, or tam_ffn=token, takes longer texts)"
+    family = family_of(model.config)
+    of_local_layers = family is not None and limit == getattr(model.config, "max_tokens", None)
+    own = f" ({family.length_limit})" if family is not None and of_local_layers else ""
     logger.warning("%s %d is more than the model takes%s: using %d.", name, wanted, own, limit)
     return limit
 

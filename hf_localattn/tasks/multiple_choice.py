@@ -16,7 +16,7 @@ from transformers.trainer_utils import PredictionOutput
 from hf_localattn.data.features.choices import MultipleChoiceCollator, choice_features
 from hf_localattn.data.rows.choices import ChoiceColumns, load_choices, normalize_choices
 from hf_localattn.data.schema import row_numbers
-from hf_localattn.files import write_whole
+from hf_localattn.files import atomic_write
 from hf_localattn.metrics.classification_scores import SCORES
 from hf_localattn.tasks.arguments import DataArguments, option
 from hf_localattn.tasks.lengths import check_room, input_length, padding, report_cut
@@ -56,7 +56,7 @@ class MultipleChoiceDataArguments(DataArguments):
 class MultipleChoice(Task):
     """Choice of the right text among several, such as SWAG's endings."""
 
-    name = "multiple-choice"
+    name = model_task = "multiple-choice"
     DataArguments = MultipleChoiceDataArguments
     metrics = MappingProxyType({"loss": False, "accuracy": True})
     args: MultipleChoiceDataArguments
@@ -93,4 +93,4 @@ class MultipleChoice(Task):
         """Write predict_results.txt: for each row its number in the data and that of the choice, both from 0."""
         choices = output.predictions.argmax(axis=-1)
         lines = [f"{index}\t{choice}\n" for index, choice in zip(row_numbers(rows), choices, strict=True)]
-        write_whole(folder / f"{prefix}_results.txt", "".join(["index\tprediction\n", *lines]))
+        atomic_write(folder / f"{prefix}_results.txt", "".join(["index\tprediction\n", *lines]))

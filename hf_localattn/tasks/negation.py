@@ -28,9 +28,9 @@ from hf_localattn.data.features.words import prepare_tokenizer
 from hf_localattn.data.readers.negation import describe_cues
 from hf_localattn.data.rows.negation import load_negation, normalize_negation
 from hf_localattn.data.schema import row_numbers
-from hf_localattn.files import write_whole
+from hf_localattn.files import atomic_write
 from hf_localattn.metrics import load_metric
-from hf_localattn.models.cue_marker import is_marker
+from hf_localattn.models.oa_cues import is_marker
 from hf_localattn.tasks.lengths import input_length, padding
 from hf_localattn.tasks.splits import Data
 from hf_localattn.tasks.task import Checkpoint, Task
@@ -55,7 +55,8 @@ class NegationScope(Task):
     The examples that are scored are `ScopeExamples`, which have all rows, also those whose cue the model does not see.
     """
 
-    name = "token-classification"
+    name = "negation"
+    model_task = "token-classification"
     head = "ForTokenClassification"
     DataArguments = NegationDataArguments
     metrics = MappingProxyType(
@@ -114,10 +115,10 @@ class NegationScope(Task):
 
     def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Data) -> None:
         check_knows_cues(tokenizer)
-        if getattr(tokenizer, "cue_marker", "keep") == "drop" and not model.config.needed_inputs:
+        if getattr(tokenizer, "cue_marker", "keep") == "drop" and not model.config.required_inputs:
             logger.warning(
-                "Nothing tells this model which cue is meant: it has no query (variant=none), and sees no marker"
-                " (cue_marker=drop). It is a baseline that predicts the same for all cues of a sentence."
+                "Nothing tells this model which cue is meant: it has no query (local_attention=none) and sees no"
+                " marker (cue_marker=drop). It is a baseline that predicts the same for all cues of a sentence."
             )
         prepare_tokenizer(tokenizer)
         self.max_length = input_length(model, tokenizer, self.args)
@@ -130,7 +131,7 @@ class NegationScope(Task):
         """Return the features of the rows whose cue the model sees; without its cue a row asks nothing of a model."""
         kept = {}
         for split, rows in data.items():
-            kept[split], self.examples[split] = keep_seen(split, rows, features[split], self.max_length)
+            kept[split], self.examples[split] = drop_unseen_cues(split, rows, features[split], self.max_length)
         if "train" in data:  # what is left out is not trained on, and so not counted
             data["train"] = data["train"].select(self.examples["train"].kept)
         return kept
@@ -155,15 +156,15 @@ class NegationScope(Task):
             json.dumps({**row, "predicted_scope": scope}, ensure_ascii=False) + "\n"
             for row, scope in zip(rows.select_columns(names), output.predictions, strict=True)
         ]
-        write_whole(folder / PREDICTIONS, "".join(lines))
+        atomic_write(folder / PREDICTIONS, "".join(lines))
 
 
-def keep_seen(
+def drop_unseen_cues(
     split: str, rows: datasets.Dataset, features: datasets.Dataset, max_length: int
 ) -> tuple[datasets.Dataset, ScopeExamples]:
-    """Return the features of the rows whose cue the model sees, with what leads back from them to all rows' words.
+    """Return the features without those of rows whose cue the model does not see, and the examples to score them by.
 
-    Says how many cues and words it does not see. Without its cue a row asks nothing of a model.
+    Without its cue a row asks nothing of a model. Warnings say how many cues and words it does not see.
 
     Raises:
         ValueError: it sees none.

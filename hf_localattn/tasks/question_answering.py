@@ -58,7 +58,7 @@ class QuestionAnswering(Task):
     A long passage is read in several windows, which are the features; the examples that are scored are questions.
     """
 
-    name = "question-answering"
+    name = model_task = "question-answering"
     DataArguments = QuestionAnsweringDataArguments
     logits_scored = 2  # start and end
     group_column = "context"  # a passage to be tested on is not to be known from training

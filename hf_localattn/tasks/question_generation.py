@@ -14,7 +14,7 @@ from transformers.trainer_utils import PredictionOutput
 
 from hf_localattn.data.features.generation import REFERENCE, generation_features
 from hf_localattn.data.rows.questions import load_answered, normalize_answered
-from hf_localattn.files import write_whole
+from hf_localattn.files import atomic_write
 from hf_localattn.metrics.generation.generation import meteor_name
 from hf_localattn.tasks.arguments import DataArguments, option
 from hf_localattn.tasks.lengths import input_length
@@ -64,7 +64,8 @@ class QuestionGenerationDataArguments(DataArguments):
 class QuestionGeneration(Task):
     """Generation of questions from passages and their answers by an encoder-decoder."""
 
-    name = "text2text-generation"
+    name = "question-generation"
+    model_task = "text2text-generation"
     DataArguments = QuestionGenerationDataArguments
     generates = True
     group_column = "context"  # a passage to be tested on is not to be known from training
@@ -120,7 +121,7 @@ class QuestionGeneration(Task):
         self, folder: Path, split: str, prefix: str, rows: datasets.Dataset, output: PredictionOutput
     ) -> None:
         """Write generated_predictions.txt; its lines are the answered rows in their order."""
-        write_whole(folder / PREDICTIONS, "".join(f"{question}\n" for question in output.predictions))
+        atomic_write(folder / PREDICTIONS, "".join(f"{question}\n" for question in output.predictions))
 
 
 class GenerationCollator(DataCollatorForSeq2Seq):

@@ -11,6 +11,7 @@ import datasets
 
 from hf_localattn.data.folds import split_rows
 from hf_localattn.errors import loading
+from hf_localattn.registry import FAMILIES
 from hf_localattn.tasks.arguments import DataArguments
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ logger = logging.getLogger(__name__)
 
 Data = dict[str, datasets.Dataset]
 
-FIRST_ROWS = 1000
-"""Rows that are looked at where the rest will be alike."""
+QUERY_ROWS = 1000
+"""Rows that are searched for a query: without one in these the others will have none."""
 
 SPLITS = {"train": ("train",), "validation": ("validation",), "test": ("test",)}
 """The parts of a run, and the names of their splits on the Hub; the first one is there in every set."""
@@ -83,19 +84,15 @@ def load_splits(task: Task, data_args: DataArguments, parts: Mapping[str, str], 
 
 
 def warn_of_no_query(split: str, features: datasets.Dataset) -> None:
-    """Warn if the rows of a split ask nothing of a model that takes a query (`query_mask`), by the first of them."""
-    if "query_mask" not in features.column_names:
-        return
-    rows = features[:FIRST_ROWS]["query_mask"]
-    masks = chain.from_iterable(([mask] if not mask or isinstance(mask[0], int) else mask) for mask in rows)
-    if not any(any(mask) for mask in masks):
-        logger.warning(
-            "No %s row (of the first %d) has a query: orthogonal attention adds nothing to single texts without the"
-            " marker [CUE] before a word. Mark words, give pairs of texts, or compare with --local_config"
-            " variant=none.",
-            split,
-            len(rows),
-        )
+    """Warn if the rows of a split ask nothing of a model that takes a query, by the first of them."""
+    queries = (family.query for family in FAMILIES.values() if family.query is not None)
+    for query in queries:
+        if query.input not in features.column_names:
+            continue
+        rows = features[:QUERY_ROWS][query.input]
+        masks = chain.from_iterable(([mask] if not mask or isinstance(mask[0], int) else mask) for mask in rows)
+        if not any(any(mask) for mask in masks):
+            logger.warning("No %s row (of the first %d) has a query: %s", split, len(rows), query.warning)
 
 
 def _training_rows(task: Task, data_args: DataArguments, hub: Mapping[str, datasets.Dataset]) -> datasets.Dataset:

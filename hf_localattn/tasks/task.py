@@ -44,7 +44,9 @@ class Task:
     """
 
     name: ClassVar[str]
-    """The key of its model classes in `hf_localattn.families.AUTO_CLASSES`."""
+    """Its key in `hf_localattn.tasks.TASKS`."""
+    model_task: ClassVar[str]
+    """The key of its model classes in `hf_localattn.registry.AUTO_CLASSES`."""
     head: ClassVar[str | None] = None
     """The end of its model classes' names, if a checkpoint's labels matter, such as "ForTokenClassification"."""
     DataArguments: ClassVar[type[DataArguments]]

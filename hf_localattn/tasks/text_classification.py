@@ -19,7 +19,7 @@ from hf_localattn.data.folds import warn_of_lone_classes
 from hf_localattn.data.readers.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Labels
 from hf_localattn.data.rows.texts import GLUE_TASKS, Layout, load_texts, normalize_texts
 from hf_localattn.data.schema import row_numbers
-from hf_localattn.files import write_whole
+from hf_localattn.files import atomic_write
 from hf_localattn.metrics.classification_scores import GLUE_METRICS, LOWER_IS_BETTER, SCORES
 from hf_localattn.tasks.arguments import DataArguments, option
 from hf_localattn.tasks.lengths import check_room, input_length, padding, report_cut
@@ -103,7 +103,7 @@ class TextClassificationDataArguments(DataArguments):
 class TextClassification(Task):
     """Prediction of a class, a set of classes or a score, for texts or pairs of texts."""
 
-    name = "text-classification"
+    name = model_task = "text-classification"
     head = "ForSequenceClassification"
     DataArguments = TextClassificationDataArguments
     metrics = MappingProxyType({name: name not in LOWER_IS_BETTER for name in ("loss", *SCORES, COMBINED)})
@@ -178,7 +178,7 @@ class TextClassification(Task):
         name += {"test": "", "test_mismatched": "-mm"}.get(split, split.removeprefix("test"))
         texts = format_predictions(output.predictions, self.labels)
         lines = [f"{index}\t{text}\n" for index, text in zip(row_numbers(rows), texts, strict=True)]
-        write_whole(folder / f"{name}.txt", "".join(["index\tprediction\n", *lines]))
+        atomic_write(folder / f"{name}.txt", "".join(["index\tprediction\n", *lines]))
 
 
 def is_pairs(data: Data) -> bool:

@@ -29,8 +29,8 @@ from hf_localattn.data.rows.sentences import (
     sorted_labels,
 )
 from hf_localattn.data.schema import row_numbers
-from hf_localattn.files import write_whole
-from hf_localattn.metrics.word_scores import GREATER_IS_BETTER, scoring_of
+from hf_localattn.files import atomic_write
+from hf_localattn.metrics.word_scores import GREATER_IS_BETTER, select_metrics
 from hf_localattn.tasks.arguments import DataArguments, option
 from hf_localattn.tasks.lengths import input_length, padding
 from hf_localattn.tasks.splits import Data
@@ -114,14 +114,14 @@ class TokenClassification(Task):
     training it has to.
     """
 
-    name = "token-classification"
+    name = model_task = "token-classification"
     head = "ForTokenClassification"
     DataArguments = TokenClassificationDataArguments
     metrics = MappingProxyType({"loss": False, **GREATER_IS_BETTER})
     metrics_depend_on_labels = True
     args: TokenClassificationDataArguments
     names: list[str]
-    seen_words: dict[str, list[list[int]]]
+    visible_word_ids: dict[str, list[list[int]]]
     """For each split the numbers of the words that the model sees, by sentence."""
 
     def __init__(self, args: TokenClassificationDataArguments):
@@ -170,7 +170,7 @@ class TokenClassification(Task):
 
     @property
     def reported_metrics(self) -> Sequence[str]:
-        return ("loss", *scoring_of(self.names).reported)
+        return ("loss", *select_metrics(self.names).reported)
 
     def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Data) -> None:
         prepare_tokenizer(tokenizer)
@@ -183,8 +183,10 @@ class TokenClassification(Task):
 
     def finish_features(self, data: Data, features: Data) -> Data:
         """Return the features of the sentences of which the model sees a word; others would have no loss."""
-        self.seen_words = {split: list(rows["seen_words"]) for split, rows in features.items()}
-        return {split: keep_seen(split, data[split], rows, self.max_length) for split, rows in features.items()}
+        self.visible_word_ids = {split: list(rows["visible_word_ids"]) for split, rows in features.items()}
+        return {
+            split: drop_unseen_words(split, data[split], rows, self.max_length) for split, rows in features.items()
+        }
 
     def collator(self, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, multiple: int | None) -> Any:
         return DataCollatorForTokenClassification(tokenizer, **padding(self.args, self.max_length, multiple))
@@ -200,7 +202,7 @@ class TokenClassification(Task):
             [[self.names[number] for number in row[own]] for row, own in zip(rows, kept, strict=True)]
             for rows in (output.predictions, output.label_ids)
         )
-        return scoring_of(self.names).score(predictions, references, each=self.args.return_entity_level_metrics)
+        return select_metrics(self.names).score(predictions, references, each=self.args.return_entity_level_metrics)
 
     def is_labeled(self, rows: datasets.Dataset) -> bool:
         return any(rows["labels"])  # otherwise the labels in the features only tell the places of words
@@ -216,7 +218,7 @@ class TokenClassification(Task):
         unseen = "O" if "O" in self.names else UNSPECIFIED
         predicted = zip(output.predictions, output.label_ids, strict=True)
         lines = []
-        for tokens, seen in zip(rows["tokens"], self.seen_words[split], strict=True):
+        for tokens, seen in zip(rows["tokens"], self.visible_word_ids[split], strict=True):
             labels = [unseen] * len(tokens)
             if seen:
                 numbers, places = next(predicted)
@@ -225,7 +227,7 @@ class TokenClassification(Task):
             lines.append(" ".join(labels) + "\n")
         numbered = dict(zip(row_numbers(rows), lines, strict=True))
         kept = [numbered.get(number, "\n") for number in range(max(numbered) + 1)]
-        write_whole(folder / PREDICTIONS, "".join(kept))
+        atomic_write(folder / PREDICTIONS, "".join(kept))
 
 
 def columns_of(data_args: TokenClassificationDataArguments) -> TokenColumns:
@@ -242,15 +244,17 @@ def columns_of(data_args: TokenClassificationDataArguments) -> TokenColumns:
     return replace(columns, names=load_label_names(data_args.label_names_file, columns))
 
 
-def keep_seen(
+def drop_unseen_words(
     split: str, sentences: datasets.Dataset, features: datasets.Dataset, max_length: int
 ) -> datasets.Dataset:
-    """Return the features of the sentences of which the model sees a word, and say how many words it does not see.
+    """Return the features without those of sentences of which the model sees no word.
+
+    A warning says how many words it does not see.
 
     Raises:
         ValueError: there are none.
     """
-    seen = list(features["seen_words"])
+    seen = list(features["visible_word_ids"])
     hidden = [len(tokens) - len(own) for tokens, own in zip(sentences["tokens"], seen, strict=True)]
     if not any(seen):
         raise ValueError(f"No {split} sentence has a word within {max_length} tokens: check --max_seq_length.")
@@ -265,4 +269,4 @@ def keep_seen(
         )
     if not all(seen):
         logger.warning("%d %s sentences have no word that the model sees.", sum(not own for own in seen), split)
-    return features.select([number for number, own in enumerate(seen) if own]).remove_columns("seen_words")
+    return features.select([number for number, own in enumerate(seen) if own]).remove_columns("visible_word_ids")

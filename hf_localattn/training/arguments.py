@@ -13,8 +13,9 @@ from typing import Any
 from transformers import HfArgumentParser
 from transformers import TrainingArguments as StockTrainingArguments
 
-from hf_localattn.families import FAMILIES, parse_config_fields
+from hf_localattn.assignments import parse_config_fields
 from hf_localattn.parsing import parse_json, read_utf8
+from hf_localattn.registry import FAMILIES
 from hf_localattn.tasks.arguments import option
 from hf_localattn.training.lookahead import DEFAULT_ALPHA, check_lookahead
 

@@ -9,9 +9,10 @@ from typing import Any
 import torch
 from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, set_seed
 
+from hf_localattn.assignments import parse_config_fields, parse_tokenizer_settings
 from hf_localattn.errors import loading
-from hf_localattn.families import AUTO_CLASSES, get_family, parse_config_fields, parse_tokenizer_settings
 from hf_localattn.pretrained import load_tokenizer, missing_inputs, resolve_backbone
+from hf_localattn.registry import AUTO_CLASSES, family_of, get_family
 from hf_localattn.training.arguments import PLAIN, ModelArguments, TrainingArguments
 from hf_localattn.training.optimizer_settings import check_same_optimizer
 from hf_localattn.training.output_folder import check_same_model
@@ -24,7 +25,7 @@ def load_model_and_tokenizer(
     """Load the model in fp32, with fresh layers where the checkpoint has none for them, and its tokenizer.
 
     Args:
-        task: a key of `hf_localattn.families.AUTO_CLASSES`.
+        task: a key of `hf_localattn.registry.AUTO_CLASSES`.
         model_args: which model.
         training_args: the seed of fresh layers, and the checkpoint that training goes on from, which has to fit.
         **config_fields: what the data say of the model, such as `num_labels`.
@@ -47,7 +48,8 @@ def load_model_and_tokenizer(
             config = AutoConfig.from_pretrained(model_args.config_name or source, **config_fields, **hub, **trust)
         settings = parse_tokenizer_settings(config.model_type, model_args.local_config)
         tokenizer = load_tokenizer(tokenizer_source, **settings, **hub, **trust)
-        if "dep_heads" in getattr(config, "needed_inputs", ()) and hasattr(tokenizer, "check_parser"):
+        own = family_of(config)
+        if own is not None and own.needs_parse(config) and hasattr(tokenizer, "check_parser"):
             tokenizer.check_parser()  # better now than when the model is loaded and features are made
         with loading("model", source, model_args.cache_dir), _one_of_its_class(task, model_args.source):
             model = AUTO_CLASSES[task].from_pretrained(

@@ -14,9 +14,8 @@ from torch.serialization import get_unsafe_globals_in_checkpoint
 from transformers import PreTrainedModel, TrainerState
 from transformers.trainer_pt_utils import safe_globals
 
-from hf_localattn.files import STAGING, UNFINISHED, discard, remove_leftovers, write_whole
-from hf_localattn.models.modeling_local_attention import CONVERSION
-from hf_localattn.models.weight_checks import read_header
+from hf_localattn.files import STAGING, UNFINISHED, atomic_write, discard, remove_leftovers
+from hf_localattn.models.weight_checks import CONVERSION, read_header
 from hf_localattn.parsing import parse_json, read_json
 from hf_localattn.training.arguments import TrainingArguments
 
@@ -112,7 +111,7 @@ def mark_unfinished(output_dir: str | os.PathLike[str]) -> None:
     """Note in a folder that what is written there is of a run that has not come to its end."""
     folder = Path(output_dir)
     if not (folder / STATE).exists():  # a finished run that is trained further stays what it is until that ends
-        write_whole(folder / UNFINISHED, "")
+        atomic_write(folder / UNFINISHED, "")
 
 
 def mark_finished(output_dir: str | os.PathLike[str]) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from hf_localattn.files import write_whole
+from hf_localattn.files import atomic_write
 from hf_localattn.parsing import read_json
 from hf_localattn.training.output_folder import STATE
 
@@ -50,7 +50,7 @@ class LossSoFar:
 
     def save(self, checkpoint: Path, process: int) -> None:
         """Write it into a checkpoint."""
-        write_whole(checkpoint / file_name(process), json.dumps(dataclasses.asdict(self)))
+        atomic_write(checkpoint / file_name(process), json.dumps(dataclasses.asdict(self)))
 
     def mean(self, steps: int) -> float:
         """Return the mean over all steps, as Trainer calculates it."""

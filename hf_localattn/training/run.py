@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerBase, TrainerState
 from transformers.trainer_utils import PredictionOutput
 
 from hf_localattn.data.schema import INDEX
-from hf_localattn.errors import one_line_errors
+from hf_localattn.errors import exit_on_user_error
 from hf_localattn.hub import Score
 from hf_localattn.parsing import read_json
 from hf_localattn.tasks import Checkpoint, DataArguments, Task, choose_task
@@ -34,7 +34,9 @@ from hf_localattn.training.trainer import ExampleTrainer, LocalAttentionTrainer
 logger = logging.getLogger(__name__)
 
 
-def begin(training_args: TrainingArguments, metrics: Mapping[str, bool], *, all_reported: bool = True) -> None:
+def validate_arguments(
+    training_args: TrainingArguments, metrics: Mapping[str, bool], *, all_reported: bool = True
+) -> None:
     """Make sure that there is something to do, and somewhere to write it, before anything is loaded.
 
     Args:
@@ -104,7 +106,7 @@ def prepare_run(
     """
     task = choose_task(task_class, data_args)(data_args)
     task.check_training(training_args)
-    begin(training_args, task.metrics, all_reported=not task.metrics_depend_on_labels)
+    validate_arguments(training_args, task.metrics, all_reported=not task.metrics_depend_on_labels)
     checkpoint = _checkpoint(task, model_args, training_args)
     task.check_checkpoint(checkpoint)
     data = task.load(needed_parts(training_args), cache_dir=model_args.cache_dir, token=model_args.token)
@@ -112,7 +114,7 @@ def prepare_run(
     if task.metrics_depend_on_labels:
         check_best_metric(training_args, task.reported_metrics)
     data = task.number_labels(data)
-    model, tokenizer = load_model_and_tokenizer(task.name, model_args, training_args, **fields)
+    model, tokenizer = load_model_and_tokenizer(task.model_task, model_args, training_args, **fields)
     task.adapt(model, tokenizer, data)
     features = task.finish_features(data, make_features(task, data, tokenizer, training_args))
     kwargs: dict[str, Any] = {
@@ -212,7 +214,7 @@ class Run:
         self.model_args, self.config_fields = model_args, config_fields
         self.scores: list[Score] = []
 
-    def complete(self) -> dict[str, float]:
+    def execute(self) -> dict[str, float]:
         """Train, evaluate and predict as far as asked to, share the model, and return all metrics."""
         metrics = self.train() | self.evaluate() | self.predict()
         self.share()
@@ -283,14 +285,14 @@ class Run:
         args = self.trainer.args
         if args.do_train and args.should_save:
             rows = {split: len(rows) for split, rows in self.data.items()}
-            record = record_of(self.task.name, self.model_args, self.task.args, args, rows, self.scores)
+            record = record_of(self.task.model_task, self.model_args, self.task.args, args, rows, self.scores)
             record.save(args.output_dir)
         if args.do_train and not args.push_to_hub:  # which writes it too
             self.trainer.create_model_card()
         if args.do_train and args.should_save:
             mark_finished(args.output_dir)
         if args.push_to_hub:
-            with one_line_errors():
+            with exit_on_user_error():
                 self.trainer.push_to_hub()
 
     def evaluate_split(self, split: str, prefix: str) -> dict[str, Any]:

@@ -24,8 +24,8 @@ from transformers.trainer_utils import (
 from transformers.utils import PushInProgress
 
 from hf_localattn.data.features.windows import unpad_left
-from hf_localattn.errors import hub_reason, sharing
-from hf_localattn.files import discard, make_durable, replaced_whole, write_whole, writing
+from hf_localattn.errors import hub_reason, hub_upload_errors
+from hf_localattn.files import atomic_directory, atomic_write, discard, make_durable, writing
 from hf_localattn.hub import push_checkpoint, renew_card
 from hf_localattn.hub.background import upload_in_background
 from hf_localattn.parsing import read_json
@@ -123,17 +123,17 @@ class LocalAttentionTrainer(Trainer):
         if not self.is_world_process_zero():
             return
         folder = Path(self.args.output_dir)
-        write_whole(folder / f"{split}_results.json", json.dumps(metrics, indent=4, sort_keys=True))
+        atomic_write(folder / f"{split}_results.json", json.dumps(metrics, indent=4, sort_keys=True))
         if combined:
             path = folder / "all_results.json"
             known = read_json(path) if path.is_file() else {}
-            write_whole(path, json.dumps(known | metrics, indent=4, sort_keys=True))
+            atomic_write(path, json.dumps(known | metrics, indent=4, sort_keys=True))
 
     def save_state(self) -> None:
         """Write what Trainer does, whole or not at all."""
         if self.is_world_process_zero():
             content = json.dumps(dataclasses.asdict(self.state), indent=2, sort_keys=True) + "\n"
-            write_whole(Path(self.args.output_dir, STATE), content)
+            atomic_write(Path(self.args.output_dir, STATE), content)
 
     def create_optimizer(self, model: PreTrainedModel | None = None) -> torch.optim.Optimizer:
         """Return Trainer's optimizer: with split groups for a local learning rate, inside Lookahead if asked for."""
@@ -201,7 +201,7 @@ class LocalAttentionTrainer(Trainer):
             OSError: the Hub is out of reach, or refuses.
         """
         name = self.args.hub_model_id or Path(self.args.output_dir).absolute().name
-        with sharing(f"make the repository {name!r}", "The output folder is as it was."):
+        with hub_upload_errors(f"make the repository {name!r}", "The output folder is as it was."):
             super().init_hf_repo(*args, **kwargs)
 
     def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
@@ -242,7 +242,7 @@ class LocalAttentionTrainer(Trainer):
         if not self.args.should_save:  # this rank writes nothing, but may have to take part in gathering
             super()._save(output_dir, state_dict)
             return
-        with replaced_whole(output_dir or self.args.output_dir) as staging:
+        with atomic_directory(output_dir or self.args.output_dir) as staging:
             super()._save(staging, state_dict)
 
     def _save_checkpoint(self, model: torch.nn.Module, trial: Any) -> None:

@@ -9,7 +9,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from hf_localattn import CoolForConditionalGeneration, __version__
 from hf_localattn.cli import main
-from hf_localattn.families import FAMILIES
+from hf_localattn.registry import FAMILIES
 from tests.script_helpers import assert_only_one_line
 
 

@@ -93,7 +93,7 @@ class Warm:
         self.process.stdin.close()
         self.process.wait()
 
-    def begin(self, name: str, folder: Path, *more: str, log: str = "log", **fault: object) -> int:
+    def start(self, name: str, folder: Path, *more: str, log: str = "log", **fault: object) -> int:
         """Start a command and return its process; `tests.faults.warm.Fault` says what may happen to it."""
         order = {"words": [*COMMANDS[name], *more], "folder": str(folder), "fault": fault, "log": log}
         self.process.stdin.write(json.dumps(order) + "\n")
@@ -107,7 +107,7 @@ class Warm:
         return int(self.process.stdout.readline())
 
     def run(self, name: str, folder: Path, *more: str, log: str = "log", **fault: object) -> int:
-        self.begin(name, folder, *more, log=log, **fault)
+        self.start(name, folder, *more, log=log, **fault)
         return self.end()
 
 

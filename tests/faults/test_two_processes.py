@@ -11,7 +11,7 @@ from tests.faults.commands import OUT, assert_same, case, last_line, outcome
 def test_the_second_run_is_refused_and_the_first_is_not_disturbed(warm, undisturbed, tmp_path):
     expected, _ = undisturbed("qa")
     folder = case(tmp_path / "qa")
-    first = warm.begin("qa", folder, before="os.mkdir checkpoint-4", signal=signal.SIGSTOP)
+    first = warm.start("qa", folder, before="os.mkdir checkpoint-4", signal=signal.SIGSTOP)
     while Path(f"/proc/{first}/stat").read_text().rpartition(")")[2].split()[0] != "T":
         time.sleep(0.01)
     assert warm.run("qa", folder, log="second") == 2

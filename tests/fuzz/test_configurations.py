@@ -7,11 +7,12 @@ import hypothesis.strategies as st
 import torch
 from transformers import BertConfig
 
-from hf_localattn.families import FAMILIES, parse_config_fields
-from hf_localattn.models.configuration_cool import LOCAL_ENCODERS
+from hf_localattn.assignments import parse_config_fields
+from hf_localattn.models.configuration_cool import LOCAL_ATTENTIONS
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
-from hf_localattn.models.orthogonal_interaction import DOT_ATTENTIONS, KV_SHARING, VARIANTS
-from hf_localattn.models.sequential_attention import ORDERS, TOKEN_FFNS
+from hf_localattn.models.oa_interaction import INTERACTIONS, KV_SHARING, QUERY_SUMMARIES
+from hf_localattn.models.sam_attention import ATTENTION_ORDERS, TOKEN_FFNS
+from hf_localattn.registry import FAMILIES
 from tests.fuzz.properties import check, outcome, sizes
 from tests.fuzz.values import TEXTS, anything, json_values, often, or_wrong
 from tests.models.tiny import TINY_BACKBONES, TINY_FIELDS
@@ -19,21 +20,25 @@ from tests.models.tiny import TINY_BACKBONES, TINY_FIELDS
 CHOICES = {
     "mode": ("g2l", "l2g", "g&l"),
     "fusion": ("concat", "sum", "gate"),
-    "local_encoder": LOCAL_ENCODERS,
     "conv_pooling": ("max", "avg"),
     "conv_alignment": ("adaptive", "same"),
     "outlook_softmax": ("feature", "window"),
-    "qa_loss": ("mean", "sum", "eq16"),
-    "local_attention": ("syntax", "window", "none", "sgnet", "lisa"),
-    "variant": (*VARIANTS, "none"),
+    "qa_loss": ("mean", "sum", "joint"),
     "kv_sharing": KV_SHARING,
-    "dot_attention": DOT_ATTENTIONS,
-    "head": ("sam", "none", "rb", "rba", "disan"),
+    "query_summary": QUERY_SUMMARIES,
+    "pooling": ("sam", "none", "rb", "rba", "disan"),
     "bilstm_merge": ("concat", "sum"),
     "tam_ffn": TOKEN_FFNS,
-    "order": ORDERS,
+    "attention_order": ATTENTION_ORDERS,
     "problem_type": ("regression", "single_label_classification", "multi_label_classification"),
 }
+KINDS = {
+    "cool": LOCAL_ATTENTIONS,
+    "sla-bert": ("syntax", "window", "none", "sgnet", "lisa"),
+    "oa-xlnet": (*INTERACTIONS, "none"),
+}
+"""Values of `local_attention` by family."""
+
 COMMON = {
     "num_labels": st.integers(1, 5),
     "attn_implementation": st.sampled_from(["eager", "sdpa", "flex_attention", "x"]),
@@ -56,11 +61,11 @@ COMMON = {
 """Fields that all configurations have, and names that are taken by something else."""
 
 TAKEN = (
-    "local_depth",
+    "num_active_local_layers",
     "block_heads",
     "check",
     "to_dict",
-    "used_fields",
+    "active_fields",
     "per_layer_config",
     "attribute_map",
     "__class__",
@@ -75,7 +80,9 @@ def own_fields(name):
     shared = {field.name for field in dataclasses.fields(LocalAttentionConfig)} - {"initializer_range"}
     found = {}
     for field in dataclasses.fields(FAMILIES[name].config):
-        if field.name in CHOICES:
+        if field.name == "local_attention":
+            found[field.name] = st.sampled_from(KINDS[name])
+        elif field.name in CHOICES:
             found[field.name] = st.sampled_from(CHOICES[field.name])
         elif "[" in str(field.type):
             found[field.name] = st.lists(st.integers(0, 6), max_size=4)

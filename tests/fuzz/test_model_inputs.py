@@ -6,9 +6,10 @@ import hypothesis.strategies as st
 import pytest
 import torch
 
+from hf_localattn.registry import FAMILIES
 from tests.fuzz.properties import check, outcome, sizes
 from tests.fuzz.values import often
-from tests.models.tiny import CASES, VOCABULARY, main_outputs, query, structure, tiny_model
+from tests.models.tiny import CASES, VOCABULARY, main_outputs, tiny_model
 from tests.models.tiny import labels as right_labels
 
 MODELS = [(name, task) for name, task in CASES if task in ("headless", "question-answering", "token-classification")]
@@ -23,10 +24,10 @@ FILLS = (0, 1, -1, -2, 2, 7, 39, 40, 58, 59, 100, -100, 2**31, -(2**40), float("
 
 
 VARIANTS = {
-    "cool": [{}, {"mode": "l2g"}, {"mode": "g&l"}, {"local_encoder": "gat"}],
+    "cool": [{}, {"mode": "l2g"}, {"mode": "g&l"}, {"local_attention": "gat"}],
     "sla-bert": [{}, {"local_attention": "window"}, {"local_attention": "sgnet"}, {"local_attention": "lisa"}],
-    "oa-xlnet": [{}, {"backbone": "bert", "oa_num_heads": 2}, {"backbone": "bert", "variant": "none"}],
-    "sam-roberta": [{"tam_max_length": 9}, {"tam_ffn": "token"}, {"head": "rba"}, {"head": "disan"}],
+    "oa-xlnet": [{}, {"backbone": "bert", "oa_num_heads": 2}, {"backbone": "bert", "local_attention": "none"}],
+    "sam-roberta": [{"tam_max_length": 9}, {"tam_ffn": "token"}, {"pooling": "rba"}, {"pooling": "disan"}],
 }
 
 
@@ -43,7 +44,7 @@ def right_inputs(name, task, batch, length, pads):
     elif pads < 0:
         mask[-1, : min(-pads, length)] = 0
     inputs = {"input_ids": torch.arange(batch * length).view(batch, length) % 40 + 7, "attention_mask": mask}
-    inputs |= {"sla-bert": structure, "oa-xlnet": query}.get(name, lambda mask: {})(mask)
+    inputs |= FAMILIES[name].sample_inputs(mask)
     if task == "multiple-choice":
         inputs = {key: value[None] for key, value in inputs.items()}
         return {**inputs, "labels": torch.tensor([batch - 1])}

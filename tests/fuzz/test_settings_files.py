@@ -126,7 +126,7 @@ TABLE = {
             **{"title": "Other", "script": "run_glue", "corpus": "glue_cola", "scores": {"MCC": "eval_mcc"}},
             **{
                 "folds": 2,
-                "also": {"More": "squad"},
+                "test_corpora": {"More": "squad"},
                 "local_config": {"num_local_layers": 1},
                 "backbones": {"a": "b"},
             },

@@ -109,7 +109,7 @@ ATTRIBUTES = {
     "dict": (backbone(__dict__={"a": 1}), says("`backbone_config.__dict__` is no field")),
     "attribute-map": (config(attribute_map={"hidden_size": "auto_map"}), says("`attribute_map` is no field")),
     "sub-configs": (config(sub_configs={"a": "builtins.dict"}), says("`sub_configs` is no field")),
-    "property": (config(needed_inputs=["x"]), says("`needed_inputs` is no field")),
+    "property": (config(required_inputs=["x"]), says("`required_inputs` is no field")),
     "auto-class": (config(_auto_class="os.system"), says("`_auto_class` is no field")),
     "nested-twice": (
         backbone(model_type="sla-bert", backbone_config={"model_type": "cool"}),
@@ -191,8 +191,8 @@ SIZES = {
     "size-window": (config(outlook_kernel_size=10**9 + 1), says("`outlook_kernel_size` is 1000000001")),
     "size-local-layers": (config(num_local_layers=10_000), TOO_LARGE),
     "size-ffn-layers": (config(num_ffn_layers=10**8), says("`num_ffn_layers` is 100000000")),
-    "size-more-layers": (config(local_encoder="deeper", num_extra_layers=10_000), TOO_LARGE),
-    "size-graph": (config(local_encoder="rgcn", graph_window=10**9), says("`graph_window` is 1000000000")),
+    "size-more-layers": (config(local_attention="deeper", num_extra_layers=10_000), TOO_LARGE),
+    "size-graph": (config(local_attention="rgcn", graph_window=10**9), says("`graph_window` is 1000000000")),
     "size-chunks": (backbone(chunk_size_feed_forward=10**12), says("`backbone_config.chunk_size_feed_forward` is")),
     "size-modernbert": (
         config(backbone_config={"model_type": "modernbert", "num_hidden_layers": 10**11}),
@@ -221,7 +221,7 @@ SIZES_OF_OA = {
     "size-oa-blocks": (config(num_oa_layers=10_000), TOO_LARGE),
     "size-oa-intermediate": (config(oa_intermediate_size=10**7), TOO_LARGE),
     "size-oa-heads": (config(oa_num_heads=None, hidden_size=10**7 - 2), TOO_LARGE),
-    "size-oa-convolution": (config(variant="c", oa_num_heads=4, conv_num_filters=10**7), TOO_LARGE),
+    "size-oa-convolution": (config(local_attention="c", oa_num_heads=4, conv_num_filters=10**7), TOO_LARGE),
     "size-oa-chunks": (config(oa_chunk_size=10**9), TOO_MANY),
 }
 SIZES_OF_SAM = {

@@ -127,7 +127,7 @@ def _outputs(loaded):
     ids = torch.tensor([[5, 6, 7, 8, 9]])
     further = {"word_index": torch.tensor([[-1, 0, 1, 2, -1]]), "dep_heads": torch.tensor([[-1, 1, 1, 2, -1]])}
     further |= {"query_mask": torch.tensor([[0, 1, 0, 0, 0]])}
-    needed = {name: further[name] for name in loaded.config.needed_inputs}
+    needed = {name: further[name] for name in loaded.config.required_inputs}
     output = loaded(ids, attention_mask=torch.ones_like(ids), **needed)
     return [list(output[0].shape), bool(output[0].isfinite().all())]
 

@@ -222,7 +222,7 @@ class _Handler(BaseHTTPRequestHandler):
         raise _json({"type": "user", "name": self.user, "orgs": []})
 
     def validate(self):
-        """Refuses a card whose metadata is not what the Hub takes; it warns of none, and of no licence."""
+        """Refuses a card whose metadata is not what the Hub takes; it warns of none, and of no license."""
         content = json.loads(self.body)["content"]
         match = re.match(r"---\n(.*?)\n---\n", content, re.DOTALL)
         try:

@@ -8,9 +8,10 @@ import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerBase
 
-from hf_localattn.families import AUTO_CLASSES, FAMILIES, parse_config_fields
+from hf_localattn.assignments import parse_config_fields
 from hf_localattn.hub import init_checkpoint
 from hf_localattn.pretrained import resolve_backbone
+from hf_localattn.registry import AUTO_CLASSES, FAMILIES
 from tests.models.tiny import ENCODER_HEADS, OTHER_FIELD, tiny_model
 from tests.parsers import tiny_parser
 
@@ -132,7 +133,7 @@ def test_a_decoder_is_refused(tmp_path):
         ("conv_kernel_sizes=[2, 3]", [2, 3]),
         ("outlook_num_heads=null", None),
         ("outlook_dropout=0.1", 0.1),
-        ("qa_loss=eq16", "eq16"),
+        ("qa_loss=joint", "joint"),
     ],
 )
 def test_fields_are_read_as_yaml(assignment, value):

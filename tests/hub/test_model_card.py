@@ -10,9 +10,9 @@ from huggingface_hub import ModelCard
 from transformers import AutoTokenizer
 
 from hf_localattn.cli import main
-from hf_localattn.families import FAMILIES
 from hf_localattn.hub import Score, TrainingRecord, render_card, write_card
 from hf_localattn.hub.model_card import BOUNDARY
+from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
 from tests.models.tiny import CASES, tiny_model
 
@@ -84,7 +84,7 @@ def test_every_card_is_complete_and_its_program_runs(name, task, tmp_path, capsy
     (program,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
     for empty in ("None", "[]", "()", "nan"):
         assert empty not in card.replace(program, "")
-    if name == "sla-bert" and model_config.needed_inputs:
+    if name == "sla-bert" and model_config.required_inputs:
         return  # its tokenizer needs a pipeline that only trained ones name
     exec(program.replace("OWNER/NAME", str(tmp_path / "model")), {})
     assert capsys.readouterr().out  # of an untrained model maybe no more than a line's end

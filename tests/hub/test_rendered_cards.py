@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from huggingface_hub import ModelCard
 
-from hf_localattn.families import FAMILIES
 from hf_localattn.hub import TrainingRecord, write_card
 from hf_localattn.hub.model_card import read_config
+from hf_localattn.registry import FAMILIES
 
 CARDS = Path(__file__).parents[2] / "model_cards"
 

@@ -8,7 +8,7 @@ from huggingface_hub import HfApi
 from transformers import AutoModel, AutoTokenizer
 
 import hf_localattn.models
-from hf_localattn.families import AUTO_CLASSES, FAMILIES
+from hf_localattn.registry import AUTO_CLASSES, FAMILIES
 from hf_localattn.resources import tiny_backbone
 from tests.fresh_process import run_fresh
 from tests.models.tiny import CASES, adapted, tiny_model, token_ids

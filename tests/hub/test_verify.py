@@ -10,8 +10,8 @@ from transformers import AutoModel
 
 from hf_localattn import __version__
 from hf_localattn.cli import main
-from hf_localattn.families import FAMILIES
 from hf_localattn.hub import init_checkpoint, push_checkpoint, verify_checkpoint, write_card
+from hf_localattn.registry import FAMILIES
 from tests.models.tiny import tiny_model
 
 NAME = "somebody/verified"
@@ -62,7 +62,7 @@ def test_every_flipped_byte_is_found(folder, data):
 def test_each_difference_is_shown(folder, capsys):
     path = folder / "modeling_oa_xlnet.py"
     path.write_text(path.read_text() + "import os  # \x1b[2J and more\n")
-    (folder / "fusion.py").write_text("")
+    (folder / "cool_fusion.py").write_text("")
     (folder / "masking.py").unlink()
     (folder / "custom_generate").mkdir()
     shutil.copytree(folder, folder / "checkpoint-7")  # a checkpoint by itself
@@ -72,7 +72,7 @@ def test_each_difference_is_shown(folder, capsys):
     out = capsys.readouterr().out
     assert "+import os  # \\x1b[2J and more" in out
     assert "\x1b" not in out
-    assert "differs  fusion.py" in out  # of another family, so not needed, but not the package's either
+    assert "differs  cool_fusion.py" in out  # of another family, so not needed, but not the package's either
     assert "missing  masking.py" in out
     assert "extra    custom_generate/generate.py" in out
     assert "extra    evil\\x1b[2J.so" in out

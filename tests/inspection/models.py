@@ -5,7 +5,7 @@ from functools import cache
 import torch
 from transformers import BertConfig, BertModel
 
-from hf_localattn.families import FAMILIES
+from hf_localattn.registry import FAMILIES
 from tests.models.tiny import tiny_model
 from tests.qa_helpers import word_pieces
 

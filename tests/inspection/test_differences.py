@@ -115,7 +115,8 @@ def test_labels_of_words_are_told_where_they_differ():
 
 def test_scopes_of_cues():
     (first, tokenizer), (second, _) = (
-        loaded("oa-xlnet", "token-classification", backbone="bert", variant=variant) for variant in ("emb", "em")
+        loaded("oa-xlnet", "token-classification", backbone="bert", local_attention=variant)
+        for variant in ("emb", "em")
     )
     for model in (first, second):
         model.config.id2label = {0: "O", 1: "SCOPE"}

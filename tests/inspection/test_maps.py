@@ -5,7 +5,7 @@ import torch
 
 from hf_localattn import CoolForConditionalGeneration, outlook_attention_matrix
 from hf_localattn.inspection import attention_map
-from hf_localattn.models.configuration_cool import LOCAL_ENCODERS
+from hf_localattn.models.configuration_cool import LOCAL_ATTENTIONS
 from hf_localattn.resources import tiny_backbone
 from tests.inspection.models import TEXT, loaded, output_of
 from tests.qa_helpers import tiny_bert, word_pieces
@@ -123,9 +123,9 @@ def test_attention_that_is_not_kept_is_an_error():
         attention_map(model, word_pieces(), TEXT)
 
 
-@pytest.mark.parametrize("local_encoder", [name for name in LOCAL_ENCODERS if name != "outlook"])
-def test_what_cool_has_without_an_outlook_is_no_map(local_encoder):
-    model, tokenizer = loaded("cool", local_encoder=local_encoder)
+@pytest.mark.parametrize("local_attention", [name for name in LOCAL_ATTENTIONS if name != "outlook"])
+def test_what_cool_has_without_an_outlook_is_no_map(local_attention):
+    model, tokenizer = loaded("cool", local_attention=local_attention)
     with pytest.raises(ValueError, match="no local attention from token to token: `kind='self'`"):
         attention_map(model, tokenizer, TEXT, kind="local")
     assert attention_map(model, tokenizer, TEXT).title.startswith("self-attention")

@@ -26,14 +26,14 @@ def test_gates_are_told_by_the_numbers_of_their_layers():
 
 
 @pytest.mark.parametrize("padding_side", ["right", "left"])
-@pytest.mark.parametrize("head", ["sam", "rba"])
-def test_weights_of_tokens_do_not_see_other_texts(head, padding_side):
-    model, tokenizer = loaded("sam-roberta", padding_side=padding_side, head=head)
+@pytest.mark.parametrize("pooling", ["sam", "rba"])
+def test_weights_of_tokens_do_not_see_other_texts(pooling, padding_side):
+    model, tokenizer = loaded("sam-roberta", padding_side=padding_side, pooling=pooling)
     for one, text in zip(token_weights(model, tokenizer, TEXTS, batch_size=3), TEXTS, strict=True):
         output = output_of(model, tokenizer, text)
         assert one.weights == pytest.approx(output.token_attention[0, 1:-1].numpy(), abs=1e-5)
         assert one.tokens == tuple(tokenizer.tokenize(text))
-        if head == "sam":
+        if pooling == "sam":
             assert one.features == pytest.approx(output.feature_attention[0].numpy(), abs=1e-5)
         else:
             assert one.features is None

@@ -6,7 +6,7 @@ from hf_localattn.metrics.word_scores import (
     diagnosis_scores,
     entity_scores,
     mark_entities,
-    scoring_of,
+    select_metrics,
     word_scores,
 )
 
@@ -70,7 +70,7 @@ def test_words():
     ],
 )
 def test_labels_say_how_they_are_scored(names, score):
-    scoring = scoring_of(names.split())
+    scoring = select_metrics(names.split())
     assert scoring.score is score
     labels = [names.split()]
     assert set(scoring.score(labels, labels)) == set(scoring.reported) <= set(GREATER_IS_BETTER)

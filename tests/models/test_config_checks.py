@@ -6,8 +6,8 @@ import pytest
 from transformers import AutoConfig, BertConfig
 
 from hf_localattn import CoolConfig, CoolModel
-from hf_localattn.families import FAMILIES
 from hf_localattn.models.config_checks import check_content
+from hf_localattn.registry import FAMILIES
 from tests.models.tiny import TINY_BACKBONES, tiny_config, tiny_model
 
 

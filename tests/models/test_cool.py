@@ -142,7 +142,7 @@ def test_defaults_are_the_papers():
     assert with_conv.backbone.pooler is None
 
 
-@pytest.mark.parametrize("kind", ["mean", "sum", "eq16"])
+@pytest.mark.parametrize("kind", ["mean", "sum", "joint"])
 def test_losses_equal_the_paper(kind):
     model = tiny_model("cool", "question-answering", qa_loss=kind).double()
     starts, ends = torch.tensor([0, 3, 4]), torch.tensor([2, 3, 6])
@@ -151,7 +151,7 @@ def test_losses_equal_the_paper(kind):
     torch.testing.assert_close(output.loss, naive, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("kind", ["mean", "eq16"])
+@pytest.mark.parametrize("kind", ["mean", "joint"])
 def test_positions_before_the_text_count_as_its_first(kind):
     model = tiny_model("cool", "question-answering", qa_loss=kind)
     before, first = (
@@ -162,7 +162,7 @@ def test_positions_before_the_text_count_as_its_first(kind):
 
 
 def test_eq16_ignores_positions_past_the_end():
-    model = tiny_model("cool", "question-answering", qa_loss="eq16")
+    model = tiny_model("cool", "question-answering", qa_loss="joint")
     ids = token_ids(2, 7)
     both = model(ids, start_positions=torch.tensor([1, 7]), end_positions=torch.tensor([2, 9])).loss
     one = model(ids[:1], start_positions=torch.tensor([1]), end_positions=torch.tensor([2])).loss
@@ -212,7 +212,7 @@ def stock_bert(ours, stock_class, pooled=None, classifier=None, **fields):
     ids=["classes", "regression", "several labels"],
 )
 def test_sequence_classification_is_the_stock_classes(num_labels, labels):
-    model = tiny_model("cool", "text-classification", local_encoder="none", num_labels=num_labels)
+    model = tiny_model("cool", "text-classification", local_attention="none", num_labels=num_labels)
     stock = stock_bert(model, BertForSequenceClassification, model.sequence_classifier, num_labels=num_labels)
     ours, theirs = (one(token_ids(2, 7), labels=labels) for one in (model, stock))
     assert ours.logits.shape == (2, num_labels)
@@ -222,7 +222,7 @@ def test_sequence_classification_is_the_stock_classes(num_labels, labels):
 
 
 def test_token_classification_is_the_stock_classes():
-    model = tiny_model("cool", "token-classification", local_encoder="none", num_labels=5)
+    model = tiny_model("cool", "token-classification", local_attention="none", num_labels=5)
     stock = stock_bert(model, BertForTokenClassification, classifier=model.token_classifier, num_labels=5)
     labels = torch.tensor([[-100, 4, 0, 2, -100], [1, 1, 3, -100, -100]])
     ours, theirs = (one(token_ids(2, 5), labels=labels) for one in (model, stock))
@@ -231,7 +231,7 @@ def test_token_classification_is_the_stock_classes():
 
 
 def test_multiple_choice_is_the_stock_classes():
-    model = tiny_model("cool", "multiple-choice", local_encoder="none")
+    model = tiny_model("cool", "multiple-choice", local_attention="none")
     stock = stock_bert(model, BertForMultipleChoice, model.choice_classifier)
     ids, labels = token_ids(6, 7).view(2, 3, 7), torch.tensor([2, 0])
     mask = torch.ones_like(ids)
@@ -282,9 +282,15 @@ def test_whole_texts_are_told_by_the_backbones_own_token(backbone, position, sid
     ("fields", "message"),
     [
         ({"mode": "global"}, r"`mode` is 'global'; choose one of 'g2l', 'l2g', 'g&l'"),
-        ({"mode": "l2g", "local_encoder": "none"}, r"`mode` is 'l2g', but `local_encoder='none'` has nothing local"),
+        (
+            {"mode": "l2g", "local_attention": "none"},
+            r"`mode` is 'l2g', but `local_attention='none'` has nothing local",
+        ),
         ({"fusion": "product"}, r"`fusion` is 'product'; choose one of 'concat', 'sum', 'gate'"),
-        ({"local_encoder": "lstm"}, r"`local_encoder` is 'lstm'; choose one of 'none', 'deeper', 'conv', 'outlook'"),
+        (
+            {"local_attention": "lstm"},
+            r"`local_attention` is 'lstm'; choose one of 'none', 'deeper', 'conv', 'outlook'",
+        ),
         ({"num_extra_layers": 0}, r"`num_extra_layers` is 0; it must be a whole number of at least 1"),
         ({"graph_window": 0}, r"`graph_window` is 0"),
         ({"classifier_dropout": -0.1}, r"`classifier_dropout` is -0.1"),

@@ -10,19 +10,19 @@ import torch
 from transformers import AutoConfig, AutoModel
 
 from hf_localattn import CoolConfig, CoolModel
-from hf_localattn.models.configuration_cool import LOCAL_ENCODERS, LOCAL_LAYERS
+from hf_localattn.models.configuration_cool import LOCAL_ATTENTIONS, LOCAL_LAYERS
 from tests.models.test_family_contract import assert_close, assert_equal, auto_class, check_padding
 from tests.models.tiny import ENCODER_HEADS, gradients, main_outputs, run, tiny_config, tiny_model, token_ids
 
 PLACED = ("outlook", "conv", *LOCAL_LAYERS[1:])
 SETTINGS = [
-    {"local_encoder": "none"},
-    {"local_encoder": "deeper", "num_extra_layers": 1},
-    *({"mode": mode, "local_encoder": kind} for mode, kind in product(("g2l", "l2g", "g&l"), PLACED)),
+    {"local_attention": "none"},
+    {"local_attention": "deeper", "num_extra_layers": 1},
+    *({"mode": mode, "local_attention": kind} for mode, kind in product(("g2l", "l2g", "g&l"), PLACED)),
     *({"mode": mode, "use_conv": False} for mode in ("g2l", "l2g", "g&l")),
     *({"mode": "g&l", "fusion": fusion} for fusion in ("sum", "gate")),
-    {"local_encoder": "dynamic_conv", "outlook_kernel_size": 5},
-    {"local_encoder": "gat", "graph_window": 2},
+    {"local_attention": "dynamic_conv", "outlook_kernel_size": 5},
+    {"local_attention": "gat", "graph_window": 2},
 ]
 TASKS = ("headless", *ENCODER_HEADS["cool"])
 TABLE = [
@@ -40,7 +40,7 @@ TABLE = [
 
 
 def test_the_table_is_complete():
-    assert {fields.get("local_encoder", "outlook") for fields in SETTINGS} == set(LOCAL_ENCODERS)
+    assert {fields.get("local_attention", "outlook") for fields in SETTINGS} == set(LOCAL_ATTENTIONS)
     assert len(TABLE) == len(TASKS) * 8 * len(SETTINGS)
 
 
@@ -74,7 +74,7 @@ def test_compiles_as_one_graph_in_half_precision_too(fields):
 
 @pytest.mark.parametrize("kind", LOCAL_LAYERS)
 def test_gradient_checkpointing_gives_the_same_gradients(kind):
-    model = tiny_model("cool", local_encoder=kind).train()
+    model = tiny_model("cool", local_attention=kind).train()
     inputs = {"input_ids": token_ids(2, 7)}
     expected = gradients(model, "headless", **inputs)
     getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
@@ -83,13 +83,13 @@ def test_gradient_checkpointing_gives_the_same_gradients(kind):
 
 @pytest.mark.parametrize("kind", PLACED)
 def test_local_layers_start_at_the_scale_of_their_input(kind):
-    states = CoolModel(tiny_config("cool", local_encoder=kind)).eval()(token_ids(3, 11)).last_hidden_state
+    states = CoolModel(tiny_config("cool", local_attention=kind)).eval()(token_ids(3, 11)).last_hidden_state
     assert 0.05 < states.std() < 5.0
 
 
 @pytest.mark.parametrize("kind", ["dynamic_conv", "gat", "hgt"])
 def test_weights_of_the_other_local_layers(kind):
-    model = tiny_model("cool", local_encoder=kind)
+    model = tiny_model("cool", local_attention=kind)
     output = model(token_ids(2, 7), output_attentions=True)
     assert [tuple(weights.shape) for weights in output.local_attentions] == [(2, 7, 3, 2)] * 3
     for weights in output.local_attentions:
@@ -101,7 +101,7 @@ def test_deeper_is_the_pretrained_backbone_with_new_layers_on_top(backbone, tmp_
     """Its first layers are the pretrained ones; ALBERT repeats its shared layer."""
     pretrained = tiny_model("cool", backbone=backbone).backbone_model
     pretrained.save_pretrained(tmp_path / "backbone")
-    model = CoolModel.from_backbone(tmp_path / "backbone", local_encoder="deeper", num_extra_layers=2)
+    model = CoolModel.from_backbone(tmp_path / "backbone", local_attention="deeper", num_extra_layers=2)
     ids, layers = token_ids(2, 7), pretrained.config.num_hidden_layers
     assert len(model(ids, output_hidden_states=True).hidden_states) == layers + 3
     inside, weights = model.backbone_model.state_dict(), pretrained.state_dict()
@@ -114,7 +114,7 @@ def test_deeper_is_the_pretrained_backbone_with_new_layers_on_top(backbone, tmp_
 
 
 def test_deeper_resizes_its_embeddings(tmp_path):
-    model = tiny_model("cool", local_encoder="deeper")
+    model = tiny_model("cool", local_attention="deeper")
     model.resize_token_embeddings(65)
     assert model.config.vocab_size == model.backbone_model.config.vocab_size == 65
     model.backbone_model.save_pretrained(tmp_path)
@@ -124,12 +124,12 @@ def test_deeper_resizes_its_embeddings(tmp_path):
 @pytest.mark.parametrize(
     ("saved", "override", "layers"),
     [
-        ({"local_encoder": "none"}, {"local_encoder": "gat"}, 3),
-        ({}, {"local_encoder": "dynamic_conv"}, 3),
+        ({"local_attention": "none"}, {"local_attention": "gat"}, 3),
+        ({}, {"local_attention": "dynamic_conv"}, 3),
         ({}, {"use_conv": False}, 3),
-        ({}, {"local_encoder": "conv"}, 0),
-        ({}, {"local_encoder": "none"}, 0),
-        ({"num_local_layers": 1}, {"local_encoder": "hgt"}, 1),
+        ({}, {"local_attention": "conv"}, 0),
+        ({}, {"local_attention": "none"}, 0),
+        ({"num_local_layers": 1}, {"local_attention": "hgt"}, 1),
     ],
     ids=str,
 )
@@ -137,12 +137,12 @@ def test_the_number_of_layers_follows_what_is_set_later(saved, override, layers,
     tiny_model("cool", **saved).save_pretrained(tmp_path)
     (tmp_path / "model.safetensors").unlink()
     config = AutoConfig.from_pretrained(tmp_path, **override)
-    assert config.local_depth == layers
+    assert config.num_active_local_layers == layers
     assert len(CoolModel(config).local_encoder.layers) == layers
 
 
 def test_modern_berts_rhythm_goes_on():
-    config = tiny_config("cool", "modernbert", local_encoder="deeper", num_extra_layers=4)
+    config = tiny_config("cool", "modernbert", local_attention="deeper", num_extra_layers=4)
     full, sliding = "full_attention", "sliding_attention"
     assert config.backbone_config.layer_types == [full, sliding, sliding]
     deeper = config.backbone_config_to_build()
@@ -166,7 +166,7 @@ def test_parameter_counts():
         "outlook": (100 * 12 * size + 300) + 2 * (2 * (300 * 300 + 300) + 812_700),
     }
     with torch.device("meta"):
-        counts = {kind: CoolModel(CoolConfig(local_encoder=kind)).num_parameters() for kind in LOCAL_ENCODERS}
+        counts = {kind: CoolModel(CoolConfig(local_attention=kind)).num_parameters() for kind in LOCAL_ATTENTIONS}
     assert {kind: count - counts["none"] for kind, count in counts.items()} == expected
 
 
@@ -175,15 +175,15 @@ def test_parameter_counts():
     [
         ({"fusion": "gate"}, ["fusion"]),
         ({"fusion": "gate", "mode": "g&l"}, []),
-        ({"local_encoder": "gat", "use_conv": False, "graph_window": 2}, ["use_conv"]),
+        ({"local_attention": "gat", "use_conv": False, "graph_window": 2}, ["use_conv"]),
         (
-            {"local_encoder": "none", "num_local_layers": 2, "num_extra_layers": 1},
+            {"local_attention": "none", "num_local_layers": 2, "num_extra_layers": 1},
             ["num_extra_layers", "num_local_layers"],
         ),
         ({"use_conv": False, "conv_pooling": "avg"}, ["conv_pooling"]),
-        ({"local_encoder": "conv", "conv_pooling": "avg"}, []),
+        ({"local_attention": "conv", "conv_pooling": "avg"}, []),
     ],
     ids=str,
 )
 def test_fields_that_change_nothing_are_told(fields, idle):
-    assert CoolConfig(**fields).idle_fields() == idle
+    assert CoolConfig(**fields).inactive_fields() == idle

@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModel
 from transformers import PreTrainedModel as TransformersModel
 
-from hf_localattn.families import AUTO_CLASSES, FAMILIES
+from hf_localattn.registry import AUTO_CLASSES, FAMILIES
 from tests.models.tiny import (
     CASES,
     ENCODER_HEADS,
@@ -136,7 +136,7 @@ def test_hidden_states_and_attentions_are_complete(model, inputs):
     layers, heads, width = 2, 2, 32
     assert [tuple(states.shape) for states in output.hidden_states] == [(3, 11, width)] * (layers + 1)
     assert [tuple(attention.shape) for attention in output.attentions] == [(3, heads, 11, 11)] * layers
-    assert len(output.local_attentions) == model.config.local_depth
+    assert len(output.local_attentions) == model.config.num_active_local_layers
     plain = run(model, **inputs)
     assert plain.hidden_states is None
     assert plain.attentions is None
@@ -151,7 +151,7 @@ def test_outputs_can_be_asked_for_in_the_configuration(model, inputs):
     output = run(model, **inputs)
     assert len(output.hidden_states) == 3
     assert len(output.attentions) == 2
-    assert len(output.local_attentions) == model.config.local_depth
+    assert len(output.local_attentions) == model.config.num_active_local_layers
 
 
 @pytest.mark.parametrize("asked", [[0, -1], (1, 7, -9), 2])
@@ -280,9 +280,9 @@ def test_every_trainable_parameter_gets_a_gradient(name, task, backbone, inputs)
     found = gradients(model, task, **inputs)
     assert [parameter for parameter, gradient in found.items() if gradient is None] == []
     # By the softmax over the choices.
-    cancelled = ("choice_classifier.output.bias", "choice_classifier.classifier.bias")
+    canceled = ("choice_classifier.output.bias", "choice_classifier.classifier.bias")
     silent = [name for name, gradient in found.items() if "backbone" not in name and not gradient.any()]
-    assert set(silent) <= set(cancelled)
+    assert set(silent) <= set(canceled)
 
 
 @pytest.mark.parametrize(("name", "task", "backbone"), BACKBONE_CASES)
@@ -419,6 +419,24 @@ def test_save_and_load_are_bit_equal(model, inputs, task, tmp_path):
     first, second = load_file(tmp_path / "model.safetensors"), load_file(tmp_path / "again" / "model.safetensors")
     assert first.keys() == second.keys()
     assert_equal(second.values(), (first[name] for name in second))
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        pytest.param(name, fields, id="-".join([name, *map(str, fields.values())]))
+        for name, family in FAMILIES.items()
+        for fields in family.ablations
+    ],
+)
+def test_every_ablation_is_masked_trained_saved_and_loaded(name, fields, inputs, tmp_path):
+    model = tiny_model(name, **fields)
+    check_padding(model, "headless", "left")
+    assert all(gradient is not None for gradient in gradients(model.train(), "headless", **inputs).values())
+    model.eval().save_pretrained(tmp_path)
+    loaded = AutoModel.from_pretrained(tmp_path)
+    assert {field: getattr(loaded.config, field) for field in fields} == fields
+    assert_close(main_outputs(run(loaded, **inputs)), main_outputs(run(model, **inputs)))
 
 
 @pytest.mark.parametrize(("name", "task", "backbone"), BACKBONE_CASES)

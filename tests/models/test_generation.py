@@ -41,9 +41,9 @@ TINY_GENERATORS = {
 FIELDS = [
     {},
     {"use_conv": False},
-    *({"local_encoder": kind} for kind in ("conv", "dynamic_conv", "visual_outlook", "rgcn", "gat", "hgt")),
-    {"local_encoder": "none"},
-    {"local_encoder": "deeper", "num_extra_layers": 1},
+    *({"local_attention": kind} for kind in ("conv", "dynamic_conv", "visual_outlook", "rgcn", "gat", "hgt")),
+    {"local_attention": "none"},
+    {"local_attention": "deeper", "num_extra_layers": 1},
 ]
 
 FRESH_PROCESS = """
@@ -123,7 +123,7 @@ def assert_close(actual, expected, tolerance=1e-5):
 
 
 def test_without_local_layers_it_is_the_stock_class(backbone, source, labels):
-    model = tiny_generator(backbone, local_encoder="none")
+    model = tiny_generator(backbone, local_attention="none")
     ours, stock = model(**source, labels=labels), model.backbone(**source, labels=labels)
     assert torch.equal(ours.loss, stock.loss)
     assert torch.equal(ours.logits, stock.logits)
@@ -295,7 +295,7 @@ def test_from_backbone_keeps_weights_and_generation_settings(backbone, source, t
         **{**stock.generation_config.to_dict(), "num_beams": 3, "max_length": 9}
     )
     stock.save_pretrained(tmp_path / "backbone")
-    model = CoolForConditionalGeneration.from_backbone(tmp_path / "backbone", local_encoder="none")
+    model = CoolForConditionalGeneration.from_backbone(tmp_path / "backbone", local_attention="none")
     assert model.generation_config.num_beams == 3
     assert torch.equal(model.generate(**source), stock.generate(**source))
     assert torch.equal(model.generate(**source), model.generate(**source, num_beams=3))
@@ -317,7 +317,7 @@ def test_init_writes_a_generating_checkpoint(backbone, tmp_path):
 def test_deeper_adds_layers_to_the_encoder(backbone, tmp_path):
     stock = tiny_generator(backbone).backbone
     stock.save_pretrained(tmp_path)
-    fields = {"local_encoder": "deeper", "num_extra_layers": 2}
+    fields = {"local_attention": "deeper", "num_extra_layers": 2}
     model = CoolForConditionalGeneration.from_backbone(tmp_path, **fields)
     assert len(model.backbone.get_encoder().layers) == 4
     inside = model.backbone.state_dict()

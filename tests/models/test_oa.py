@@ -6,9 +6,9 @@ from torch.nn import functional
 from transformers import AutoModelForTokenClassification
 
 from hf_localattn import OaXLNetConfig, OaXLNetModel
-from hf_localattn.families import FAMILIES
-from hf_localattn.models.orthogonal_attention import OrthogonalAttentionBlock, query_positions
-from hf_localattn.models.orthogonal_interaction import VARIANTS
+from hf_localattn.models.oa_attention import OrthogonalAttentionBlock, query_positions
+from hf_localattn.models.oa_interaction import INTERACTIONS
+from hf_localattn.registry import FAMILIES
 from tests.models.tiny import (
     TINY_BACKBONES,
     at_tokens,
@@ -38,29 +38,31 @@ def batch():
 # --- variants
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("interaction", INTERACTIONS)
 @pytest.mark.parametrize("kv_sharing", ["trunk", "none", "all"])
-def test_every_variant_trains_all_its_parameters(variant, kv_sharing):
-    model = tiny_model("oa-xlnet", "token-classification", variant=variant, kv_sharing=kv_sharing, **SQUARE).train()
+def test_every_interaction_trains_all_its_parameters(interaction, kv_sharing):
+    model = tiny_model(
+        "oa-xlnet", "token-classification", local_attention=interaction, kv_sharing=kv_sharing, **SQUARE
+    ).train()
     found = gradients(model, "token-classification", **batch())
     assert [name for name, gradient in found.items() if gradient is None] == []
     silent = [name for name, gradient in found.items() if "backbone" not in name and not gradient.any()]
     assert silent == []
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_padding_and_other_rows_change_nothing(variant):
-    model = tiny_model("oa-xlnet", "token-classification", variant=variant, **SQUARE)
+@pytest.mark.parametrize("interaction", INTERACTIONS)
+def test_padding_and_other_rows_change_nothing(interaction):
+    model = tiny_model("oa-xlnet", "token-classification", local_attention=interaction, **SQUARE)
     together = model(**batch()).logits
     for row, tokens in enumerate(MASK.bool()):
         alone = model(input_ids=token_ids(3, 11)[row : row + 1, tokens], query_mask=QUERY[row : row + 1, tokens])
         torch.testing.assert_close(together[row, tokens], alone.logits[0], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_chunks_change_nothing(variant):
-    whole = tiny_model("oa-xlnet", "token-classification", variant=variant, **SQUARE)
-    chunked = tiny_model("oa-xlnet", "token-classification", variant=variant, oa_chunk_size=4, **SQUARE)
+@pytest.mark.parametrize("interaction", INTERACTIONS)
+def test_chunks_change_nothing(interaction):
+    whole = tiny_model("oa-xlnet", "token-classification", local_attention=interaction, **SQUARE)
+    chunked = tiny_model("oa-xlnet", "token-classification", local_attention=interaction, oa_chunk_size=4, **SQUARE)
     torch.testing.assert_close(chunked(**batch()).logits, whole(**batch()).logits, rtol=1e-6, atol=1e-6)
     expected = gradients(whole.train(), "token-classification", **batch())
     actual = gradients(chunked.train(), "token-classification", **batch())
@@ -71,21 +73,21 @@ def test_chunks_change_nothing(variant):
 @pytest.mark.parametrize("head", HEADS)
 def test_none_is_the_backbone_under_the_head(head):
     """The paper's baseline needs no query, and its states are the backbone's own."""
-    model = tiny_model("oa-xlnet", head, variant="none")
+    model = tiny_model("oa-xlnet", head, local_attention="none")
     inputs = {"input_ids": token_ids(3, 11), "attention_mask": MASK}
     expected = main_outputs(run(model, **inputs))
     assert all("blocks" not in name for name in model.state_dict())
-    assert model.config.needed_inputs == ()
+    assert model.config.required_inputs == ()
     for one, other in zip(main_outputs(run(model, **inputs, query_mask=QUERY)), expected, strict=True):
         assert torch.equal(one, other)
-    headless = tiny_model("oa-xlnet", variant="none")
+    headless = tiny_model("oa-xlnet", local_attention="none")
     alone = headless.backbone_model(inputs["input_ids"], MASK, token_type_ids=torch.zeros_like(MASK))
     assert torch.equal(headless(**inputs).last_hidden_state, alone.last_hidden_state)
 
 
 def test_the_baseline_computes_what_the_stock_class_computes(tmp_path):
     """Backbone, dropout, linear (section 2.2)."""
-    model = tiny_model("oa-xlnet", "token-classification", variant="none")
+    model = tiny_model("oa-xlnet", "token-classification", local_attention="none")
     model.backbone_model.save_pretrained(tmp_path)
     stock = AutoModelForTokenClassification.from_pretrained(tmp_path, num_labels=2).eval()
     stock.classifier.load_state_dict(model.token_classifier.state_dict())
@@ -187,19 +189,19 @@ def test_all_dropouts_together_are_finite():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"variant": "emc"}, "`variant` is 'emc'; choose one of 'em', 'emb', 'c', 'ca', 'none'"),
+        ({"local_attention": "emc"}, "`local_attention` is 'emc'; choose one of 'em', 'emb', 'c', 'ca', 'none'"),
         (
             {"oa_num_heads": 5},
             "`oa_num_heads` is 5, which does not divide the width 32. Take one of 1, 2, 4, 8, 16, 32",
         ),
         ({"oa_num_heads": 0}, "`oa_num_heads` is 0; it must be a whole number of at least 1"),
         (
-            {"variant": "ca", "oa_num_heads": 4},
-            "makes heads 8 wide, which is not a square: variant 'ca' convolves .* Take one of 2, 8, 32",
+            {"local_attention": "ca", "oa_num_heads": 4},
+            "makes heads 8 wide, which is not a square: 'ca' convolves .* Take one of 2, 8, 32",
         ),
-        ({"variant": "c", "oa_num_heads": 1}, "makes heads 32 wide, which is not a square"),
+        ({"local_attention": "c", "oa_num_heads": 1}, "makes heads 32 wide, which is not a square"),
         ({"kv_sharing": "some"}, "`kv_sharing` is 'some'; choose one of 'trunk', 'none', 'all'"),
-        ({"dot_attention": "x"}, "`dot_attention` is 'x'"),
+        ({"query_summary": "x"}, "`query_summary` is 'x'"),
         ({"share_context_projection": 1}, "`share_context_projection` is 1; it must be true or false"),
         ({"oa_chunk_size": 0}, "`oa_chunk_size` is 0"),
         ({"num_oa_layers": 0}, "`num_oa_layers` is 0"),
@@ -216,21 +218,21 @@ def test_heads_of_a_block_are_twelve_where_they_fit():
     assert tiny_config("oa-xlnet", "bert").oa_num_heads == 2  # the backbone's: 12 do not divide 32
     wide = {"model_type": "bert", "hidden_size": 384, "num_attention_heads": 12}
     assert OaXLNetConfig(backbone_config=wide).oa_num_heads == 12
-    assert OaXLNetConfig(backbone_config=wide, variant="ca").oa_num_heads == 6  # 64 wide; of 12 they were 32
+    assert OaXLNetConfig(backbone_config=wide, local_attention="ca").oa_num_heads == 6  # 64 wide; of 12 they were 32
 
 
 def test_fields_without_effect_are_told(caplog):
-    tiny_config("oa-xlnet", variant="em", dot_attention="plain")
-    assert "`dot_attention` is 'plain', which changes nothing" in caplog.text
+    tiny_config("oa-xlnet", local_attention="em", query_summary="plain")
+    assert "`query_summary` is 'plain', which changes nothing" in caplog.text
     caplog.clear()
-    tiny_config("oa-xlnet", variant="none", num_oa_layers=3)
+    tiny_config("oa-xlnet", local_attention="none", num_oa_layers=3)
     assert "`num_oa_layers` is 3, which changes nothing" in caplog.text
 
 
 @pytest.mark.parametrize("backbone", TINY_BACKBONES)
-def test_every_backbone_takes_every_variant(backbone):
-    for variant in VARIANTS:
-        model = tiny_model("oa-xlnet", backbone=backbone, variant=variant, **SQUARE)
+def test_every_backbone_takes_every_interaction(backbone):
+    for interaction in INTERACTIONS:
+        model = tiny_model("oa-xlnet", backbone=backbone, local_attention=interaction, **SQUARE)
         assert model(**batch()).last_hidden_state.isfinite().all()
 
 
@@ -238,11 +240,11 @@ def test_every_backbone_takes_every_variant(backbone):
 
 
 @pytest.mark.parametrize(
-    ("variant", "parameters"), [("em", 6_006_528), ("emb", 6_745_344), ("c", 6_080_352), ("ca", 6_825_408)]
+    ("interaction", "parameters"), [("em", 6_006_528), ("emb", 6_745_344), ("c", 6_080_352), ("ca", 6_825_408)]
 )
-def test_a_block_at_base_size_has_four_to_seven_million_parameters(variant, parameters):
+def test_a_block_at_base_size_has_four_to_seven_million_parameters(interaction, parameters):
     """The numbers in the README."""
-    block = OrthogonalAttentionBlock(768, 12, 768, variant=variant)
+    block = OrthogonalAttentionBlock(768, 12, 768, interaction=interaction)
     assert sum(parameter.numel() for parameter in block.parameters()) == parameters
     assert 4_000_000 < parameters < 7_000_000
 

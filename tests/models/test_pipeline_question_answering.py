@@ -15,8 +15,8 @@ from transformers import (
 )
 
 from hf_localattn.cli import main
-from hf_localattn.families import FAMILIES
 from hf_localattn.models.pipeline_question_answering import QuestionAnsweringPipeline
+from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone, tiny_parser
 from tests.fresh_process import run_fresh
 from tests.parsers import install_pipeline

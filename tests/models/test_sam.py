@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from transformers import Trainer, TrainingArguments
 
-from hf_localattn.models.configuration_sam_roberta import HEADS, SamRobertaConfig
+from hf_localattn.models.configuration_sam_roberta import POOLINGS, SamRobertaConfig
 from hf_localattn.models.modeling_sam_roberta import (
     SamRobertaForMultipleChoice,
     SamRobertaForQuestionAnswering,
@@ -15,8 +15,8 @@ from hf_localattn.models.modeling_sam_roberta import (
     SamRobertaForTokenClassification,
     SamRobertaModel,
 )
-from hf_localattn.models.recurrent_encoder import RecurrentEncoder
-from hf_localattn.models.sequential_attention import FeatureAttention, TokenAttention
+from hf_localattn.models.sam_attention import FeatureAttention, TokenAttention
+from hf_localattn.models.sam_bilstm import RecurrentEncoder
 from tests.models.tiny import (
     TINY_BACKBONES,
     adapted,
@@ -41,10 +41,10 @@ MASK = torch.tensor([[1] * 11, [1] * 7 + [0] * 4, [0] * 5 + [1] * 6, [0] * 3 + [
 INPUTS = {"input_ids": token_ids(5, 11), "attention_mask": MASK}
 # Each of the paper's tables, and what they leave open.
 ROWS = {
-    **{head: {"head": head} for head in HEADS},
+    **{pooling: {"pooling": pooling} for pooling in POOLINGS},
     "-fam": {"use_fam": False},
     "-tam": {"use_tam": False},
-    "tam+fam": {"order": "tam_fam"},
+    "tam+fam": {"attention_order": "tam_fam"},
     "delta": {"fam_threshold": 0.1},
     "learned": {"learn_fam_threshold": True},
     "token ffn": {"tam_ffn": "token"},
@@ -52,8 +52,8 @@ ROWS = {
     "no lstm": {"use_bilstm": False},
 }
 CASES = [
-    *((head, task) for head in HEADS for task in CLASSES),
-    *((row, "headless") for row in ROWS if row not in HEADS),
+    *((pooling, task) for pooling in POOLINGS for task in CLASSES),
+    *((row, "headless") for row in ROWS if row not in POOLINGS),
 ]
 
 
@@ -94,9 +94,9 @@ def test_padding_and_other_rows_change_nothing(row, task):
 
 
 @pytest.mark.parametrize("backbone", BACKBONES)
-@pytest.mark.parametrize("head", HEADS)
-def test_padding_changes_nothing_on_any_backbone(head, backbone):
-    model = model_of(backbone=backbone, head=head)
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_padding_changes_nothing_on_any_backbone(pooling, backbone):
+    model = model_of(backbone=backbone, pooling=pooling)
     together = model(**INPUTS)
     for number, tokens in enumerate(MASK.bool()):
         alone = model(input_ids=INPUTS["input_ids"][number : number + 1, tokens])
@@ -113,9 +113,9 @@ def test_every_parameter_trains(row, task):
     assert silent <= {"choice_classifier.output.bias"}  # the softmax over the choices cancels it
 
 
-@pytest.mark.parametrize("head", HEADS)
-def test_a_row_of_pads_counts_as_one_token(head):
-    model = model_of("text-classification", head=head).train()
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_a_row_of_pads_counts_as_one_token(pooling):
+    model = model_of("text-classification", pooling=pooling).train()
     inputs = {**INPUTS, "attention_mask": MASK.clone()}
     inputs["attention_mask"][1] = 0
     assert all(gradient.isfinite().all() for gradient in gradients(model, "text-classification", **inputs).values())
@@ -151,15 +151,15 @@ def test_a_headless_checkpoint_becomes_every_head(row, tmp_path):
         }
 
 
-@pytest.mark.parametrize("head", HEADS)
-def test_gradient_checkpointing_gives_the_same_gradients(head):
-    model = model_of(head=head).train()
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_gradient_checkpointing_gives_the_same_gradients(pooling):
+    model = model_of(pooling=pooling).train()
     expected = gradients(model, "headless", **INPUTS)
     enable_checkpointing(model)
     assert_close(gradients(model, "headless", **INPUTS).values(), expected.values(), tolerance=1e-6)
 
 
-WITHOUT_LSTM = pytest.mark.parametrize("fields", [{"use_bilstm": False}, {"head": "disan"}], ids=["sam", "disan"])
+WITHOUT_LSTM = pytest.mark.parametrize("fields", [{"use_bilstm": False}, {"pooling": "disan"}], ids=["sam", "disan"])
 
 
 @pytest.mark.slow(reason="compiling takes long")
@@ -207,8 +207,8 @@ def test_the_vector_is_the_sum_over_tokens_and_tokens_weigh_one_on_average():
 def test_baselines_are_sam_without_its_parts():
     """`rb` is the masked mean of the BiLSTM, `none` that of the backbone; both are also SAM with parts left out."""
     nothing = {"use_fam": False, "use_tam": False}
-    for head, without in (("rb", nothing), ("none", {**nothing, "use_bilstm": False})):
-        baseline, bare = model_of(head=head), model_of(**without)
+    for pooling, without in (("rb", nothing), ("none", {**nothing, "use_bilstm": False})):
+        baseline, bare = model_of(pooling=pooling), model_of(**without)
         assert baseline.state_dict().keys() == bare.state_dict().keys()
         assert torch.equal(baseline(**INPUTS).pooler_output, bare(**INPUTS).pooler_output)
     output = baseline(**INPUTS, output_hidden_states=True)
@@ -217,12 +217,12 @@ def test_baselines_are_sam_without_its_parts():
     assert_close([output.pooler_output], [torch.stack(real)])
 
 
-@pytest.mark.parametrize(("head", "expected"), [("sam", True), ("rba", True), ("rb", False), ("disan", False)])
-def test_attention_is_given_when_asked_for_and_where_there_is_any(head, expected):
-    model = model_of("text-classification", head=head)
+@pytest.mark.parametrize(("pooling", "expected"), [("sam", True), ("rba", True), ("rb", False), ("disan", False)])
+def test_attention_is_given_when_asked_for_and_where_there_is_any(pooling, expected):
+    model = model_of("text-classification", pooling=pooling)
     output = model(**INPUTS, output_attentions=True)
     assert (output.token_attention is not None) == expected
-    assert (output.feature_attention is not None) == (head == "sam")
+    assert (output.feature_attention is not None) == (pooling == "sam")
     assert [name for name in output if name not in model.config.keys_to_ignore_at_inference] == ["logits"]
     assert model(**INPUTS).token_attention is None
 
@@ -259,7 +259,7 @@ def test_a_threshold_of_one_leaves_nothing_and_of_zero_everything():
 
 
 def test_the_order_is_part_of_the_model():
-    first, second = model_of(), model_of(order="tam_fam")
+    first, second = model_of(), model_of(attention_order="tam_fam")
     assert first.state_dict().keys() == second.state_dict().keys()
     assert not torch.allclose(first(**INPUTS).pooler_output, second(**INPUTS).pooler_output, atol=1e-5)
 
@@ -435,7 +435,7 @@ def test_a_backbone_is_frozen_from_the_start_and_keeps_so():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"head": "cls"}, "`head` is 'cls'; choose one of 'sam', 'none', 'rb', 'rba', 'disan'"),
+        ({"pooling": "cls"}, "`pooling` is 'cls'; choose one of 'sam', 'none', 'rb', 'rba', 'disan'"),
         ({"fam_threshold": 1.5}, r"`fam_threshold` is 1.5; it must be a number in \[0, 1\]"),
         ({"fam_threshold": -0.1}, r"`fam_threshold` is -0.1; it must be a number in \[0, 1\]"),
         ({"fam_threshold": True}, r"`fam_threshold` is True; it must be a number in \[0, 1\]"),
@@ -445,7 +445,7 @@ def test_a_backbone_is_frozen_from_the_start_and_keeps_so():
         ({"tam_ffn": "positions"}, "`tam_ffn` is 'positions'; choose one of 'position', 'token'"),
         ({"tam_max_length": 0}, "`tam_max_length` is 0"),
         ({"tam_hidden_size": 0}, "`tam_hidden_size` is 0"),
-        ({"order": "tam"}, "`order` is 'tam'; choose one of 'fam_tam', 'tam_fam'"),
+        ({"attention_order": "tam"}, "`attention_order` is 'tam'; choose one of 'fam_tam', 'tam_fam'"),
         ({"bilstm_merge": "mean"}, "`bilstm_merge` is 'mean'; choose one of 'concat', 'sum'"),
         ({"num_bilstm_layers": 0}, "`num_bilstm_layers` is 0"),
         ({"bilstm_hidden_size": 2.5}, "`bilstm_hidden_size` is 2.5"),
@@ -463,16 +463,19 @@ def test_impossible_fields_are_named(fields, message):
     ("fields", "idle"),
     [
         ({}, []),
-        ({"head": "none", "use_tam": False, "num_bilstm_layers": 1}, ["use_tam", "num_bilstm_layers"]),
-        ({"head": "rba", "num_bilstm_layers": 1, "fam_threshold": 0.1}, ["fam_threshold"]),
+        ({"pooling": "none", "use_tam": False, "num_bilstm_layers": 1}, ["use_tam", "num_bilstm_layers"]),
+        ({"pooling": "rba", "num_bilstm_layers": 1, "fam_threshold": 0.1}, ["fam_threshold"]),
         ({"tam_ffn": "token", "tam_max_length": 9, "tam_hidden_size": 3}, ["tam_max_length"]),
-        ({"use_fam": False, "order": "tam_fam", "learn_fam_threshold": True}, ["learn_fam_threshold", "order"]),
+        (
+            {"use_fam": False, "attention_order": "tam_fam", "learn_fam_threshold": True},
+            ["learn_fam_threshold", "attention_order"],
+        ),
         ({"use_bilstm": False, "bilstm_merge": "sum", "disan_hidden_size": 3}, ["bilstm_merge", "disan_hidden_size"]),
-        ({"head": "disan", "disan_hidden_size": 3}, []),
+        ({"pooling": "disan", "disan_hidden_size": 3}, []),
     ],
 )
 def test_fields_without_effect_are_known(fields, idle):
-    assert SamRobertaConfig(**fields).idle_fields() == idle
+    assert SamRobertaConfig(**fields).inactive_fields() == idle
 
 
 def test_the_networks_have_the_papers_sizes():

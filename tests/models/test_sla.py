@@ -15,9 +15,9 @@ from transformers import (
 )
 
 from hf_localattn import SlaBertConfig, SlaBertForSequenceClassification, SlaBertModel
-from hf_localattn.families import FAMILIES
-from hf_localattn.models.gated_self_attention import self_attentions
-from hf_localattn.models.syntax_structure import ancestor_mask
+from hf_localattn.models.sla_masks import ancestor_mask
+from hf_localattn.models.sla_self_attention import self_attentions
+from hf_localattn.registry import FAMILIES
 from tests.models.tiny import (
     COMMON,
     adapted,

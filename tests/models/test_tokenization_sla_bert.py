@@ -14,8 +14,8 @@ from transformers import (
     RobertaTokenizer,
 )
 
-from hf_localattn.models import dependency_parser
-from hf_localattn.models.dependency_parser import load_pipeline
+from hf_localattn.models import sla_parser
+from hf_localattn.models.sla_parser import load_pipeline
 from hf_localattn.models.tokenization_sla_bert import SlaBertTokenizer
 from hf_localattn.resources import tiny_backbone
 from scripts.tiny_parser import SENTENCES
@@ -53,7 +53,7 @@ def wordpiece(backbones):
 
 @pytest.fixture(autouse=True)
 def _nothing_parsed():
-    dependency_parser._cache.clear()
+    sla_parser._cache.clear()
 
 
 @pytest.fixture

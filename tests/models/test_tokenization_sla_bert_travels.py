@@ -100,7 +100,7 @@ def test_loads_where_the_package_is_not_installed(tokenizer, tmp_path):
         said.append(result.stdout.split())
     assert said[0][:2] == said[1][:2]
     assert [loaded for *_, loaded in said] == ["1", "0"]
-    code = {"dependency_parser.py", "tokenization_local_attention.py", "tokenization_sla_bert.py", "word_alignment.py"}
+    code = {"sla_parser.py", "tokenization_local_attention.py", "tokenization_sla_bert.py", "sla_alignment.py"}
     assert code == {path.name for path in again.glob("*.py")}
 
 

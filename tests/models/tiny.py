@@ -3,8 +3,8 @@
 import torch
 from transformers import CONFIG_MAPPING
 
-from hf_localattn.families import FAMILIES
 from hf_localattn.models.task_heads import LocalMultipleChoiceOutput, MultipleChoiceHead
+from hf_localattn.registry import FAMILIES
 
 VOCABULARY = 59
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 37}
@@ -44,22 +44,10 @@ TINY_BACKBONES = {
     "xlnet": {"d_model": 32, "n_layer": 2, "n_head": 2, "d_inner": 37, "vocab_size": VOCABULARY},
 }
 
-# What keeps a family's own layers tiny; its first tested backbone is the one the whole contract runs on.
-TINY_FIELDS = {
-    "cool": {"conv_filters": 5, "classifier_dropout": 0.0},
-    "sla-bert": {"syntax_threshold": 1},
-    "oa-xlnet": {"oa_dropout": 0.0, "classifier_dropout": 0.0},
-    # A network one wide inside may be dead from the start.
-    "sam-roberta": {"bilstm_hidden_size": 16, "fam_reduction": 2, "tam_hidden_size": 9, "dropout": 0.0},
-}
+TINY_FIELDS = {name: dict(family.tiny_fields) for name, family in FAMILIES.items()}
 
 # A field of each family, with a value that is not its default.
-OTHER_FIELD = {
-    "cool": ("num_local_layers", 1),
-    "sla-bert": ("syntax_threshold", 2),
-    "oa-xlnet": ("num_oa_layers", 1),
-    "sam-roberta": ("num_bilstm_layers", 1),
-}
+OTHER_FIELD = {name: next(iter(family.ablations[0].items())) for name, family in FAMILIES.items()}
 
 # With what a family becomes one graph: torch does not trace into the packing of a BiLSTM's rows.
 TRACEABLE = {"sam-roberta": {"use_bilstm": False}}
@@ -112,29 +100,7 @@ def token_ids(batch, length, seed=0):
 PER_TOKEN = ("headless", "question-answering", "token-classification")
 
 
-def structure(mask):
-    """`word_index` and `dep_heads` of rows (B, L) whose tokens a mask marks: words of one or two tokens, in a tree.
-
-    The first token of a row is a special one, and so is the last if there are more than two.
-    """
-    word_index, dep_heads = (torch.full(mask.shape, -1) for _ in range(2))
-    for row, tokens in enumerate(mask.bool()):
-        places = tokens.nonzero().flatten()
-        places = places[1:-1] if len(places) > 2 else places[1:]
-        words = (torch.arange(len(places)) * 2 + 1) // 3
-        first = dict(reversed(list(zip(words.tolist(), places.tolist(), strict=True))))
-        word_index[row, places] = words
-        dep_heads[row, places] = torch.tensor([first[word // 3] for word in words.tolist()], dtype=torch.long)
-    return {"word_index": word_index, "dep_heads": dep_heads}
-
-
-def query(mask):
-    """`query_mask` of rows (B, L) whose tokens a mask marks: the second, third and fifth of each, of those it has."""
-    rank = mask.long().cumsum(-1)
-    return {"query_mask": mask.long() * ((rank == 2) | (rank == 3) | (rank == 5))}
-
-
-TOKEN_INPUTS = {"sla-bert": structure, "oa-xlnet": query}
+TOKEN_INPUTS = {name: family.sample_inputs for name, family in FAMILIES.items()}
 """What families take of each token besides a transformer's usual inputs, from a mask of tokens."""
 
 

@@ -107,7 +107,7 @@ def question_answering_loss(start_logits, end_logits, starts, ends, kind):
     for start_row, end_row, start, end in zip(start_logits, end_logits, starts, ends, strict=True):
         p_start = start_row[start].exp() / start_row.exp().sum()
         p_end = end_row[end].exp() / end_row.exp().sum()
-        if kind == "eq16":
+        if kind == "joint":
             total = total - torch.log(p_start + p_end)
         else:
             total = total + (-torch.log(p_start) - torch.log(p_end)) / (2 if kind == "mean" else 1)

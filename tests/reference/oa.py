@@ -11,18 +11,18 @@ import math
 import torch
 
 
-def orthogonal_attention(context, query, real_context, real_query, variant, heads, output, by_diagonal=False):
+def orthogonal_attention(context, query, real_context, real_query, interaction, heads, output, by_diagonal=False):
     """Section 3.2 for one example: context (M, D), query (N, D) -> Z (M, D) and the weights (heads, M, N)."""
     summarize = diagonal_head if by_diagonal else head
-    results = [summarize(context, query, real_context, real_query, variant, *parameters) for parameters in heads]
+    results = [summarize(context, query, real_context, real_query, interaction, *parameters) for parameters in heads]
     rows = [torch.cat([mixed[i] for mixed, _ in results]) for i in range(len(context))]
     return torch.stack([linear(row, *output) for row in rows]), torch.stack([weights for _, weights in results])
 
 
-def head(context, query, real_context, real_query, variant, key, value, beta):
+def head(context, query, real_context, real_query, interaction, key, value, beta):
     """One head: C^Q_i = sum over j of softmax_j(K_ij . Q_j / sqrt(d_k)) V_ij, 0 where there is no query."""
-    alpha, _ = VARIANTS[variant]
-    query_vectors = vectors_of(query, context, real_context, real_query, variant, beta)
+    alpha, _ = INTERACTIONS[interaction]
+    query_vectors = vectors_of(query, context, real_context, real_query, interaction, beta)
     width = value["last"][0].shape[0]
     mixed, weights = [], []
     for one in context:
@@ -37,13 +37,13 @@ def head(context, query, real_context, real_query, variant, key, value, beta):
     return torch.stack(mixed), torch.stack(weights)
 
 
-def diagonal_head(context, query, real_context, real_query, variant, key, value, beta):
+def diagonal_head(context, query, real_context, real_query, interaction, key, value, beta):
     """One head as the paper prints it: W^S = softmax(Diag(K^S (Q^S)^T)), C^Q = sum over axis 1 of W^S * V^S.
 
     The printed line leaves out the division by sqrt(d_k) that the equation above it has.
     """
-    alpha, _ = VARIANTS[variant]
-    query_vectors = vectors_of(query, context, real_context, real_query, variant, beta)
+    alpha, _ = INTERACTIONS[interaction]
+    query_vectors = vectors_of(query, context, real_context, real_query, interaction, beta)
     there = sorted(query_vectors)
     stacked = torch.stack([query_vectors[j] for j in there])
     mixed, weights = [], []
@@ -56,9 +56,9 @@ def diagonal_head(context, query, real_context, real_query, variant, key, value,
     return torch.stack(mixed), torch.stack(weights)
 
 
-def vectors_of(query, context, real_context, real_query, variant, beta):
+def vectors_of(query, context, real_context, real_query, interaction, beta):
     """Q^S_j by the number j of every real query token."""
-    _, function = VARIANTS[variant]
+    _, function = INTERACTIONS[interaction]
     real = [row for row, there in zip(context, real_context, strict=True) if there]
     return {j: function(row, real, **beta) for j, row in enumerate(query) if real_query[j]}
 
@@ -83,18 +83,18 @@ def beta_query(row, context_rows, query):
 def beta_product(row, context_rows, context, query, attention, last):
     """Section 3.3.2: Q^S_j from the query token times its summary of the context."""
     first = relu(linear(row, *query))
-    summary = dot_attention(first, [relu(linear(one, *context)) for one in context_rows], attention)
+    summary = query_summary(first, [relu(linear(one, *context)) for one in context_rows], attention)
     return relu(linear(first * summary, *last))
 
 
 def beta_convolution(row, context_rows, context, query, attention, filters, biases):
     """Section 3.3.4: the filters made from the summary of the context run over the query token's features."""
     first = relu(linear(row, *query))
-    summary = dot_attention(first, [relu(linear(one, *context)) for one in context_rows], attention)
+    summary = query_summary(first, [relu(linear(one, *context)) for one in context_rows], attention)
     return convolution(first, linear(summary, *filters), linear(summary, *biases))
 
 
-VARIANTS = {
+INTERACTIONS = {
     "em": (alpha_product, beta_query),
     "emb": (alpha_product, beta_product),
     "c": (alpha_convolution, beta_query),
@@ -102,7 +102,7 @@ VARIANTS = {
 }
 
 
-def dot_attention(query, context_rows, output):
+def query_summary(query, context_rows, output):
     """PyTorch-NLP's "dot" attention, tanh(W [mix; q]) with unscaled scores; the mix alone where `output` is None."""
     weights = softmax({i: (query * row).sum() for i, row in enumerate(context_rows)})
     mix = torch.zeros_like(query)
@@ -121,9 +121,11 @@ def convolution(row, filters, biases):
     return torch.stack(maps)
 
 
-def block(context, query, real_context, real_query, variant, heads, layers, num_heads):
+def block(context, query, real_context, real_query, interaction, heads, layers, num_heads):
     """Section 3.1 for one example: C' (M, D) and the weights. `layers` by name; a norm is (weight, bias, eps)."""
-    z, weights = orthogonal_attention(context, query, real_context, real_query, variant, heads, layers["attention"])
+    z, weights = orthogonal_attention(
+        context, query, real_context, real_query, interaction, heads, layers["attention"]
+    )
     x2 = [layer_norm(row + one, *layers["attention_norm"]) for row, one in zip(z, context, strict=True)]
     x3 = self_attention(x2, real_context, num_heads, *(layers[name] for name in ("query", "key", "value", "mixed")))
     x4 = [linear(relu(linear(row, *layers["intermediate"])), *layers["output"]) for row in x3]

@@ -2,15 +2,15 @@
 
 import pytest
 
-from hf_localattn.reproduction import estimate
-from hf_localattn.reproduction.plan import Overrides, Selection, plan
-from hf_localattn.reproduction.runs import Runner
+from hf_localattn.reproduction import preflight
+from hf_localattn.reproduction.plan import plan
+from hf_localattn.reproduction.request import Overrides, Selection
 from hf_localattn.reproduction.tables import load_table
 
 
-def first_trial(table, row, task, **arguments):
+def first_run(table, row, task, **arguments):
     table = load_table(table)
-    overrides = Overrides("tiny", "tiny", runs=1, limit=8, data={"": "samples"}, arguments=arguments)
+    overrides = Overrides("tiny", "tiny", num_runs=1, max_samples=8, data={"": "samples"}, arguments=arguments)
     return plan(Selection(table, [table.rows[row]], [table.tasks[task]], overrides))[0]
 
 
@@ -20,14 +20,14 @@ def first_trial(table, row, task, **arguments):
     ids=["generation", "multiple-choice", "early-stopping"],
 )
 def test_runs_of_all_kinds_are_estimated(table, row, task, tmp_path):
-    assert estimate.estimate(Runner(tmp_path), first_trial(table, row, task)) > 0
+    assert preflight.estimate(first_run(table, row, task)) > 0
     assert not list(tmp_path.iterdir())
 
 
 def test_all_steps_and_evaluations_count(tmp_path, monkeypatch):
-    monkeypatch.setattr(estimate.StepTimer, "seconds", 2.0)
-    monkeypatch.setattr(estimate, "_evaluation_seconds", lambda run, features: 10.0)
-    trial = first_trial(
+    monkeypatch.setattr(preflight.StepTimer, "seconds", 2.0)
+    monkeypatch.setattr(preflight, "_evaluation_seconds", lambda run, features: 10.0)
+    run = first_run(
         *("cool-4", "bert", "squad_v2"),
         num_train_epochs=3,
         per_device_train_batch_size=4,
@@ -36,4 +36,4 @@ def test_all_steps_and_evaluations_count(tmp_path, monkeypatch):
         eval_strategy="epoch",
     )
     # 8 questions, each in one window, are a step of two batches; they are evaluated after each epoch and at the end.
-    assert estimate.estimate(Runner(tmp_path), trial) == 3 * 2.0 + (3 + 1) * 10.0
+    assert preflight.estimate(run) == 3 * 2.0 + (3 + 1) * 10.0

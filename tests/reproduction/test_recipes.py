@@ -17,14 +17,15 @@ from hf_localattn.data.rows.choices import load_choices
 from hf_localattn.data.rows.negation import load_negation
 from hf_localattn.data.rows.sentences import TokenColumns, load_sentences
 from hf_localattn.data.rows.texts import load_texts
-from hf_localattn.families import FAMILIES, get_family
-from hf_localattn.metrics.word_scores import scoring_of
+from hf_localattn.metrics.word_scores import select_metrics
+from hf_localattn.registry import FAMILIES, get_family
 from hf_localattn.reproduction import corpora
+from hf_localattn.reproduction.arguments import SCRIPTS, make_trial
 from hf_localattn.reproduction.corpora import load_corpora
-from hf_localattn.reproduction.scripts import SCRIPTS, make_arguments
 from hf_localattn.reproduction.tables import PLAIN, load_table, recipe_arguments, select_rows, table_names
 from hf_localattn.resources import tiny_backbone
 from hf_localattn.studies.search_space import SEARCHABLE, read_space
+from hf_localattn.studies.trial import UNUSED
 from hf_localattn.tasks import NegationScope, question_answering, text_classification
 
 RESOURCES = tiny_backbone().parent
@@ -42,8 +43,8 @@ def data_arguments(task, own=None):
     corpus = load_corpora()[task.corpus]
     files = {f"{split}_file": str(RESOURCES / file) for split, file in corpus.sample.items()}
     arguments = {**files, **corpus.arguments, **corpus.sample_arguments, **task.arguments}
-    model = {"family": "none", "backbone": "tiny", "output_dir": "unused", "folds": task.folds}
-    return make_arguments(task.script, model | arguments | (own or {}))[1]
+    model = {"family": "none", "backbone": "tiny", "folds": task.folds}
+    return make_trial(task.script, model | arguments | (own or {})).arguments(UNUSED)[1]
 
 
 def reported(task):
@@ -66,7 +67,7 @@ def reported(task):
         load_negation(path, stray_scopes=data_args.stray_scopes)
         return NegationScope.metrics
     rows = load_sentences(path, TokenColumns(task=data_args.task_name, conll=data_args.label_column_index))
-    return scoring_of({label for labels in rows["labels"] for label in labels}).reported
+    return select_metrics({label for labels in rows["labels"] for label in labels}).reported
 
 
 def test_all_tables_of_the_papers_are_there_in_their_order():
@@ -108,7 +109,7 @@ def test_families_take_the_fields_of_a_table(name):
 def check_fields(family, settings):
     fields, own = get_family(family).split_fields(json.loads(settings))
     config = get_family(family).config(**fields)
-    assert not config.idle_fields()
+    assert not config.inactive_fields()
     if own:
         FAMILIES[family].tokenizer.from_backbone(AutoTokenizer.from_pretrained(tiny_backbone()), **own)
 
@@ -134,7 +135,7 @@ def test_a_corpus_has_a_sample_and_says_where_it_is_from(corpus):
     assert corpus.source.startswith(("https://", "http://"))
     assert corpus.license
     assert corpus.format
-    assert any(corpus.name in (task.corpus, *task.also.values()) for _, task in WORK), "no recipe reads it"
+    assert any(corpus.name in (task.corpus, *task.test_corpora.values()) for _, task in WORK), "no recipe reads it"
 
 
 def test_published_numbers_are_in_the_unit_of_the_scores():
@@ -170,7 +171,7 @@ def test_a_setting_is_of_table_task_and_row():
     assert setting["max_seq_length"] == 128
     table = load_table("sam-4")
     setting = recipe_arguments(table, table.rows["sam-delta-0.1"], table.tasks["trec"])
-    assert setting["local_config"] == {"head": "sam", "fam_threshold": 0.1, "freeze_backbone": True, "dropout": 0.2}
+    assert setting["local_config"] == {"pooling": "sam", "fam_threshold": 0.1, "freeze_backbone": True, "dropout": 0.2}
     quoted = load_table("cool-5").rows["ernie-gen-beam-1"]
     with pytest.raises(ValueError, match=re.escape("'ernie-gen-beam-1' of cool-5 cannot be run: quoted from Xiao")):
         recipe_arguments(load_table("cool-5"), quoted, load_table("cool-5").tasks["squad"])
@@ -245,7 +246,7 @@ def test_a_small_table_is_a_table(folder):
         (("tasks", "qa", "skript"), "x", "cool-1, tasks, qa: there is no 'skript'. Did you mean 'script'?"),
         (("tasks", "qa", "script"), "run_q", "cool-1, tasks, qa, script: must be 'run_qa', 'run_glue', "),
         (("tasks", "qa", "corpus"), "squat", "cool-1, tasks, qa, corpus: there is no 'squat'. Did you mean 'squad'?"),
-        (("tasks", "qa", "also"), {"A": "squat"}, "cool-1, tasks, qa, also, A: there is no 'squat'"),
+        (("tasks", "qa", "test_corpora"), {"A": "squat"}, "cool-1, tasks, qa, test_corpora, A: there is no 'squat'"),
         (("tasks", "qa", "scores"), {}, "cool-1, tasks, qa: has no scores"),
         (("tasks", "qa", "scores"), {"F1": {"scale": 2}}, "cool-1, tasks, qa, scores, F1: metric is missing"),
         (

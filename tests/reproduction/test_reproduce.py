@@ -9,10 +9,12 @@ import pytest
 
 from hf_localattn.cli import main
 from hf_localattn.reproduction.grid_search import GridSearch
-from hf_localattn.reproduction.plan import Overrides, Selection, plan
+from hf_localattn.reproduction.plan import plan
+from hf_localattn.reproduction.request import Overrides, Selection
 from hf_localattn.reproduction.runs import Runner
 from hf_localattn.reproduction.tables import load_table, table_names
 from hf_localattn.resources import reading_comprehension, tiny_backbone
+from hf_localattn.studies.executors import Job
 
 TINY = ("--backbone", "tiny", "--parser", "tiny", "--data", "samples", "--max-samples", "8", "--args", "max_steps=1")
 
@@ -83,12 +85,12 @@ def test_nothing_names_this_machine(whole, folder):
 
 
 def test_again_nothing_is_run(whole, folder, monkeypatch):
-    monkeypatch.setattr("hf_localattn.reproduction.runs.prepare_part", None)
+    monkeypatch.setattr("hf_localattn.reproduction.runs.run_trial", None)
     assert reproduce(folder, "cool-4", "--rows", "bert", "outlook", "--num-runs", "2") == whole
 
 
 def test_tables_share_their_runs(whole, folder, monkeypatch):
-    monkeypatch.setattr("hf_localattn.reproduction.runs.prepare_part", None)
+    monkeypatch.setattr("hf_localattn.reproduction.runs.run_trial", None)
     own = reproduce(folder, "cool-3", "--rows", "bert", "--num-runs", "2")
     assert own["runs"] == [run for run in whole["runs"] if run["row"] == "bert"]
 
@@ -110,13 +112,26 @@ def test_workers_measure_the_same(whole, tmp_path, monkeypatch):
     assert (tmp_path / "worker-2.log").is_file()
 
 
+def test_a_run_is_a_job_for_other_processes(tmp_path):
+    """The worker needs no table: the line says all."""
+    table = load_table("oa-2")
+    given = Overrides(backbone="tiny", data={"": "samples"}, arguments={"learning_rate": 1e-3, "max_steps": 1})
+    run = plan(Selection(table, [table.rows["c"]], [table.tasks["sfu"]], given))[1]
+    job = Runner(tmp_path, keep_models=True).job(run)
+    again = Job.from_json(job.to_json())
+    assert again == job
+    assert again.trial.arguments(tmp_path)[:2] == run.trial.arguments(tmp_path)[:2]
+    assert (again.trial.fold.number, again.trial.seed, again.options["keep_model"]) == (2, 1, True)
+    assert again.options["tests"].keys() == {"BF", "BA", "Sherlock"}
+
+
 def test_a_run_that_fails_in_a_worker_is_named_and_the_others_are_kept(tmp_path, monkeypatch, capsys):
     failing = """
 import json, sys
 for line in sys.stdin:
     print(json.dumps({"error": "no room", "is_of_setting": False}), flush=True)
 """
-    monkeypatch.setattr("hf_localattn.reproduction.loop.WORKER", (sys.executable, "-c", failing))
+    monkeypatch.setattr("hf_localattn.studies.executors.WORKER", (sys.executable, "-c", failing))
     with pytest.raises(SystemExit) as ended:
         reproduce(tmp_path, "cool-4", "--rows", "bert", "--num-runs", "1", "--workers", "2")
     assert ended.value.code == 2
@@ -145,7 +160,7 @@ def test_a_run_is_known_by_what_is_in_folders_not_by_their_names(tmp_path):
 
     first = place("one")
     assert place("two") == first
-    assert place("three", limit=8) != first
+    assert place("three", max_samples=8) != first
     (tmp_path / "two" / "data" / "train.json").write_text("{}")
     shutil.rmtree(tmp_path / "one")
     (tmp_path / "two").rename(tmp_path / "one")
@@ -154,38 +169,47 @@ def test_a_run_is_known_by_what_is_in_folders_not_by_their_names(tmp_path):
     assert Runner(tmp_path).folder_of(changed) != first
 
 
-def test_options_that_are_newer_than_a_result_count_only_where_they_are_set(tmp_path):
+def test_options_that_are_newer_than_a_result_count_only_where_they_are_set():
     table = load_table("cool-4")
 
     def settings(**arguments):
         given = Overrides(backbone="tiny", data={"": "samples"}, arguments=arguments)
         selection = Selection(table, [table.rows["bert"]], list(table.tasks.values()), given)
-        return Runner(tmp_path).settings(plan(selection)[0])
+        return plan(selection)[0].settings
 
     assert "skip_empty" not in settings()
     assert settings(skip_empty=False) == settings()
     assert settings(skip_empty=True) == {**settings(), "skip_empty": True}
 
 
+@pytest.mark.parametrize(("table", "row"), [("oa-1", "c"), ("oa-2", "c")])
+def test_folders_are_named_in_the_words_of_before(table, row):
+    """A field that has another name now has its former one there, also in measures."""
+    table = load_table(table)
+    run = plan(Selection(table, [table.rows[row]], list(table.tasks.values()), Overrides(data={"": "samples"})))[0]
+    assert "local_attention=c" in run.command
+    assert "variant=c" in run.settings.get("words", run.settings.get("local_config"))
+
+
 def test_a_killed_table_goes_on(folder, monkeypatch):
     """The second of three runs is killed; then it and the third are left."""
     arguments = ("cool-9", "--rows", "bert", "rgcn", "gat", "--num-runs", "1")
-    from hf_localattn.reproduction import runs
+    from hf_localattn.studies import trial
 
-    prepare, calls = runs.prepare_part, []
+    prepare, calls = trial.prepare_run, []
 
-    def killed(*positional, **named):
-        calls.append(named["folder"])
-        run = prepare(*positional, **named)
+    def killed(*arguments):
+        run = prepare(*arguments)
+        calls.append(run)
         if len(calls) == 3:  # one estimates
             monkeypatch.setattr(run, "evaluate", lambda: (_ for _ in ()).throw(KeyboardInterrupt))
         return run
 
-    monkeypatch.setattr(runs, "prepare_part", killed)
+    monkeypatch.setattr(trial, "prepare_run", killed)
     with pytest.raises(KeyboardInterrupt):
         reproduce(folder, *arguments)
     done = json.loads((folder / "cool-9.json").read_text())["runs"]
-    monkeypatch.setattr(runs, "prepare_part", prepare)
+    monkeypatch.setattr(trial, "prepare_run", prepare)
     whole = reproduce(folder, *arguments)
     first, second, _ = whole["runs"]
     assert second["data"] == first["data"], "it was trained before: its rows are known all the same"
@@ -198,7 +222,7 @@ def test_models_are_tested_on_other_corpora(folder, monkeypatch):
     found = reproduce(folder, "oa-2", "--rows", "baseline", "--tasks", "bioscope_papers", "--num-runs", "1")
     assert [cell["score"] for cell in found["scores"]] == ["F1", "F1 on BA", "F1 on SFU", "F1 on Sherlock"]
     assert [run["fold"] for run in found["runs"]] == [1]
-    monkeypatch.setattr("hf_localattn.reproduction.runs.prepare_part", None)  # it serves fewer corpora as well
+    monkeypatch.setattr("hf_localattn.reproduction.runs.run_trial", None)  # it serves fewer corpora as well
     fewer = reproduce(
         folder, "oa-2", "--rows", "baseline", "--tasks", "bioscope_papers", "--num-runs", "1", "--test-corpora", "BA"
     )
@@ -264,7 +288,7 @@ def test_the_grid_is_searched_first(folder):
     table = load_table("sam-5")
     grid = {"learning_rate": [1e-5, 1e-2], "dropout": [0.2], "num_local_layers": [1]}
     task = table.tasks["trec"].model_copy(update={"search": grid})
-    given = Overrides(backbone="tiny", limit=8, data={"": "samples"}, runs=2, arguments={"max_steps": 1})
+    given = Overrides(backbone="tiny", max_samples=8, data={"": "samples"}, num_runs=2, arguments={"max_steps": 1})
     trials = plan(Selection(table, [table.rows["sam"]], [task], given))
     search = GridSearch(Runner(folder / "runs"))
     first, second = map(search.best, trials)
@@ -299,7 +323,7 @@ def test_dry_run_writes_nothing(tmp_path, capsys):
 
 
 def test_a_dry_run_shows_the_plan_and_all_that_is_missing(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("hf_localattn.reproduction.checks._memory", lambda: 1 << 20)
+    monkeypatch.setattr("hf_localattn.reproduction.preflight._memory", lambda: 1 << 20)
     arguments = ("sla-1", "--backbone", "tiny", "--data", "samples", "--tasks", "cola")
     with pytest.raises(SystemExit):
         main(["reproduce", *arguments, "--dry-run", "-o", str(tmp_path / "out")])
@@ -373,7 +397,7 @@ def test_what_cannot_be_run_is_said_before_anything_is(arguments, message, tmp_p
 
 
 def test_too_little_memory_is_said(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("hf_localattn.reproduction.checks._memory", lambda: 1 << 20)
+    monkeypatch.setattr("hf_localattn.reproduction.preflight._memory", lambda: 1 << 20)
     with pytest.raises(SystemExit):
         main(["reproduce", "cool-4", *TINY, "-o", str(tmp_path)])
     assert "GiB of memory, and 0.0 are free: choose a smaller --backbone" in capsys.readouterr().err

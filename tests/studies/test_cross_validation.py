@@ -10,11 +10,11 @@ import weakref
 
 import pytest
 
-from hf_localattn.files import UNFINISHED, write_whole
+from hf_localattn.files import UNFINISHED, atomic_write
 from hf_localattn.studies import executors
 from hf_localattn.studies.command import prepare_command
 from hf_localattn.studies.cross_validation import CrossValidation, summary_of
-from hf_localattn.studies.settings import settings_of
+from hf_localattn.studies.results import settings_of
 from hf_localattn.tasks import DataArguments, TextClassification
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.run_record import scores_of
@@ -47,7 +47,7 @@ class Runs:
             def __init__(self):
                 self.cycle, self.model = self, model
 
-            def complete(run):
+            def execute(run):
                 number = data_args.fold.number
                 if number == self.failing:
                     raise RuntimeError("killed")
@@ -69,7 +69,7 @@ def prepare_run(runs, *arguments):
 
 
 def write_all_results(training_args, metrics):
-    write_whole(f"{training_args.output_dir}/all_results.json", json.dumps(metrics))
+    atomic_write(f"{training_args.output_dir}/all_results.json", json.dumps(metrics))
 
 
 @pytest.fixture(autouse=True)
@@ -96,7 +96,7 @@ def arguments(tmp_path, train_file, folds=2, **training):
 def test_every_fold_is_a_run_of_its_own(tmp_path, train_file, caplog):
     runs, given = Runs(), arguments(tmp_path, train_file, folds=3, data_seed=3)
     with caplog.at_level(logging.INFO):
-        result = prepare_run(runs, *given).complete()
+        result = prepare_run(runs, *given).execute()
     assert result == pytest.approx(
         {"eval_f1_mean": 0.2, "eval_f1_std": 0.1, "predict_f1_mean": 0.5, "predict_f1_std": 0.0}
     )
@@ -123,27 +123,27 @@ def test_without_folds_the_run_is_the_task_s(tmp_path, train_file):
 
 def test_finished_folds_are_read_and_not_run_again(tmp_path, train_file):
     with pytest.raises(RuntimeError, match="killed"):
-        prepare_run(Runs(failing=2), *arguments(tmp_path, train_file)).complete()
+        prepare_run(Runs(failing=2), *arguments(tmp_path, train_file)).execute()
     (tmp_path / "out" / "fold-2").mkdir(exist_ok=True)
     for name in ("eval_predictions.json", UNFINISHED):  # it was killed before its first checkpoint
         (tmp_path / "out" / "fold-2" / name).touch()
     again = Runs()
-    result = prepare_run(again, *arguments(tmp_path, train_file, logging_steps=3)).complete()
+    result = prepare_run(again, *arguments(tmp_path, train_file, logging_steps=3)).execute()
     assert [(data.fold.number, data.fold.seed) for _, data, _ in again.prepared] == [(2, 7)]
     assert not (tmp_path / "out" / "fold-2" / "eval_predictions.json").exists()
     assert result["eval_f1_mean"] == pytest.approx(0.15)
     third = Runs()
-    assert prepare_run(third, *arguments(tmp_path, train_file)).complete() == result
+    assert prepare_run(third, *arguments(tmp_path, train_file)).execute() == result
     assert not third.prepared
 
 
 def test_a_fold_that_is_trained_is_only_scored(tmp_path, train_file):
     with pytest.raises(RuntimeError):
-        prepare_run(Runs(failing=1), *arguments(tmp_path, train_file)).complete()
+        prepare_run(Runs(failing=1), *arguments(tmp_path, train_file)).execute()
     (tmp_path / "out" / "fold-1").mkdir(exist_ok=True)
     (tmp_path / "out" / "fold-1" / "trainer_state.json").write_text("{}")
     runs = Runs()
-    prepare_run(runs, *arguments(tmp_path, train_file)).complete()
+    prepare_run(runs, *arguments(tmp_path, train_file)).execute()
     (_, _, training_args), (_, _, next_args) = runs.prepared
     assert training_args.resume_from_checkpoint == training_args.output_dir == str(tmp_path / "out" / "fold-1")
     assert (training_args.do_predict, next_args.do_train, next_args.resume_from_checkpoint) == (True, True, None)
@@ -154,7 +154,7 @@ def test_a_fold_that_fails_in_a_worker_is_named_when_the_others_are_done(tmp_pat
     monkeypatch.setenv("FAILING", "fold-2")
     given = arguments(tmp_path, train_file, folds=3, workers=2)
     with pytest.raises(SystemExit) as ended:
-        prepare_run(Runs(), *given).complete()
+        prepare_run(Runs(), *given).execute()
     assert ended.value.code == 2
     (error,) = capsys.readouterr().err.splitlines()
     assert re.fullmatch(
@@ -163,11 +163,11 @@ def test_a_fold_that_fails_in_a_worker_is_named_when_the_others_are_done(tmp_pat
         error,
     )
     monkeypatch.setenv("FAILING", "none")
-    assert prepare_run(Runs(), *given).complete() == {"eval_f1_mean": 8.0, "eval_f1_std": 1.0}
+    assert prepare_run(Runs(), *given).execute() == {"eval_f1_mean": 8.0, "eval_f1_std": 1.0}
 
 
 def test_another_command_is_refused(tmp_path, train_file):
-    prepare_run(Runs(), *arguments(tmp_path, train_file)).complete()
+    prepare_run(Runs(), *arguments(tmp_path, train_file)).execute()
     for change, message in (
         ({"folds": 4}, "its folds is 2, this one's is 4"),
         ({"seed": 8}, "its seed is 7, this one's is 8"),
@@ -178,9 +178,9 @@ def test_another_command_is_refused(tmp_path, train_file):
 
 
 def test_other_rows_are_refused(tmp_path, train_file):
-    prepare_run(Runs(), *arguments(tmp_path, train_file)).complete()
+    prepare_run(Runs(), *arguments(tmp_path, train_file)).execute()
     moved = write_jsonl(tmp_path / "moved.jsonl", [{"text": "a"}])
-    prepare_run(Runs(), *arguments(tmp_path, str(moved))).complete()  # the same ones elsewhere are the same
+    prepare_run(Runs(), *arguments(tmp_path, str(moved))).execute()  # the same ones elsewhere are the same
     write_jsonl(moved, [{"text": "b"}])
     with pytest.raises(ValueError, match=r"its train_file is 'sha256 .*Give the command"):
         prepare_run(Runs(), *arguments(tmp_path, str(moved)))
@@ -247,8 +247,8 @@ def test_a_score_that_is_no_number_is_null_and_counts(tmp_path, train_file, monk
 
     monkeypatch.setattr("tests.studies.test_cross_validation.write_all_results", diverged)
     with pytest.raises(RuntimeError, match="killed"):
-        prepare_run(Runs(failing=2), *arguments(tmp_path, train_file)).complete()
-    result = prepare_run(Runs(), *arguments(tmp_path, train_file)).complete()
+        prepare_run(Runs(failing=2), *arguments(tmp_path, train_file)).execute()
+    result = prepare_run(Runs(), *arguments(tmp_path, train_file)).execute()
     assert math.isnan(result["eval_mse_mean"])
     assert math.isnan(result["eval_mse_std"])
 

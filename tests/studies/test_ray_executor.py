@@ -10,7 +10,7 @@ import pytest
 from hf_localattn.studies import ray_executor
 from hf_localattn.studies.executors import Job, TrialFailed
 from hf_localattn.studies.ray_executor import RayCluster
-from hf_localattn.studies.settings import settings_of
+from hf_localattn.studies.results import settings_of
 from hf_localattn.studies.trial import Trial
 from hf_localattn.tasks import DataArguments
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
@@ -23,7 +23,7 @@ def cluster(monkeypatch):
     ray = pytest.importorskip("ray", reason="the extra `cluster`")
 
     # Inside of a function, so that it is sent as it is: Ray's processes would import this module with all of torch.
-    def run_line(line, kind, folder):
+    def run_line(line, folder):
         import json
         import os
 
@@ -38,7 +38,7 @@ def cluster(monkeypatch):
             os.kill(os.getpid(), 9)
         if "fails" in path:
             return {"error": "no such parser", "is_of_setting": True}
-        return {"metrics": {"eval_f1": found["trial"]["seed"], "folder": folder, "kind": kind}}
+        return {"metrics": {"eval_f1": found["trial"]["seed"], "folder": folder, "function": found["function"]}}
 
     monkeypatch.setattr(ray_executor, "run_line", run_line)
     yield RayCluster("local", 2, use_cpu=True)
@@ -54,7 +54,11 @@ def test_jobs_end_as_in_workers(cluster, tmp_path):
     names = ("a", "killed", "fails", "always")
     jobs = [job(tmp_path / name, seed) for seed, name in enumerate(names)]
     found = {outcome.job.folder.name: outcome for outcome in cluster.run(iter(jobs))}
-    assert found["a"].metrics == {"eval_f1": 0, "folder": os.getcwd(), "kind": (Job.__module__, "Job")}
+    assert found["a"].metrics == {
+        "eval_f1": 0,
+        "folder": os.getcwd(),
+        "function": "hf_localattn.studies.trial:run_trial",
+    }
     assert found["killed"].metrics["eval_f1"] == 1
     assert len(os.listdir(tmp_path / "killed")) == 2
     assert re.match("no such parser", str(found["fails"].error))

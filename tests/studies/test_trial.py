@@ -70,7 +70,7 @@ class Run:
     def __init__(self, training_args, score):
         self.training_args, self.score = training_args, score
 
-    def complete(self):
+    def execute(self):
         folder = module.Path(self.training_args.output_dir)
         (folder / "checkpoint-1").mkdir(parents=True)
         (folder / "all_results.json").write_text(json.dumps({"train_loss": 1.0, "eval_f1": 0.0}))
@@ -88,8 +88,7 @@ def test_a_finished_trial_is_not_run_again(tmp_path, monkeypatch):
     first = run_trial(trial_of(), folder)
     assert (first["eval_f1"], first["train_loss"], math.isnan(first["eval_loss"])) == (1, 1.0, True)
     assert (folder / "checkpoint-1").is_dir()
-    assert json.dumps(run_trial(trial_of(), folder, keep=False)) == json.dumps(first)
-    assert [path.name for path in folder.iterdir()] == [RESULT]
+    assert json.dumps(run_trial(trial_of(), folder)) == json.dumps(first)
     assert json.dumps(result_of(trial_of(), folder)) == json.dumps(first)
     assert len(prepared) == 1
     assert result_of(trial_of(), tmp_path) is None
@@ -130,6 +129,18 @@ def test_scopes_are_a_task_of_their_own(tmp_path):
     assert Trial.of(TokenClassification, model_args, data_args, training_args).task == "negation"
     cues = Trial("negation", words.model, {"train_file": "x", "cues": "speculation"}, {})
     assert cues.arguments(tmp_path)[1].task_name == "negation"
+
+
+def test_a_trial_has_one_gpu_like_one_in_a_worker(monkeypatch, tmp_path):
+    """With several ones Trainer would have larger batches: a study begun with workers would go on with others."""
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 4)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.set_device", lambda device: None)
+    monkeypatch.setattr("accelerate.PartialState.device", "cuda:0", raising=False)
+    trial = dataclasses.replace(trial_of(), training={"report_to": "none", "per_device_train_batch_size": 2})
+    training_args = trial.arguments(tmp_path)[2]
+    assert (training_args.n_gpu, training_args.train_batch_size) == (1, 2)
+    assert trial_of().arguments(tmp_path)[2].n_gpu == 0
 
 
 def test_a_task_of_ones_own_is_not_for_other_processes(tmp_path):

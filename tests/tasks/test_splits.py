@@ -11,7 +11,7 @@ def test_rows_without_any_query_are_told(masks, caplog):
     """Also in multiple choice, where a row has a mask for each of its texts."""
     warn_of_no_query("train", Dataset.from_dict({"query_mask": masks}))
     assert "No train row" in caplog.text
-    assert "variant=none" in caplog.text
+    assert "local_attention=none" in caplog.text
 
 
 @pytest.mark.parametrize("columns", [{"query_mask": [[0, 0], [1]]}, {"query_mask": [[[0, 1], [0]]]}, {"labels": [1]}])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from transformers import DataCollatorWithPadding
 
-from hf_localattn.families import AUTO_CLASSES
+from hf_localattn.registry import AUTO_CLASSES
 from hf_localattn.tasks import TASKS, DataArguments, NegationScope, Task, TokenClassification, choose_task, get_task
 from hf_localattn.tasks.arguments import option
 from hf_localattn.tasks.lengths import input_length, padding
@@ -30,7 +30,7 @@ def remainders(batch, tokenizer, max_length, divisor):
 class Parity(Task):
     """Tells whether a line has an odd number of words."""
 
-    name = "text-classification"
+    name = model_task = "text-classification"
     DataArguments = ParityArguments
     metrics = MappingProxyType({"loss": False, "agreement": True})
 
@@ -77,7 +77,7 @@ def test_a_task_from_outside_trains_evaluates_and_predicts(tmp_path):
         ),
     )
     assert run.trainer.args.metric_for_best_model == "agreement"  # the main score is the first one after the loss
-    metrics = run.complete()
+    metrics = run.execute()
     assert {"train_loss", "eval_agreement", "predict_agreement", "predict_samples"} <= set(metrics)
     assert set(json.loads((tmp_path / "out" / "parity.json").read_text())) == set(lines.read_text().splitlines())
 
@@ -85,7 +85,7 @@ def test_a_task_from_outside_trains_evaluates_and_predicts(tmp_path):
 @pytest.mark.parametrize("name", TASKS)
 def test_tasks_are_complete(name):
     task = get_task(name)
-    assert task.name in AUTO_CLASSES
+    assert task.model_task in AUTO_CLASSES
     assert issubclass(task.DataArguments, DataArguments)
     assert (task.compute_metrics is None) == (task.logits_scored is not None or task.generates)
     needed = ["read", "normalize", "adapt", "encoder", "collator", "write_predictions"]

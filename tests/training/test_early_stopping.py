@@ -2,7 +2,7 @@ import pytest
 
 from hf_localattn.training.arguments import TrainingArguments
 from hf_localattn.training.generation import GenerationTrainingArguments
-from hf_localattn.training.run import begin, check_best_metric
+from hf_localattn.training.run import check_best_metric, validate_arguments
 
 CLASSES = (TrainingArguments, GenerationTrainingArguments)
 
@@ -54,18 +54,18 @@ def test_what_contradicts_early_stopping(options, message):
 def test_it_goes_by_the_main_score():
     metrics = {"loss": False, "f1": True, "accuracy": True}
     args = arguments(early_stopping_patience=1)
-    begin(args, metrics)
+    validate_arguments(args, metrics)
     assert (args.metric_for_best_model, args.greater_is_better) == ("f1", True)
     args = arguments(early_stopping_patience=1)
-    begin(args, metrics, all_reported=False)
+    validate_arguments(args, metrics, all_reported=False)
     assert args.metric_for_best_model is None
     check_best_metric(args, ("loss", "accuracy"))
     assert (args.metric_for_best_model, args.greater_is_better) == ("accuracy", True)
     args = arguments(early_stopping_patience=1, metric_for_best_model="loss")
-    begin(args, metrics)
+    validate_arguments(args, metrics)
     assert (args.metric_for_best_model, args.greater_is_better) == ("loss", False)
     args = arguments(early_stopping_patience=1)
-    begin(args, {"loss": False})
+    validate_arguments(args, {"loss": False})
     assert (args.metric_for_best_model, args.greater_is_better) == ("loss", False)
-    begin(args := arguments(), metrics)
+    validate_arguments(args := arguments(), metrics)
     assert args.metric_for_best_model is None

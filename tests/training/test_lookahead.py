@@ -10,7 +10,7 @@ from transformers import BertConfig, BertForSequenceClassification, TrainerContr
 from hf_localattn.training.arguments import TrainingArguments
 from hf_localattn.training.lookahead import with_lookahead
 from hf_localattn.training.optimizer_settings import OptimizerSettings, check_same_optimizer
-from hf_localattn.training.run import begin
+from hf_localattn.training.run import validate_arguments
 from hf_localattn.training.trainer import LocalAttentionTrainer
 from tests.models.tiny import token_ids
 
@@ -95,7 +95,7 @@ def test_without_the_library_nothing_is_begun(tmp_path, monkeypatch):
         output_dir=str(tmp_path / "out"), do_train=True, use_cpu=True, report_to="none", lookahead_steps=5
     )
     with pytest.raises(ImportError, match=r"needs pytorch_optimizer: run `pip install 'hf_localattn\[lookahead\]'`"):
-        begin(arguments, {"loss": False})
+        validate_arguments(arguments, {"loss": False})
     assert not (tmp_path / "out").exists()
 
 

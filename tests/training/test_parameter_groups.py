@@ -6,7 +6,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from hf_localattn import SlaBertForSequenceClassification, SlaBertModel
-from hf_localattn.families import FAMILIES
+from hf_localattn.registry import FAMILIES
 from hf_localattn.training.arguments import TrainingArguments
 from hf_localattn.training.parameter_groups import pretrained_parameters, split_parameter_groups
 from hf_localattn.training.trainer import LocalAttentionTrainer
@@ -35,13 +35,13 @@ def test_what_is_pretrained_is_found():
 
 @pytest.mark.parametrize("backbone", [*FAMILIES["cool"].config.tested_backbones, "bart", "prophetnet"])
 def test_added_layers_are_not_pretrained(backbone, tmp_path):
-    """`local_encoder="deeper"` puts them inside the backbone; ALBERT's are the ones it has, run more often."""
-    fields = {"local_encoder": "deeper", "num_extra_layers": 2}
+    """`local_attention="deeper"` puts them inside the backbone; ALBERT's are the ones it has, run more often."""
+    fields = {"local_attention": "deeper", "num_extra_layers": 2}
     if generates := backbone in ("bart", "prophetnet"):
-        model, plain = tiny_generator(backbone, **fields), tiny_generator(backbone, local_encoder="none")
+        model, plain = tiny_generator(backbone, **fields), tiny_generator(backbone, local_attention="none")
     else:
         model = tiny_model("cool", "question-answering", backbone, **fields)
-        plain = tiny_model("cool", "question-answering", backbone, local_encoder="none")
+        plain = tiny_model("cool", "question-answering", backbone, local_attention="none")
     model.save_pretrained(tmp_path)
     loaded = type(model).from_pretrained(tmp_path)
     known = [name for name, _ in plain.backbone_model.named_parameters()]
@@ -54,7 +54,7 @@ def test_added_layers_are_not_pretrained(backbone, tmp_path):
 
 
 def test_added_layers_train_at_the_rate_of_new_ones(tmp_path):
-    model = tiny_model("cool", "question-answering", local_encoder="deeper", num_extra_layers=1)
+    model = tiny_model("cool", "question-answering", local_attention="deeper", num_extra_layers=1)
     optimizer = optimizer_of(model, tmp_path, local_learning_rate=1e-3)
     rates = {id(p): group["lr"] for group in optimizer.param_groups for p in group["params"]}
     for name, parameter in model.named_parameters():

@@ -16,8 +16,8 @@ import torch
 from transformers.models.auto import get_values
 
 from hf_localattn import CoolConfig
-from hf_localattn.families import AUTO_CLASSES, FAMILIES
 from hf_localattn.models.modeling_local_attention import LocalAttentionPreTrainedModel
+from hf_localattn.registry import AUTO_CLASSES, FAMILIES
 from tests.models.test_generation import IDS, SILENT, TINY_GENERATORS
 from tests.models.tiny import CASES, TOKEN_INPUTS, VOCABULARY, tiny_config
 from tests.transformers_common.exclusions import reason_for

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from hf_localattn.data.readers.tables import PathLike
-from hf_localattn.files import write_whole
+from hf_localattn.files import atomic_write
 from hf_localattn.models.answer_spans import possible_spans
 
 
@@ -205,4 +205,4 @@ def write_answers(answers: Mapping[str, QuestionAnswers], folder: PathLike, pref
 
 
 def _write_json(path: Path, content: Any) -> None:
-    write_whole(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+    atomic_write(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")

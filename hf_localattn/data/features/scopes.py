@@ -11,7 +11,7 @@ from datasets import Dataset
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from hf_localattn.data.features.words import IGNORED
-from hf_localattn.models.cue_marker import CUE_MARKER, mark_cues
+from hf_localattn.models.oa_cues import CUE_MARKER, mark_cues
 
 OUTSIDE, INSIDE = SCOPE_LABELS = ("O", "SCOPE")
 """Labels of words outside the scope, and of words in it."""
@@ -25,8 +25,8 @@ def check_knows_cues(tokenizer: PreTrainedTokenizerBase) -> None:
     if CUE_MARKER not in tokenizer.get_added_vocab():
         raise ValueError(
             f"The tokenizer ({type(tokenizer).__name__}) knows no cue marker {CUE_MARKER}, so the model would not know"
-            " whose scope to find: use --family oa-xlnet, with --local_config variant=none for the baseline without"
-            " local attention (backbone, dropout, linear layer)."
+            " whose scope to find: use --family oa-xlnet, with --local_config local_attention=none for the baseline"
+            " (backbone, dropout, linear layer)."
         )
 
 

@@ -37,7 +37,7 @@ def word_features(
     """Return sentences as model inputs with `labels`, which the first token of each word carries.
 
     Other tokens have the label -100. The first tokens of sentences without labels get 0, which tells the places.
-    `seen_words` has the number of each word that has a token: the tokenizer makes nothing of some (control
+    `visible_word_ids` has the number of each word that has a token: the tokenizer makes nothing of some (control
     characters), and those behind `max_length` are cut off.
     """
     return _features(examples, tokenizer, max_length, label_ids, None)
@@ -59,7 +59,7 @@ def _features(
     continued: Callable[[int], int] | None,
 ) -> BatchEncoding:
     encoded = tokenizer(examples["tokens"], is_split_into_words=True, truncation=True, max_length=max_length)
-    encoded["labels"], encoded["seen_words"] = [], []
+    encoded["labels"], encoded["visible_word_ids"] = [], []
     for row, names in enumerate(examples["labels"]):
         labels: list[int] = []
         seen: list[int] = []
@@ -72,5 +72,5 @@ def _features(
                 labels.append(label_ids[names[word]] if names else 0)
                 seen.append(word)
         encoded["labels"].append(labels)
-        encoded["seen_words"].append(seen)
+        encoded["visible_word_ids"].append(seen)
     return encoded

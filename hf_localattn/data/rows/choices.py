@@ -47,10 +47,10 @@ def load_choices(
 
     Args:
         path: a .csv or .tsv (with SWAG's columns), .json or .jsonl file.
-        columns: where things are in other rows than SWAG's.
-        require_labels: whether a row without a label is an error.
-        skip_empty: whether rows with an empty choice, question or context are left out. Without it the former is an
-            error, and the latter two may be empty.
+        columns: columns of rows that are not SWAG's.
+        require_labels: True if a row without a label is an error.
+        skip_empty: True to leave out rows with an empty choice, question or context. Otherwise an empty choice is an
+            error, and the other two may be empty.
 
     Raises:
         FileNotFoundError: there is no such file.

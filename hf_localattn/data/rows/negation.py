@@ -34,9 +34,9 @@ def load_negation(
             `NEGATION_FEATURES`, or else a file of *SEM 2012.
         cues: "negation" or "speculation"; rows in .json files do not say what theirs are, and are all taken.
         cue_in_scope: "never": a row's own cue words are 0 in `scope`, but for affixes; "corpus": as annotated.
-        stray_scopes: whether a scope without its cue is an "error", or to "skip" with a warning.
-        require_scopes: whether rows without `scope` in .json files are an error; if not, theirs is empty.
-        skip_empty: whether rows without words in .json files are left out; sentences of a corpus have cues, and words.
+        stray_scopes: "error" to refuse a scope without its cue, "skip" to leave it out with a warning.
+        require_scopes: True if rows without `scope` in .json files are an error; if not, theirs is empty.
+        skip_empty: True to leave out rows without words in .json files. Sentences of a corpus have cues, and so words.
 
     Raises:
         FileNotFoundError: there is no such file or folder.
@@ -75,11 +75,11 @@ def normalize_negation(
     from the words: rows of the same words are of one sentence. Names of rows are made unique.
 
     Args:
-        dataset: one row for each cue of each sentence.
-        name: says in errors what is checked.
+        dataset: a data set with a row for each cue of each sentence.
+        name: name of the data set in errors.
         cue_in_scope: "never" | "corpus", as in `load_negation`.
-        require_scopes: whether rows without `scope` are an error; if not, theirs is empty. All have one, or none.
-        skip_empty: whether rows without words are left out.
+        require_scopes: True if rows without `scope` are an error; if not, theirs is empty. All have one, or none.
+        skip_empty: True to leave out rows without words.
 
     Raises:
         ValueError: a column is missing or a row is not usable; names the row and the remedy.

@@ -39,9 +39,9 @@ def load_squad(
 
     Args:
         path: a `.json` or `.jsonl` file, UTF-8.
-        require_answers: whether a row without the field `answers` is an error; if not, it counts as unanswered.
-        require_question: whether a row without the field `question` is an error; if not, its question is "".
-        skip_empty: whether rows whose context or required question is empty are left out.
+        require_answers: True if a row without the field `answers` is an error; if not, it counts as unanswered.
+        require_question: True if a row without the field `question` is an error; if not, its question is "".
+        skip_empty: True to leave out rows whose context or required question is empty.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -77,9 +77,9 @@ def load_answered(path: PathLike, *, require_questions: bool = True, skip_empty:
 
     Args:
         path: a `.json` or `.jsonl` file.
-        require_questions: whether a row without a question is an error; if not, and if a single row has none, the
+        require_questions: True if a row without a question is an error. If not, and if a single row has none, the
             result has no column `question`.
-        skip_empty: as in `load_squad`.
+        skip_empty: True to leave out rows whose context or required question is empty.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -96,7 +96,7 @@ def normalize_answered(
 
 
 def count_unanswerable(dataset: Dataset) -> int:
-    """Return how many questions of a SQuAD data set have no answer."""
+    """Return the number of questions of a SQuAD data set that have no answer."""
     return sum(not answers["text"] for answers in dataset["answers"])
 
 

@@ -55,9 +55,9 @@ def load_sentences(
 
     Args:
         path: .json or .jsonl (rows with a list of words and one of labels), .conllu, .xml (CGED), or columns.
-        columns: where words and labels are.
-        require_labels: whether a file without labels is an error; if not, its sentences have an empty list of them.
-        skip_empty: whether rows without words are left out. Without it they are an error in CGED's files alone.
+        columns: columns of words and labels.
+        require_labels: True if a file without labels is an error; if not, its sentences have an empty list of labels.
+        skip_empty: True to leave out rows without words. If not, they are an error in CGED's files alone.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -101,7 +101,7 @@ def normalize_sentences(
 
 
 def class_names(dataset: Dataset, columns: TokenColumns) -> list[str] | None:
-    """Return what a data set says that its numbers are called, if it does."""
+    """Return the names that a data set gives its numbered labels; None if it gives none."""
     name = columns.labels.find(dataset.column_names)
     feature = None if name is None else getattr(dataset.features[name], "feature", None)
     return list(feature.names) if isinstance(feature, ClassLabel) else None

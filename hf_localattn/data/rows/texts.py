@@ -35,8 +35,8 @@ TEXT_COLUMNS = (
 )
 """Columns that are known to hold texts; the first of these that a data set has are taken if none are named."""
 
-FIRST_ROWS = 1000
-"""Rows among which one with such columns is looked for."""
+HEADER_ROWS = 1000
+"""Rows that are searched for such columns."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,11 @@ class Layout:
     Attributes:
         texts: one column, or two for pairs; found by `TEXT_COLUMNS` if empty.
         label: the column of the labels.
-        names: of the classes by number, where they are fixed.
+        names: names of the classes in the order of their numbers, if they are fixed.
         problem_type: `SINGLE_LABEL`, `MULTI_LABEL` or `REGRESSION`; inferred from the labels if None.
         unlabelled: a number that stands for "no label".
-        may_be_empty: whether a text may be empty, if its other half is not.
-        skip_unlabelled: whether rows without a label are left out, where rows must have one.
+        may_be_empty: True if one text of a pair may be empty.
+        skip_unlabelled: True to leave out rows without a label if labels are required.
     """
 
     texts: tuple[str, ...] = ()
@@ -89,9 +89,9 @@ def load_texts(path: PathLike, layout: Layout, *, require_labels: bool = True, s
 
     Args:
         path: a `.csv`, `.tsv`, `.json` or `.jsonl` file, UTF-8. Sets of classes are lists; in a cell, as json.
-        layout: its columns.
-        require_labels: whether a row without a label is an error.
-        skip_empty: whether rows with an empty text are left out, and those of `layout.may_be_empty` too.
+        layout: the columns.
+        require_labels: True if a row without a label is an error.
+        skip_empty: True to leave out rows with an empty text, also those that `layout.may_be_empty` allows.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -135,10 +135,10 @@ def find_texts(records: Iterable[Record], source: str) -> tuple[str, ...]:
     """Return the columns of `TEXT_COLUMNS` that hold texts in the first record that has such columns.
 
     Raises:
-        ValueError: there are none in the first `FIRST_ROWS`; names the columns there are.
+        ValueError: there are none in the first `HEADER_ROWS`; names the columns there are.
     """
     has: Record = {}
-    for record in islice(records, FIRST_ROWS):
+    for record in islice(records, HEADER_ROWS):
         for columns in TEXT_COLUMNS:
             if all(isinstance(record.get(column), str) for column in columns):
                 return columns

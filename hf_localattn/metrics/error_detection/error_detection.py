@@ -4,7 +4,7 @@ from itertools import chain
 
 import evaluate
 
-from hf_localattn.metrics.labeled_sentences import LABEL_FEATURES, check_lengths, yes_scores
+from hf_localattn.metrics.labeled_sentences import LABEL_FEATURES, binary_prf, check_lengths
 
 DESCRIPTION = (
     "Precision, recall and F0.5 of the words that are wrong, all sentences together. F0.5 counts precision twice as"
@@ -40,5 +40,5 @@ class ErrorDetection(evaluate.Metric):
         predicted, true = (
             [label == positive_label for label in chain.from_iterable(labels)] for labels in (predictions, references)
         )
-        precision, recall, f0_5 = yes_scores(predicted, true, beta=0.5)
+        precision, recall, f0_5 = binary_prf(predicted, true, beta=0.5)
         return {"f0_5": f0_5, "precision": precision, "recall": recall}

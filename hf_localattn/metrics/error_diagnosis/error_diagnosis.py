@@ -3,7 +3,7 @@
 import evaluate
 from seqeval.metrics.sequence_labeling import get_entities, precision_recall_fscore_support
 
-from hf_localattn.metrics.labeled_sentences import LABEL_FEATURES, as_iobes, check_lengths, yes_scores
+from hf_localattn.metrics.labeled_sentences import LABEL_FEATURES, as_iobes, binary_prf, check_lengths
 
 DESCRIPTION = """
 Precision, recall and F1 of Chinese grammatical error diagnosis (CGED), counted as by the shared task's tool:
@@ -43,8 +43,8 @@ class ErrorDiagnosis(evaluate.Metric):
         )
         kinds = sorted(set().union(*found, *there))
         levels = {
-            "detection": yes_scores(list(map(bool, found)), list(map(bool, there))),
-            "identification": yes_scores(
+            "detection": binary_prf(list(map(bool, found)), list(map(bool, there))),
+            "identification": binary_prf(
                 [kind in types for types in found for kind in kinds],
                 [kind in types for types in there for kind in kinds],
             ),

@@ -5,7 +5,7 @@ from itertools import chain
 import evaluate
 from datasets import Features, List, Value
 
-from hf_localattn.metrics.labeled_sentences import check_lengths, yes_scores
+from hf_localattn.metrics.labeled_sentences import binary_prf, check_lengths
 
 DESCRIPTION = (
     "Precision, recall and F1 of the words in scope, the words of all rows together (micro average), and the share of"
@@ -41,6 +41,6 @@ class NegationScope(evaluate.Metric):
             if others := sorted(set(chain.from_iterable(rows)) - {0, 1}):
                 raise ValueError(f"{name}: {others[0]} is neither 0 nor 1; mark the words in scope by 1.")
         predicted, true = ([word == 1 for word in chain.from_iterable(rows)] for rows in (predictions, references))
-        precision, recall, f1 = yes_scores(predicted, true)
+        precision, recall, f1 = binary_prf(predicted, true)
         exact = sum(map(list.__eq__, predictions, references))
         return {"f1": f1, "precision": precision, "recall": recall, "exact_scope": exact / len(references)}

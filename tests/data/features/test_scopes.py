@@ -128,5 +128,7 @@ def test_rows_without_features_have_empty_scopes():
 
 def test_a_tokenizer_that_knows_no_cues():
     check_knows_cues(OaXLNetTokenizer.from_backbone(word_pieces()))
-    with pytest.raises(ValueError, match=r"knows no cue marker.*--family oa-xlnet.*variant=none for the baseline"):
+    with pytest.raises(
+        ValueError, match=r"knows no cue marker.*--family oa-xlnet.*local_attention=none for the baseline"
+    ):
         check_knows_cues(word_pieces())

@@ -9,7 +9,7 @@ LABELS = {"O": 0, "B-x": 1, "I-x": 2, "B-y": 3}
 
 def features(function, tokenizer, tokens, labels, max_length=40):
     encoded = function({"tokens": [tokens], "labels": [labels.split()]}, tokenizer, max_length, LABELS)
-    return encoded.tokens(0), encoded["labels"][0], encoded["seen_words"][0]
+    return encoded.tokens(0), encoded["labels"][0], encoded["visible_word_ids"][0]
 
 
 def test_the_first_token_has_the_label():

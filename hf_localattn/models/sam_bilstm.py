@@ -1,0 +1,108 @@
+"""A bidirectional LSTM over the real tokens of padded texts.
+
+Shapes: B batch, L tokens, H input width, F width of one direction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from .masking import argsort_mask_first, ensure_nonempty_mask, gather_tokens
+
+MERGES = ("concat", "sum")
+
+
+class RecurrentEncoder(nn.Module):
+    """BiLSTM that sees neither pads nor where they are, on the left, the right or both sides of a text.
+
+    Args:
+        size: H.
+        hidden_size: F.
+        num_layers: LSTM layers; each reads both directions of the one below.
+        dropout: between the layers.
+        merge: how the two directions of the last layer are joined: "concat" (2F features), or "sum" (F features, as in
+            Attention-Based Bidirectional LSTM Networks for Relation Classification, Zhou et al. 2016, equation 8).
+    """
+
+    def __init__(
+        self, size: int, hidden_size: int = 256, num_layers: int = 2, dropout: float = 0.0, merge: str = "concat"
+    ):
+        super().__init__()
+        if merge not in MERGES:
+            raise ValueError(f"`merge` is {merge!r}; choose one of {', '.join(map(repr, MERGES))}.")
+        self.merge = merge
+        self.lstm = nn.LSTM(
+            size,
+            hidden_size,
+            num_layers,
+            batch_first=True,
+            bidirectional=True,
+            dropout=dropout if num_layers > 1 else 0.0,  # torch warns of a dropout that has no place
+        )
+
+    def forward(self, states: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        """Map states (B, L, H) to (B, L, 2F or F), 0 at pads.
+
+        `mask` (B, L) is True at real tokens; a row without any counts as one of a single token, its first.
+        """
+        mask = ensure_nonempty_mask(mask)
+        states = states.to(self.lstm.all_weights[0][0].dtype)
+        with torch.autocast("cpu", enabled=False):  # there torch's LSTM fails on states in full precision
+            if mask is None:
+                encoded = self.lstm(states)[0]
+            else:
+                # On a CPU torch runs packed texts without oneDNN, in more than twice the time.
+                encode = self.encode_by_direction if states.device.type == "cpu" else self.encode_packed
+                encoded = encode(states, mask).masked_fill(~mask.unsqueeze(-1), 0.0)
+        if self.merge == "concat":
+            return encoded
+        forward, backward = encoded.chunk(2, dim=-1)
+        return forward + backward
+
+    def encode_packed(self, states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """Map states (B, L, H) to (B, L, 2F) with torch's packed sequences; at pads anything."""
+        order, places = reading_order(mask)
+        packed = pack_padded_sequence(
+            gather_tokens(states, order), mask.sum(-1).cpu(), batch_first=True, enforce_sorted=False
+        )
+        encoded, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=states.shape[1])
+        return gather_tokens(encoded, places)
+
+    def encode_by_direction(self, states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """The same as one run for each direction of each layer, which reads the pads last, when nothing follows."""
+        for layer in range(self.lstm.num_layers):
+            if layer > 0:
+                states = functional.dropout(states, self.lstm.dropout, self.training)
+            ahead, back = self.lstm.all_weights[2 * layer : 2 * layer + 2]
+            read_back = self._read(states.flip(1), mask.flip(1), back).flip(1)
+            states = torch.cat([self._read(states, mask, ahead), read_back], dim=-1)
+        return states
+
+    def _read(self, states: torch.Tensor, mask: torch.Tensor, weights: Sequence[torch.Tensor]) -> torch.Tensor:
+        order, places = reading_order(mask)
+        start = states.new_zeros(1, states.shape[0], self.lstm.hidden_size)
+        read, _, _ = torch.lstm(
+            gather_tokens(states, order),
+            (start, start),
+            list(weights),
+            has_biases=True,
+            num_layers=1,
+            dropout=0.0,
+            train=self.training,
+            bidirectional=False,
+            batch_first=True,
+        )
+        return gather_tokens(read, places)
+
+
+def reading_order(mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The tokens (B, L), real ones first and otherwise as they stand, and the place (B, L) that each gets there.
+
+    `mask` (B, L) is True at real tokens; the place of the others means nothing.
+    """
+    return argsort_mask_first(mask), (mask.cumsum(-1) - 1).clamp(min=0)

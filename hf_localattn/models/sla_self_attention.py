@@ -1,0 +1,221 @@
+"""Local attention inside the layers of a pretrained encoder, whose code stays as it is.
+
+Encoders built like BERT hand all further keyword arguments of a call down to their self-attentions. Each of these gets
+a class of its own, derived from the one it had, that takes from these arguments what local attention needs. Weights,
+their names and the configuration stay as they were, and without the arguments the encoder's own code runs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NoReturn
+
+import torch
+from torch import nn
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedConfig, PreTrainedModel
+
+from .sla_attention import LocalGate, gated_attention, mix, parent_loss
+
+IMPLEMENTATIONS = ("eager", "sdpa", "flex_attention")
+
+
+@dataclass
+class LocalAttentionRecord:
+    """Attention maps and gates of one call of an encoder, layer by layer.
+
+    Args:
+        gates: (B, L) each.
+        local_attentions: (B, heads, L, L) each, in eager mode alone.
+        parent_losses: scalars.
+    """
+
+    gates: list[torch.Tensor] = field(default_factory=list)
+    local_attentions: list[torch.Tensor] = field(default_factory=list)
+    parent_losses: list[torch.Tensor] = field(default_factory=list)
+
+
+def check_interface(backbone_class: type[PreTrainedModel], model_type: str) -> None:
+    """Raise `ValueError` for a kind of encoder that does not let its configuration choose the attention function."""
+    if not hasattr(sys.modules[backbone_class.__module__], "ALL_ATTENTION_FUNCTIONS"):
+        _refuse(model_type)
+
+
+def self_attentions(backbone: PreTrainedModel) -> list[Any]:
+    """Return the self-attention modules of an encoder built as BERT is, by layer.
+
+    Raises:
+        ValueError: it is built otherwise.
+    """
+    layers = getattr(getattr(backbone, "encoder", None), "layer", ())
+    found: list[Any] = [getattr(getattr(layer, "attention", None), "self", None) for layer in layers]
+    if not found or not all(_is_like_berts(module, backbone.config.hidden_size) for module in found):
+        _refuse(backbone.config.model_type)
+    return found
+
+
+def _is_like_berts(module: Any, width: int) -> bool:
+    """Return True for a self-attention that reads states of that width and has BERT's parts and no others."""
+    parts = dict(module.named_children()) if isinstance(module, nn.Module) else {}
+    return (
+        parts.keys() == {"query", "key", "value", "dropout"}
+        and not dict(module.named_parameters(recurse=False))
+        and all(hasattr(module, name) for name in ("config", "attention_head_size", "scaling"))
+        and bool(module.query.in_features == width)
+    )
+
+
+def _refuse(model_type: str) -> NoReturn:
+    raise ValueError(
+        f"The backbone {model_type!r} cannot have local attention inside its layers: its self-attention does not go "
+        "through transformers' attention interface as BERT's does. Use bert, roberta or electra, or one that is built "
+        "like them, such as xlm-roberta."
+    )
+
+
+def localize(modules: Iterable[Any]) -> None:
+    """Make self-attentions local ones, which without the arguments of `LocalSelfAttention` do what they did."""
+    for module in modules:
+        module.__class__ = local_class(type(module))
+
+
+def add_gates(modules: Iterable[Any], width: int) -> None:
+    """Give local self-attentions gates for their input (B, L, width)."""
+    for module in modules:
+        module.gate = LocalGate(width)
+
+
+def prepared_mask(allowed: torch.Tensor, config: PreTrainedConfig, dtype: torch.dtype) -> Any:
+    """Return a mask as the attention implementation of a configuration takes it.
+
+    Args:
+        allowed: (B, L, L), [query, key], True where it may attend.
+        config: the backbone's.
+        dtype: of the scores.
+    """
+    implementation = config._attn_implementation
+    if implementation == "sdpa":
+        return allowed.unsqueeze(1)
+    if implementation == "eager":
+        lowest = torch.full((), torch.finfo(dtype).min, dtype=dtype, device=allowed.device)
+        return torch.where(allowed.unsqueeze(1), torch.zeros_like(lowest), lowest)
+    batch, length, _ = allowed.shape
+    return AttentionMaskInterface._global_mapping[_checked(implementation)](
+        batch_size=batch,
+        q_length=length,
+        kv_length=length,
+        mask_function=lambda row, head, query, key: allowed[row, query, key],
+        device=allowed.device,
+        config=config,
+    )
+
+
+def check_implementation(implementation: str | None) -> None:
+    """Raise `ValueError` for an attention implementation that would drop the local mask."""
+    if implementation is not None:
+        _checked(implementation)
+
+
+def _checked(implementation: str) -> str:
+    if implementation not in IMPLEMENTATIONS:
+        raise ValueError(
+            f'Specified `attn_implementation="{implementation}"` is not supported with local attention. (Flash '
+            "attention has no masks of single tokens and would silently leave it out.) Use one of "
+            f"{', '.join(map(repr, IMPLEMENTATIONS))}, or `local_attention='none'`."
+        )
+    return implementation
+
+
+class LocalSelfAttention(nn.Module):
+    """The self-attention of an encoder like BERT, with local attention: the first base of the classes made here."""
+
+    encoders_own: ClassVar[type[nn.Module]]
+    """The class that the encoder gave it, which gives it the following."""
+
+    config: PreTrainedConfig
+    query: nn.Module
+    key: nn.Module
+    value: nn.Module
+    dropout: nn.Dropout
+    gate: LocalGate
+    attention_head_size: int
+    scaling: float
+
+    def forward(
+        self,
+        hidden_states: torch.Tensor,
+        attention_mask: Any = None,
+        past_key_values: None = None,
+        *,
+        record: LocalAttentionRecord | None = None,
+        local_mask: Any = None,
+        parents: torch.Tensor | None = None,
+        token_mask: torch.Tensor | None = None,
+        is_local: bool = False,
+        **kwargs: Any,
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Map states (B, L, H) to states and, in eager mode, the weights that made them.
+
+        Args:
+            hidden_states, attention_mask, past_key_values: the encoder's own; there is no cache.
+            record: takes what the local attention leaves behind; without one the encoder's own code runs.
+            local_mask: from `prepared_mask`, if there is local attention beside the global one, mixed by the gate.
+            parents: (B, L), the `dep_heads` that the last head is taught.
+            token_mask: (B, L), True at real tokens, beside `parents`.
+            is_local: `attention_mask` itself is a local one.
+            **kwargs: for the attention function.
+        """
+        if record is None:
+            return super().forward(hidden_states, attention_mask, **kwargs)
+        shape = (*hidden_states.shape[:-1], -1, self.attention_head_size)
+        query, key, value = (
+            project(hidden_states).view(shape).transpose(1, 2) for project in (self.query, self.key, self.value)
+        )
+        if parents is not None:
+            loss = parent_loss(query[:, -1], key[:, -1], token_mask, parents, scaling=self.scaling)
+            record.parent_losses.append(loss)
+        gate = None if local_mask is None else self.gate(hidden_states).sigmoid()
+        if gate is not None:
+            record.gates.append(gate.squeeze(-1))
+        implementation = _checked(self.config._attn_implementation)
+        settings: dict[str, Any] = {"scaling": self.scaling, "dropout": self.dropout.p if self.training else 0.0}
+        # SDPA's kernels for the CPU know no dropout and fall back to plain products, here done once instead of twice.
+        has_dropout_on_cpu = settings["dropout"] > 0 and query.device.type == "cpu"
+        falls_back = implementation == "sdpa" and gate is not None and has_dropout_on_cpu
+        weights = None
+        if implementation == "eager" or falls_back:
+            settings["training"] = self.training
+            output, weights, local = gated_attention(query, key, value, gate, attention_mask, local_mask, **settings)
+            local = weights if is_local else local
+            if falls_back:
+                weights = None
+            elif local is not None:
+                record.local_attentions.append(local)
+        else:
+            run = AttentionInterface._global_mapping[implementation]
+            output = run(self, query, key, value, attention_mask, **settings, **kwargs)[0]
+            if gate is not None:
+                local_output = run(self, query, key, value, local_mask, **settings, **kwargs)[0]
+                output = mix(output, local_output, gate.unsqueeze(-1))
+        return output.reshape(*hidden_states.shape[:-1], -1).contiguous(), weights
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        """As an object of a class that is made anew where it is unpickled."""
+        return _bare, (self.encoders_own,), self.__dict__
+
+
+def local_class(encoders_own: Any) -> Any:
+    """Return the class of local self-attentions derived from an encoder's own, always the same one."""
+    if encoders_own not in _MADE:
+        name, bases = f"Local{encoders_own.__name__}", (LocalSelfAttention, encoders_own)
+        _MADE[encoders_own] = type(name, bases, {"encoders_own": encoders_own})
+    return _MADE[encoders_own]
+
+
+_MADE: dict[Any, Any] = {}
+
+
+def _bare(encoders_own: Any) -> Any:
+    made = local_class(encoders_own)
+    return made.__new__(made)

@@ -1,0 +1,44 @@
+"""Entry of COOL, the context outlooker."""
+
+from __future__ import annotations
+
+from hf_localattn.models import (
+    CoolConfig,
+    CoolForConditionalGeneration,
+    CoolForMultipleChoice,
+    CoolForQuestionAnswering,
+    CoolForSequenceClassification,
+    CoolForTokenClassification,
+    CoolModel,
+    outlook_attention_matrix,
+)
+from hf_localattn.registry.family import Family
+from hf_localattn.registry.views import LocalMap
+
+COOL = Family(
+    config=CoolConfig,
+    model=CoolModel,
+    heads={
+        "question-answering": CoolForQuestionAnswering,
+        "text-classification": CoolForSequenceClassification,
+        "token-classification": CoolForTokenClassification,
+        "multiple-choice": CoolForMultipleChoice,
+        "text2text-generation": CoolForConditionalGeneration,
+    },
+    paper="cool",
+    local_map=LocalMap(
+        is_available=lambda config: config.local_attention == "outlook" and config.num_active_local_layers > 0,
+        settings="local_attention=outlook",
+        title="outlook attention",
+        matrix=outlook_attention_matrix,
+    ),
+    tiny_fields={"conv_filters": 5, "classifier_dropout": 0.0},
+    ablations=(
+        {"num_local_layers": 1},
+        {"mode": "l2g"},
+        {"mode": "g&l", "fusion": "gate"},
+        {"use_conv": False},
+        *({"local_attention": name} for name in ("none", "deeper", "conv", "dynamic_conv", "visual_outlook")),
+        *({"local_attention": name} for name in ("rgcn", "gat", "hgt")),
+    ),
+)

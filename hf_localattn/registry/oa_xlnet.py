@@ -1,0 +1,56 @@
+"""Entry of OA, orthogonal attention."""
+
+from __future__ import annotations
+
+import torch
+
+from hf_localattn.models import (
+    OaXLNetConfig,
+    OaXLNetForMultipleChoice,
+    OaXLNetForQuestionAnswering,
+    OaXLNetForSequenceClassification,
+    OaXLNetForTokenClassification,
+    OaXLNetModel,
+    OaXLNetTokenizer,
+)
+from hf_localattn.registry.family import Family
+from hf_localattn.registry.views import LocalMap, Query
+
+
+def sample_query(mask: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Return `query_mask` of rows (B, L): the second, third and fifth token of each, of those it has."""
+    rank = mask.long().cumsum(-1)
+    return {"query_mask": mask.long() * ((rank == 2) | (rank == 3) | (rank == 5))}
+
+
+QUERY = Query(
+    input="query_mask",
+    remedy="put [CUE] before each word of a cue, as in 'I do [CUE] not know', or give a pair, of which one text is"
+    " the query.",
+    warning="orthogonal attention adds nothing to single texts without the marker [CUE] before a word. Mark words,"
+    " give pairs of texts, or compare with --local_config local_attention=none.",
+)
+
+OA_XLNET = Family(
+    config=OaXLNetConfig,
+    model=OaXLNetModel,
+    heads={
+        "question-answering": OaXLNetForQuestionAnswering,
+        "text-classification": OaXLNetForSequenceClassification,
+        "token-classification": OaXLNetForTokenClassification,
+        "multiple-choice": OaXLNetForMultipleChoice,
+    },
+    tokenizer=OaXLNetTokenizer,
+    paper="oa",
+    example="Mira is [CUE] not the baker.",
+    query=QUERY,
+    local_map=LocalMap(
+        is_available=lambda config: config.num_active_local_layers > 0,
+        settings="any local_attention but none",
+        title="orthogonal attention",
+        query=QUERY,
+    ),
+    sample_inputs=sample_query,
+    tiny_fields={"oa_dropout": 0.0, "classifier_dropout": 0.0},
+    ablations=({"num_oa_layers": 1}, *({"local_attention": name} for name in ("em", "c", "ca", "none"))),
+)

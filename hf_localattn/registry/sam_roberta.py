@@ -1,0 +1,43 @@
+"""Entry of SAM, sequential attention."""
+
+from __future__ import annotations
+
+from hf_localattn.models import (
+    SamRobertaConfig,
+    SamRobertaForMultipleChoice,
+    SamRobertaForQuestionAnswering,
+    SamRobertaForSequenceClassification,
+    SamRobertaForTokenClassification,
+    SamRobertaModel,
+)
+from hf_localattn.registry.family import Family
+from hf_localattn.registry.views import View
+
+SAM_ROBERTA = Family(
+    config=SamRobertaConfig,
+    model=SamRobertaModel,
+    heads={
+        "question-answering": SamRobertaForQuestionAnswering,
+        "text-classification": SamRobertaForSequenceClassification,
+        "token-classification": SamRobertaForTokenClassification,
+        "multiple-choice": SamRobertaForMultipleChoice,
+    },
+    paper="sam",
+    length_limit="its tam_max_length; a larger one, or tam_ffn=token, takes longer texts",
+    trains_backbone=lambda config: not config.freeze_backbone,
+    token_weights=View(
+        is_available=lambda config: config.has_tam or config.pooling == "rba",
+        settings="pooling=sam and use_tam=true, or with pooling=rba",
+    ),
+    # A network one wide inside may be dead from the start.
+    tiny_fields={"bilstm_hidden_size": 16, "fam_reduction": 2, "tam_hidden_size": 9, "dropout": 0.0},
+    ablations=(
+        {"num_bilstm_layers": 1},
+        {"use_bilstm": False},
+        {"use_fam": False},
+        {"use_tam": False},
+        {"tam_ffn": "token"},
+        {"attention_order": "tam_fam"},
+        *({"pooling": name} for name in ("none", "rb", "rba", "disan")),
+    ),
+)

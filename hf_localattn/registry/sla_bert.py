@@ -1,0 +1,68 @@
+"""Entry of SLA, syntax-aware local attention."""
+
+from __future__ import annotations
+
+import torch
+
+from hf_localattn.models import (
+    SlaBertConfig,
+    SlaBertForMultipleChoice,
+    SlaBertForQuestionAnswering,
+    SlaBertForSequenceClassification,
+    SlaBertForTokenClassification,
+    SlaBertModel,
+    SlaBertTokenizer,
+)
+from hf_localattn.models.configuration_sla_bert import GATED
+from hf_localattn.registry.family import Family
+from hf_localattn.registry.views import Gates, LocalMap
+
+
+def sample_structure(mask: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Return `word_index` and `dep_heads` of rows (B, L): words of one or two tokens, in a tree.
+
+    The first token of a row is a special one, and so is the last if there are more than two.
+    """
+    word_index, dep_heads = (torch.full(mask.shape, -1) for _ in range(2))
+    for row, tokens in enumerate(mask.bool()):
+        places = tokens.nonzero().flatten()
+        places = places[1:-1] if len(places) > 2 else places[1:]
+        words = (torch.arange(len(places)) * 2 + 1) // 3
+        first = dict(reversed(list(zip(words.tolist(), places.tolist(), strict=True))))
+        word_index[row, places] = words
+        dep_heads[row, places] = torch.tensor([first[word // 3] for word in words.tolist()], dtype=torch.long)
+    return {"word_index": word_index, "dep_heads": dep_heads}
+
+
+SLA_BERT = Family(
+    config=SlaBertConfig,
+    model=SlaBertModel,
+    heads={
+        "question-answering": SlaBertForQuestionAnswering,
+        "text-classification": SlaBertForSequenceClassification,
+        "token-classification": SlaBertForTokenClassification,
+        "multiple-choice": SlaBertForMultipleChoice,
+    },
+    tokenizer=SlaBertTokenizer,
+    paper="sla",
+    parse="dep_heads",
+    local_map=LocalMap(
+        is_available=lambda config: config.num_active_local_layers > 0,
+        settings=f"local_attention={', '.join(GATED)} or sgnet",
+        title="local attention",
+        by_default=False,
+    ),
+    gates=Gates(
+        is_available=lambda config: config.local_attention in GATED,
+        settings=f"local_attention={' or '.join(GATED)}",
+        layers=lambda config: config.sla_layer_indices,
+    ),
+    sample_inputs=sample_structure,
+    tiny_fields={"syntax_threshold": 1},
+    ablations=(
+        {"syntax_threshold": 2},
+        {"connect_roots": True},
+        {"sla_layers": [1]},
+        *({"local_attention": name} for name in ("window", "none", "sgnet", "lisa")),
+    ),
+)

@@ -1,0 +1,144 @@
+"""Arguments by name: the trial of a script that is made of them, and its command line to share."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import shlex
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+from hf_localattn.assignments import format_value
+from hf_localattn.data.folds import Fold
+from hf_localattn.reproduction.entries import first_problem
+from hf_localattn.studies.trial import Trial
+from hf_localattn.tasks import (
+    MultipleChoice,
+    QuestionAnswering,
+    QuestionGeneration,
+    Task,
+    TextClassification,
+    TokenClassification,
+)
+from hf_localattn.training.arguments import ModelArguments
+from hf_localattn.training.run import training_arguments_of
+
+SCRIPTS: dict[str, type[Task]] = {
+    "run_glue": TextClassification,
+    "run_ner": TokenClassification,
+    "run_qa": QuestionAnswering,
+    "run_qg": QuestionGeneration,
+    "run_swag": MultipleChoice,
+}
+"""The task of each script at the root of the repository."""
+
+PACKAGE = Path(__file__).resolve().parent.parent
+
+COMMON = {"disable_tqdm": True, "log_level": "error", "report_to": "none", "save_total_limit": 1}
+"""Arguments of every run of a table, in place of others."""
+
+
+def make_trial(script: str, values: Mapping[str, Any], seed: int = 0, fold: Fold | None = None) -> Trial:
+    """Return the trial of a script with some arguments.
+
+    Args:
+        script: a name in `SCRIPTS`.
+        values: arguments by name. None stands for the default, a mapping for a list of `name=value`.
+        seed: the seed of the run.
+        fold: the part of the data that it works on; by default all of them.
+
+    Raises:
+        ValueError: an argument is unknown, or its value is of another type.
+    """
+    task = SCRIPTS[script]
+    classes = (ModelArguments, *_own_classes(task))
+    known = [name for cls in classes for name in _types(cls)]
+    if unknown := [name for name in values if name not in known]:
+        nearest = difflib.get_close_matches(unknown[0], known, n=1)
+        raise ValueError(f"Unknown option --{unknown[0]}." + (f" Did you mean --{nearest[0]}?" if nearest else ""))
+    model, data, training = (_typed_values(cls, values) for cls in classes)
+    return Trial(task.name, model, data, {**training, **COMMON}, seed, fold)
+
+
+def argument_names() -> set[str]:
+    """Return the names of the scripts' arguments for data and training."""
+    return {name for task in SCRIPTS.values() for cls in _own_classes(task) for name in _types(cls)}
+
+
+def _own_classes(task: type[Task]) -> tuple[type, type]:
+    return task.DataArguments, training_arguments_of(task)
+
+
+@cache
+def _types(cls: type) -> dict[str, Any]:
+    """Return the types of a dataclass's options by name."""
+    hints = get_type_hints(cls)
+    return {field.name: hints[field.name] for field in dataclasses.fields(cls) if field.init}
+
+
+def _typed_values(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those values that a dataclass has and that are not None, in the types of their options."""
+    types = _types(cls)
+    own = {name: value for name, value in values.items() if name in types and value is not None}
+    return {name: _typed(name, types[name], value) for name, value in own.items()}
+
+
+def _typed(name: str, kind: Any, value: Any) -> Any:
+    """Return a value in the type of its option, so that equal settings are equal: 3 is 3.0 where it is a float."""
+    if isinstance(value, Mapping):
+        return assignments(value)
+    try:
+        return TypeAdapter(kind).validate_python(value, strict=True)
+    except ValidationError as error:
+        if kind is str or str in get_args(kind):  # a name that YAML reads as a number
+            return format_value(value)
+        raise ValueError(first_problem(error, f"--{name}")) from None
+
+
+def assignments(values: Mapping[str, Any]) -> list[str]:
+    """Return values by name as `name=value`."""
+    return [f"{name}={format_value(value)}" for name, value in values.items()]
+
+
+def to_cli_args(arguments: Mapping[str, Any]) -> list[str]:
+    """Return the words of a command line.
+
+    Args:
+        arguments: values by name. A list becomes several words, a mapping one `name=value` word for each entry. None
+            and empty mappings are left out.
+    """
+    words = []
+    for name, value in arguments.items():
+        if isinstance(value, Mapping):
+            words += [f"--{name}", *assignments(value)] if value else []
+        elif value is not None:
+            words += [f"--{name}", *map(format_value, value if isinstance(value, list | tuple) else [value])]
+    return words
+
+
+def to_command_line(arguments: Mapping[str, Any]) -> str:
+    """Return arguments for a shell, without the folders of this machine.
+
+    `$DATA` is a folder that holds all data, encoders and parsers. Files that ship are named relative to the scripts.
+    """
+    return " ".join(map(_shell_word, to_cli_args(arguments)))
+
+
+def _shell_word(word: str) -> str:
+    told = _portable(word)
+    return f'"{told}"' if "$" in told else shlex.quote(told)
+
+
+def _portable(word: str) -> str:
+    name, equals, value = word.rpartition("=")
+    path = Path(value)
+    if not path.is_absolute():
+        return word
+    if path.is_relative_to(PACKAGE):
+        return f"{name}{equals}{path.relative_to(PACKAGE.parent)}"
+    end = Path(path.parent.name, path.name) if path.is_file() else path.name
+    return f"{name}{equals}$DATA/{end}"

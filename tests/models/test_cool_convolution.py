@@ -1,0 +1,85 @@
+"""The convolutional block against the paper's equations, torch's layers, and itself under padding."""
+
+import hypothesis.strategies as st
+import pytest
+import torch
+from hypothesis import given, settings
+from torch import nn
+
+from hf_localattn.models.cool_convolution import ConvolutionBlock, adaptive_pool
+from tests.reference import cool as reference
+
+VARIANTS = [(pooling, alignment) for pooling in ("max", "avg") for alignment in ("adaptive", "same")]
+
+
+def make_block(size=4, kernels=(3, 4, 5), filters=3, **options):
+    torch.manual_seed(0)
+    return ConvolutionBlock(size, kernels, filters, **options).double()
+
+
+@pytest.mark.parametrize(("pooling", "alignment"), VARIANTS)
+@pytest.mark.parametrize("length", [1, 2, 5, 8])
+@pytest.mark.parametrize("kernels", [(3, 4, 5), (1, 2)], ids=str)
+def test_equals_the_loop(pooling, alignment, length, kernels):
+    block = make_block(kernels=kernels, pooling=pooling, alignment=alignment)
+    states = torch.randn(1, length, 4, dtype=torch.float64, requires_grad=True)
+    inputs = [states, *block.parameters()]
+    fast = block(states)
+    weights = [(convolution.weight, convolution.bias) for convolution in block.convolutions]
+    slow = reference.convolution_block(states[0], weights, pooling, alignment)[None]
+    torch.testing.assert_close(fast, slow, rtol=1e-12, atol=1e-12)
+    direction = torch.randn_like(fast)
+    for one, other in zip(
+        torch.autograd.grad((fast * direction).sum(), inputs),
+        torch.autograd.grad((slow * direction).sum(), inputs),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
+def test_equals_the_papers_two_dimensional_convolution():
+    """Kernels of k x (H + 4) over an image of L x H, padded by 2 on every side."""
+    block = make_block(kernels=(4,), filters=3)
+    image = nn.Conv2d(1, 3, (4, 4 + 4), padding=2).double()
+    with torch.no_grad():
+        image.weight[:, 0, :, 2:-2] = block.convolutions[0].weight.transpose(1, 2)
+        image.bias.copy_(block.convolutions[0].bias)
+    states = torch.randn(2, 7, 4, dtype=torch.float64)
+    filtered = image(states[:, None])[..., 0].relu()
+    pooled = nn.functional.adaptive_max_pool1d(filtered, 7).transpose(1, 2)
+    torch.testing.assert_close(block(states), pooled, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("pooling", ["max", "avg"])
+@pytest.mark.parametrize("extra", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize("length", [1, 2, 3, 6, 11])
+def test_pooling_equals_torchs(pooling, extra, length):
+    features = torch.randn(2, length + extra, 3, dtype=torch.float64)
+    torchs = {"max": nn.functional.adaptive_max_pool1d, "avg": nn.functional.adaptive_avg_pool1d}[pooling]
+    expected = torchs(features.transpose(1, 2), length).transpose(1, 2)
+    torch.testing.assert_close(adaptive_pool(features, None, pooling, length), expected)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    tokens=st.integers(1, 7),
+    left=st.integers(0, 4),
+    right=st.integers(0, 4),
+    variant=st.sampled_from(VARIANTS),
+    seed=st.integers(0, 99),
+)
+def test_padding_moves_nothing(tokens, left, right, variant, seed):
+    block = make_block(pooling=variant[0], alignment=variant[1])
+    generator = torch.Generator().manual_seed(seed)
+    padded = torch.randn(1, left + tokens + right, 4, dtype=torch.float64, generator=generator)
+    mask = torch.zeros(1, left + tokens + right, dtype=torch.long)
+    mask[:, left : left + tokens] = 1
+    alone = block(padded[:, left : left + tokens])
+    output = block(padded, mask)
+    assert output.isfinite().all()
+    torch.testing.assert_close(output[:, left : left + tokens], alone, rtol=1e-12, atol=1e-12)
+
+
+def test_a_row_of_pads_is_finite():
+    output = make_block()(torch.randn(2, 5, 4, dtype=torch.float64), torch.tensor([[0] * 5, [1] * 5]))
+    assert output.isfinite().all()

@@ -1,0 +1,86 @@
+"""Checkpoints and settings of version 0.1.0, which named some fields otherwise."""
+
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoConfig, AutoTokenizer
+from transformers.utils import logging
+
+from hf_localattn.models import CoolConfig, CoolModel, OaXLNetConfig, SamRobertaConfig
+from hf_localattn.registry import FAMILIES
+from tests.models.tiny import tiny_config
+
+CHECKPOINTS = Path(__file__).with_name("checkpoints_of_0.1.0.tar.xz")
+"""One of each family, as version 0.1.0 saved it, with its code; `expected.json` has inputs and what it answered."""
+
+FORMER = [
+    ("cool", {"local_encoder": "gat"}, {"local_attention": "gat"}),
+    ("cool", {"qa_loss": "eq16"}, {"qa_loss": "joint"}),
+    ("oa-xlnet", {"variant": "em"}, {"local_attention": "em"}),
+    ("oa-xlnet", {"dot_attention": "torchnlp"}, {"query_summary": "tanh"}),
+    ("sam-roberta", {"head": "rba", "order": "tam_fam"}, {"pooling": "rba", "attention_order": "tam_fam"}),
+]
+
+
+@pytest.fixture(scope="module")
+def checkpoints(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("checkpoints")
+    with tarfile.open(CHECKPOINTS) as archive:
+        archive.extractall(folder, filter="data")
+    return folder
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_checkpoint_of_0_1_0_answers_as_it_did(name, checkpoints, tmp_path):
+    folder = checkpoints / name
+    content = json.loads((folder / "config.json").read_text())
+    (head,) = [head for head in FAMILIES[name].heads.values() if head.__name__ in content["architectures"]]
+    model = head.from_pretrained(folder)
+    assert isinstance(AutoTokenizer.from_pretrained(folder), FAMILIES[name].tokenizer or object)
+    expected = json.loads((folder / "expected.json").read_text())
+    output = model(**{field: torch.tensor(values) for field, values in expected["inputs"].items()})
+    for field, values in expected["outputs"].items():
+        torch.testing.assert_close(output[field], torch.tensor(values), rtol=1e-5, atol=1e-6)
+
+    model.save_pretrained(tmp_path)
+    saved = json.loads((tmp_path / "config.json").read_text())
+    assert not saved.keys() & model.config.attribute_map.keys()
+    assert AutoConfig.from_pretrained(tmp_path).to_diff_dict() == model.config.to_diff_dict()
+
+
+@pytest.mark.parametrize(("name", "former", "fields"), FORMER)
+def test_former_names_are_read(name, former, fields, caplog):
+    logging.warning_once.cache_clear()
+    config = tiny_config(name, **former)
+    assert config.to_dict() == tiny_config(name, **fields).to_dict()
+    assert type(config).from_dict(config.to_dict(), **former).to_dict() == config.to_dict()  # overrides
+    for field, new in config.attribute_map.items():
+        assert getattr(config, field) == getattr(config, new)
+        if field in former:
+            assert f"`{field}` is called `{new}` now" in caplog.text
+
+
+def test_former_names_are_read_where_fields_are_checked(tmp_path):
+    tiny_backbone = tiny_config("cool").backbone_config
+    CoolModel(CoolConfig(backbone_config=tiny_backbone)).backbone.save_pretrained(tmp_path)
+    assert CoolModel.from_backbone(tmp_path, local_encoder="none").config.local_attention == "none"
+    assert FAMILIES["oa-xlnet"].split_fields({"variant": "c"}) == ({"local_attention": "c"}, {})
+
+
+def test_both_names_of_a_field_are_an_error():
+    with pytest.raises(ValueError, match="`variant` is the former name of `local_attention`: give one of them"):
+        FAMILIES["oa-xlnet"].split_fields({"variant": "c", "local_attention": "em"})
+
+
+def test_gl_is_the_mode_without_quotes():
+    assert tiny_config("cool", mode="gl").mode == "g&l"
+
+
+def test_former_fields_are_no_fields_of_today():
+    for config in (CoolConfig, OaXLNetConfig, SamRobertaConfig):
+        for former, field in config.attribute_map.items():
+            assert field in config.__dataclass_fields__
+            assert former not in config.__dataclass_fields__

@@ -1,0 +1,436 @@
+"""SAM's mechanisms and its baselines: equal to their papers' equations, whatever the padding and the batch."""
+
+from functools import partial
+
+import pytest
+import torch
+
+from hf_localattn.models.configuration_sam_roberta import SamRobertaConfig
+from hf_localattn.models.modeling_sam_roberta import SamRobertaModel
+from hf_localattn.models.sam_attention import FeatureAttention, SequentialAttention, TokenAttention
+from hf_localattn.models.sam_baselines import DiSAN, RecurrentAttention
+from hf_localattn.models.sam_bilstm import RecurrentEncoder
+from tests.models.tiny import TINY_BACKBONES, token_ids
+from tests.reference import sam as reference
+
+SIZE, LONGEST = 9, 11
+FEATURE, POSITION, TOKEN = {"reduction": 2}, {"max_length": LONGEST, "hidden_size": 6}, {"ffn": "token"}
+SEQUENTIAL = {**FEATURE, **POSITION, "threshold": 0.3}
+MECHANISMS = {
+    "fam": partial(FeatureAttention, SIZE, **FEATURE),
+    "fam, filtered": partial(FeatureAttention, SIZE, **FEATURE, threshold=0.4),
+    "fam, learned": partial(FeatureAttention, SIZE, **FEATURE, learn_threshold=True),
+    "tam, position": partial(TokenAttention, **POSITION),
+    "tam, token": partial(TokenAttention, **TOKEN),
+    "sam": partial(SequentialAttention, SIZE, **SEQUENTIAL),
+    "sam, swapped": partial(SequentialAttention, SIZE, order="tam_fam", **SEQUENTIAL),
+    "sam, by token": partial(SequentialAttention, SIZE, **{**SEQUENTIAL, "hidden_size": None}, **TOKEN),
+    "sam without fam": partial(SequentialAttention, SIZE, use_fam=False, **SEQUENTIAL),
+    "sam without tam": partial(SequentialAttention, SIZE, use_tam=False, **SEQUENTIAL),
+    "rba": partial(RecurrentAttention, SIZE),
+    "disan": partial(DiSAN, SIZE, hidden_size=5),
+    "bilstm": partial(RecurrentEncoder, SIZE, hidden_size=5, num_layers=2),
+    "bilstm, summed": partial(RecurrentEncoder, SIZE, hidden_size=4, num_layers=3, merge="sum"),
+}
+# No pads, pads on the left, on the right, on both sides and in between, and a row of one token.
+MASK = torch.tensor(
+    [
+        [1, 1, 1, 1, 1, 1, 1],
+        [0, 0, 1, 1, 1, 1, 1],
+        [1, 1, 1, 1, 0, 0, 0],
+        [0, 1, 1, 1, 1, 1, 0],
+        [0, 1, 0, 1, 1, 0, 0],
+        [0, 0, 0, 1, 0, 0, 0],
+    ]
+).bool()
+ALONE = (5, 3)  # the place of the one token
+WITH_PADS_ALONE = torch.cat([MASK, torch.zeros(1, 7, dtype=torch.bool)])
+HALVES = [torch.bfloat16, torch.float16]
+every_mechanism = pytest.mark.parametrize("name", MECHANISMS)
+every_ffn = pytest.mark.parametrize("options", [POSITION, TOKEN], ids=["position", "token"])
+
+
+def make(name, dtype=torch.float64):
+    return randomized(MECHANISMS[name]()).to(dtype)
+
+
+def randomized(module, scale=0.6):
+    """Asymmetric values everywhere, also where a layer starts at zeros."""
+    module = module.double().eval()
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.normal_(0, scale)
+    return module
+
+
+def states(*shape, dtype=torch.float64):
+    return torch.randn(*shape, SIZE, dtype=torch.float64).to(dtype).requires_grad_()
+
+
+def pair(layer):
+    return layer.weight, layer.bias
+
+
+def loop(module, row, real, order=None):
+    """The naive counterpart of a mechanism for one example: a tuple of its outputs. SAM's is told its order."""
+    match module:
+        case FeatureAttention():
+            return reference.feature_attention(row, real, **feature_arguments(module))
+        case TokenAttention():
+            return reference.token_attention(row, real, **token_arguments(module))
+        case SequentialAttention():
+            fam, tam = feature_arguments(module.fam), token_arguments(module.tam)
+            return reference.sequential_attention(row, real, order, fam, tam)
+        case RecurrentAttention():
+            return reference.recurrent_attention(row, real, module.score.weight[0])
+        case DiSAN():
+            forward, backward = (block_arguments(block) for block in module.blocks)
+            return reference.disan(row, real, forward, backward, (pair(module.inner), pair(module.outer)))
+        case RecurrentEncoder():
+            layers = [
+                [cell(module, layer, way) for way in ("", "_reverse")] for layer in range(module.lstm.num_layers)
+            ]
+            return (reference.bilstm(row, real, layers, module.merge),)
+
+
+def feature_arguments(module):
+    return module and {"inner": pair(module.inner), "outer": pair(module.outer), "threshold": module.delta}
+
+
+def token_arguments(module):
+    if module is None:
+        return None
+    positions = module.inner.in_features
+    return {
+        "inner": pair(module.inner),
+        "outer": pair(module.outer),
+        "max_length": positions if positions > 1 else None,
+    }
+
+
+def block_arguments(block):
+    gate_attention, gate_hidden = block.gate.weight.chunk(2, dim=1)
+    return {
+        "hidden": pair(block.hidden),
+        "source": block.source.weight,
+        "target": block.target.weight,
+        "bias": block.source.bias,
+        "gate_attention": gate_attention,
+        "gate_hidden": gate_hidden,
+        "gate_bias": block.gate.bias,
+    }
+
+
+def cell(module, layer, direction):
+    names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    return [getattr(module.lstm, f"{name}_l{layer}{direction}") for name in names]
+
+
+def outputs_of(module, inputs, mask=None):
+    """What a mechanism computes, as a list; a map that is not there is left out."""
+    outputs = module(inputs, mask)
+    return [one for one in (outputs if isinstance(outputs, tuple) else (outputs,)) if one is not None]
+
+
+def loops(name, module, inputs, mask):
+    """What `outputs_of` should be, example by example."""
+    order = MECHANISMS[name].keywords.get("order", "fam_tam")
+    rows = [loop(module, row, real, order) for row, real in zip(inputs, mask.tolist(), strict=True)]
+    return [torch.stack(column) for column in zip(*rows, strict=True) if column[0] is not None]
+
+
+def with_gradients(function, inputs, module, **options):
+    """The outputs, and the gradients of the inputs and of every parameter; a parameter without one is an error."""
+    outputs = function(inputs)
+    total = sum((one * torch.linspace(-1, 2, one.numel(), dtype=one.dtype).view_as(one)).sum() for one in outputs)
+    return [*outputs, *torch.autograd.grad(total, [inputs, *module.parameters()], **options)]
+
+
+def assert_same(actual, expected):
+    for one, other in zip(actual, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
+@every_mechanism
+def test_equals_the_loop(name):
+    module, inputs = make(name), states(*MASK.shape)
+    slow = with_gradients(lambda tensor: loops(name, module, tensor, MASK), inputs, module)
+    # Dead units would hide what is behind them.
+    assert all(gradient.any() for gradient in slow[-1 - len([*module.parameters()]) :])
+    assert_same(with_gradients(lambda tensor: outputs_of(module, tensor, MASK), inputs, module), slow)
+
+
+@every_mechanism
+@pytest.mark.parametrize(("batch", "length"), [(1, 1), (2, 2), (3, 5), (1, LONGEST)])
+def test_equals_the_loop_without_a_mask(name, batch, length):
+    module, inputs = make(name), states(batch, length)
+    everything = torch.ones(batch, length, dtype=torch.bool)
+    # With one token the loop of DiSAN never comes to its scores.
+    unused = {"allow_unused": True, "materialize_grads": True}
+    slow = with_gradients(lambda tensor: loops(name, module, tensor, everything), inputs, module, **unused)
+    assert_same(with_gradients(lambda tensor: outputs_of(module, tensor), inputs, module), slow)
+
+
+@every_mechanism
+def test_pads_change_nothing(name):
+    """Neither what pads hold nor what else is in the batch, and pads learn nothing."""
+    module, alone = make(name), states(1, 4)
+    expected = outputs_of(module, alone)
+    mask = torch.zeros(3, 8, dtype=torch.bool)
+    mask[0, 3:7] = mask[1] = True
+    garbage = torch.randn(3, 8, SIZE, dtype=torch.float64) * 50
+    garbage[0, mask[0]] = alone.detach()[0]
+    padded = outputs_of(module, garbage.requires_grad_(), mask)
+    kept = [one[:1, 3:7] if per_token(one, mask) else one[:1] for one in padded]
+    assert_same(kept, expected)
+    (gradient,) = torch.autograd.grad(sum(one.square().sum() for one in kept), [garbage])
+    assert gradient[0, mask[0]].any()
+    assert not gradient[0, ~mask[0]].any()
+    assert not gradient[1:].any()
+
+
+def per_token(output, mask):
+    return output.shape[:2] == mask.shape
+
+
+@every_mechanism
+def test_no_mask_means_all_real(name):
+    module, inputs = make(name), states(2, 6)
+    assert_same(outputs_of(module, inputs, torch.ones(2, 6, dtype=torch.bool)), outputs_of(module, inputs))
+
+
+@every_mechanism
+def test_a_row_of_pads_counts_as_one_token_and_leaves_the_others_alone(name):
+    module, inputs = make(name), states(*WITH_PADS_ALONE.shape)
+    outputs = outputs_of(module, inputs, WITH_PADS_ALONE)
+    assert_same([one[:-1] for one in outputs], outputs_of(module, inputs[:-1], MASK))
+    single = outputs_of(module, inputs[-1:, :1])
+    assert_same([one[-1:, :1] if per_token(one, WITH_PADS_ALONE) else one[-1:] for one in outputs], single)
+
+
+@every_mechanism
+@pytest.mark.parametrize("scale", [1, 30])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, *HALVES], ids=str)
+def test_always_finite(name, dtype, scale):
+    module, inputs = make(name, dtype), (states(*WITH_PADS_ALONE.shape) * scale).detach().to(dtype).requires_grad_()
+    outputs = outputs_of(module, inputs, WITH_PADS_ALONE)
+    for output in outputs:
+        assert output.dtype == dtype
+        assert output.isfinite().all()
+    sum(output.float().square().mean() for output in outputs).backward()
+    for tensor in (inputs, *module.parameters()):
+        assert tensor.grad.isfinite().all()
+
+
+@every_mechanism
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_half_precision_is_close(name, dtype):
+    module, inputs = make(name), states(*MASK.shape)
+    expected = outputs_of(module, inputs, MASK)
+    for output, one in zip(outputs_of(module.to(dtype), inputs.to(dtype), MASK), expected, strict=True):
+        torch.testing.assert_close(output.double(), one, rtol=0.1, atol=0.05)
+
+
+@pytest.mark.parametrize("mask", [None, torch.ones(1, 64, dtype=torch.bool)], ids=["no mask", "mask"])
+def test_mean_of_large_values_fits_half_precision(mask):
+    """Their sum would not."""
+    module = make("fam", torch.float16)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.mul_(1e-3)
+    inputs = torch.full((1, 64, SIZE), 2000.0, dtype=torch.float16)
+    _, weights = module(inputs, mask)
+    _, expected = module(inputs[:, :1])
+    torch.testing.assert_close(weights, expected, rtol=1e-2, atol=1e-2)
+    assert (expected - 0.5).abs().max() > 1e-3
+
+
+@every_mechanism
+def test_reads_no_uninitialized_memory(name, poisoned_memory):
+    module, inputs = make(name), states(*MASK.shape)
+    results = with_gradients(lambda tensor: outputs_of(module, tensor, MASK), inputs, module)
+    assert all(result.isfinite().all() for result in results)
+
+
+def test_threshold_of_one_closes_and_of_zero_is_the_plain_map():
+    plain, inputs = make("fam"), states(*MASK.shape)
+    _, expected = plain(inputs, MASK)
+    assert (expected > 0).all()
+    for threshold in (0.0, 0.25, 1.0):
+        module = FeatureAttention(SIZE, **FEATURE, threshold=threshold).double()
+        module.load_state_dict(plain.state_dict())
+        output, weights = module(inputs, MASK)
+        assert_same([weights], [(expected - threshold).clamp(min=0)])
+        assert_same([output[MASK]], [(weights[:, None] * inputs)[MASK]])
+        assert weights.any() == (threshold < 1)
+        assert output.any() == (threshold < 1)
+
+
+@pytest.mark.parametrize(("threshold", "start"), [(0.0, 0.1), (0.35, 0.35)])
+def test_learned_threshold_starts_where_told(threshold, start):
+    learned = FeatureAttention(SIZE, **FEATURE, threshold=threshold, learn_threshold=True).double()
+    assert learned.delta.item() == pytest.approx(start)
+    fixed = FeatureAttention(SIZE, **FEATURE, threshold=learned.delta.item()).double()
+    fixed.load_state_dict({name: one for name, one in learned.state_dict().items() if name != "threshold_bias"})
+    inputs = states(*MASK.shape)
+    assert_same(learned(inputs, MASK), fixed(inputs, MASK))
+
+
+def test_learned_threshold_learns_within_its_bounds():
+    module, inputs = make("fam, learned"), states(*MASK.shape).detach()
+    optimizer = torch.optim.SGD([module.threshold_bias], lr=1.0, maximize=True)
+    thresholds = [module.delta.item()]
+    for _ in range(20):
+        optimizer.zero_grad()
+        module(inputs, MASK)[1].sum().backward()
+        optimizer.step()
+        thresholds.append(module.delta.item())
+    # The lower it is, the larger the weights.
+    assert thresholds == sorted(thresholds, reverse=True)
+    assert 0 < thresholds[-1] < thresholds[0] / 2
+
+
+@every_ffn
+def test_token_weights_sum_to_one_over_the_tokens(options):
+    module, inputs = randomized(TokenAttention(**options)), states(*MASK.shape)
+    output, weights = module(inputs, MASK)
+    assert_same([weights.sum(1)], [torch.ones(len(MASK), dtype=torch.float64)])
+    assert not weights[~MASK].any()
+    assert not output[~MASK].any()
+    assert (weights[MASK] > 0).all()
+    assert weights[ALONE] == 1
+
+
+def test_position_ffn_reads_values_from_the_first_token_on():
+    """Its weights for the places behind the last token meet zeros only, and what it says there is dropped."""
+    module, inputs = randomized(TokenAttention(**POSITION)), states(1, 4)
+    _, expected = module(inputs)
+    for before in range(LONGEST - 4):
+        longer = torch.cat([states(1, before), inputs, states(1, 2)], 1)
+        mask = torch.zeros(1, before + 6, dtype=torch.bool)
+        mask[:, before : before + 4] = True
+        _, weights = module(longer, mask)
+        assert_same([weights[:, before : before + 4]], [expected])
+        module.zero_grad()
+        weights.square().sum().backward()
+        assert module.inner.weight.grad[:, :4].any()
+        assert not module.inner.weight.grad[:, 4:].any()
+        assert module.outer.weight.grad[:4].any()
+        assert not module.outer.weight.grad[4:].any()
+
+
+@every_ffn
+def test_only_the_position_ffn_knows_the_order(options):
+    module, inputs = randomized(TokenAttention(**options)), states(2, 5)
+    shuffled = torch.tensor([3, 0, 4, 1, 2])
+    _, weights = module(inputs)
+    _, moved = module(inputs[:, shuffled])
+    assert torch.allclose(moved, weights[:, shuffled]) == (options is TOKEN)
+
+
+def test_position_ffn_counts_tokens_and_refuses_too_many():
+    module, inputs = randomized(TokenAttention(**POSITION)), states(2, LONGEST + 3)
+    mask = torch.ones(2, LONGEST + 3, dtype=torch.bool)
+    mask[0, :5], mask[1, -3:] = False, False
+    expected = [module(inputs[:1, 5:])[1], module(inputs[1:, :LONGEST])[1]]
+    _, weights = module(inputs, mask)
+    assert_same([weights[:1, 5:], weights[1:, :LONGEST]], expected)
+    mask[0, 0:3] = True
+    message = rf"`tam_max_length` is {LONGEST}, but a text has {LONGEST + 1} tokens.*tam_ffn='token'"
+    with pytest.raises(ValueError, match=message):
+        module(inputs, mask)
+    with pytest.raises(ValueError, match=f"but a text has {LONGEST + 3} tokens"):
+        module(inputs)
+    assert randomized(TokenAttention(**TOKEN))(inputs)[1].shape == inputs.shape[:2]
+
+
+def test_sequential_attention_without_either_changes_nothing():
+    inputs = states(2, 5)
+    output, *maps = SequentialAttention(SIZE, use_fam=False, use_tam=False)(inputs)
+    assert torch.equal(output, inputs)
+    assert maps == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("module", "sizes"),
+    [
+        (FeatureAttention(512), (512, 32)),
+        (FeatureAttention(9), (9, 1)),
+        (TokenAttention(), (512, 32)),
+        (TokenAttention(max_length=9), (9, 1)),
+        (TokenAttention("token"), (1, 16)),
+    ],
+)
+def test_networks_are_as_wide_as_specified(module, sizes):
+    assert module.inner.weight.shape == sizes[::-1]
+    assert module.outer.weight.shape == sizes
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (partial(FeatureAttention, SIZE, threshold=1.01), r"`fam_threshold` is 1\.01; .*\[0, 1\]"),
+        (partial(FeatureAttention, SIZE, threshold=-0.1), r"`fam_threshold` is -0\.1; .*\[0, 1\]"),
+        (partial(FeatureAttention, SIZE, threshold=float("nan")), r"`fam_threshold` is nan; .*\[0, 1\]"),
+        (partial(FeatureAttention, SIZE, threshold=1.0, learn_threshold=True), "`fam_threshold` is 1.*below"),
+        (partial(TokenAttention, "word"), "'word'; choose one of 'position', 'token'"),
+        (partial(SequentialAttention, SIZE, "tam"), "'tam'; choose one of 'fam_tam', 'tam_fam'"),
+        (partial(RecurrentEncoder, SIZE, merge="mean"), "'mean'; choose one of 'concat', 'sum'"),
+    ],
+)
+def test_refuses_impossible_options(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
+
+
+def test_bilstm_drops_out_between_its_layers_in_training():
+    module, inputs = randomized(RecurrentEncoder(SIZE, 5, dropout=0.5)), states(*MASK.shape)
+    expected = module(inputs, MASK)
+    assert torch.equal(module(inputs, MASK), expected)
+    assert not torch.allclose(module.train()(inputs, MASK), expected)
+    single = RecurrentEncoder(SIZE, 5, num_layers=1, dropout=0.5).double().train()
+    assert torch.equal(single(inputs, MASK), single(inputs, MASK))
+
+
+BILSTM, FAM = {"bilstm_hidden_size": 5}, {"fam_reduction": 2, "fam_threshold": 0.2}
+TAM = {"tam_max_length": LONGEST, "tam_hidden_size": 6}
+MODELS = {
+    "rb": {"pooling": "rb", **BILSTM},
+    "rba": {"pooling": "rba", **BILSTM},
+    "disan": {"pooling": "disan", "disan_hidden_size": 5},
+    "sam": {**BILSTM, **FAM, **TAM},
+    "sam, summed": {"bilstm_merge": "sum", **BILSTM, **FAM, **TAM},
+    "sam, swapped": {"order": "tam_fam", **BILSTM, **FAM, **TAM},
+    "sam without fam": {"use_fam": False, **BILSTM, **TAM},
+    "sam without tam": {"use_tam": False, **BILSTM, **FAM},
+    "sam without bilstm": {"use_bilstm": False, "tam_ffn": "token", **FAM},
+}
+
+
+def model_loop(model, row, real):
+    """From the encoder's states (L, H) of one text: its vector, and the states that its tokens' heads read."""
+    if model.bilstm is not None:
+        (row,) = loop(model.bilstm, row, real)
+    if model.pooling_attention is not None:
+        vector, terms, *_ = loop(model.pooling_attention, row, real)
+        return vector, reference.per_token(terms, real, True)
+    weighed = False
+    if model.sequential_attention is not None:
+        row, _, token_map = loop(model.sequential_attention, row, real, model.config.attention_order)
+        weighed = token_map is not None
+    return reference.pooled(row, real, weighed), reference.per_token(row, real, weighed)
+
+
+@pytest.mark.parametrize("fields", MODELS.values(), ids=MODELS)
+def test_model_equals_the_loop(fields):
+    """What is pooled, and what tokens carry: the mean, or the sum by weights that are the tokens' own."""
+    backbone = {"model_type": "roberta", **TINY_BACKBONES["roberta"]}
+    model = randomized(SamRobertaModel(SamRobertaConfig(backbone_config=backbone, **fields)), scale=0.4)
+    inputs = {"input_ids": token_ids(*MASK.shape), "attention_mask": MASK.long(), "output_hidden_states": True}
+    with torch.no_grad():
+        outputs = model(**inputs)
+        rows = zip(outputs.hidden_states[-1], MASK.tolist(), strict=True)
+        vectors, tokens = zip(*(model_loop(model, row, real) for row, real in rows), strict=True)
+    assert_same(
+        [outputs.pooler_output, outputs.last_hidden_state[MASK]], [torch.stack(vectors), torch.stack(tokens)[MASK]]
+    )

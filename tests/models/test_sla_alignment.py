@@ -1,0 +1,172 @@
+"""Tokens to words to heads, against loops that look at every character."""
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hf_localattn.models.sla_alignment import Words, align, checked_heads
+from hf_localattn.models.sla_parser import whitespace_words
+
+
+def spans(cuts):
+    return list(itertools.pairwise(cuts))
+
+
+@st.composite
+def forests(draw, number):
+    """Heads without a cycle: each word hangs on one that comes before it in some order, or is a root."""
+    order = draw(st.permutations(range(number)))
+    heads = [0] * number
+    for place, word in enumerate(order):
+        heads[word] = order[draw(st.integers(0, place))]
+    return heads
+
+
+@st.composite
+def texts(draw):
+    """A text, its words, their heads, and the tokens of one window: stretches of the text, some of them lost."""
+    text = draw(st.text(alphabet="ab文 \n", max_size=14))
+    cut = draw(st.sets(st.integers(0, len(text))))
+    blank = [place for place in range(len(text)) if text[place].isspace()]
+    edges = sorted({0, len(text)} | cut | set(blank) | {place + 1 for place in blank})
+    words = [(begin, end) for begin, end in spans(edges) if not text[begin:end].isspace()]
+    heads = draw(forests(len(words)))
+    tokens = spans(sorted({0, len(text)} | draw(st.sets(st.integers(0, len(text))))))
+    tokens = [token for token in tokens if draw(st.integers(0, 5))]
+    # Some overlap, as where a byte-level token ends within a character.
+    tokens = [(begin, min(end + (draw(st.integers(0, 5)) == 0), len(text))) for begin, end in tokens]
+    first, last = sorted((draw(st.integers(0, len(tokens))), draw(st.integers(0, len(tokens)))))
+    return text, words, heads, tokens[first:last]
+
+
+def depth(word, heads):
+    return 0 if heads[word] == word else 1 + depth(heads[word], heads)
+
+
+def naive(text, words, heads, tokens):
+    """(word number, place of the head's first token) of each token, the places counted from the first one."""
+    owners = []
+    for begin, end in tokens:
+        seen = [place for place in range(begin, end) if not text[place].isspace()]
+        holding = [word for word, (start, stop) in enumerate(words) if seen and start <= seen[0] < stop]
+        owners.append(holding[0] if holding else owners[-1] if owners else -1)
+    group = {}
+    for word, (start, stop) in enumerate(words):
+        covering = [
+            owner for owner, (begin, end) in zip(owners, tokens, strict=True) if begin <= start and stop <= end
+        ]
+        group[word] = covering[0] if word not in owners and covering and covering[0] != -1 else word
+    result = []
+    for owner in owners:
+        if owner == -1:
+            result.append((-1, -1))
+            continue
+        members = [word for word in group if group[word] == owner]
+        top = sorted(members, key=lambda word: (depth(word, heads), word))[0]
+        head = group[heads[top]]
+        gone = sum(group[word] != word for word in range(owner))
+        result.append((owner - gone, owners.index(head if head in owners else owner)))
+    return result
+
+
+def aligned(segments, left=0):
+    """`align` between special tokens, behind `left` pads, and the place at which each segment begins."""
+    sequence_ids, offsets, begins = [None] * (left + 1), [(0, 0)] * (left + 1), []
+    for number, (*_, tokens) in enumerate(segments):
+        begins.append(len(sequence_ids))
+        sequence_ids += [number] * len(tokens) + [None]
+        offsets += [*tokens, (0, 0)]
+    words = [
+        Words(len(words), heads, [start for start, _ in words], [end for _, end in words])
+        for _, words, heads, _ in segments
+    ]
+    return align(sequence_ids, offsets, None, words), begins
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(texts(), min_size=1, max_size=2), st.integers(0, 3))
+def test_equals_the_loop_over_characters(segments, left):
+    (word_index, dep_heads), begins = aligned(segments, left)
+    expected = [(-1, -1)] * len(word_index)
+    shift = 0
+    for begin, segment in zip(begins, segments, strict=True):
+        for place, (word, head) in enumerate(naive(*segment), begin):
+            expected[place] = (word + shift, head + begin) if word != -1 else (-1, -1)
+        shift += len(segment[1])
+    assert list(zip(word_index, dep_heads, strict=True)) == expected
+
+
+@settings(max_examples=300, deadline=None)
+@given(texts())
+def test_heads_are_first_tokens_and_end_at_a_root(segment):
+    (word_index, dep_heads), _ = aligned([segment])
+    first = {word: word_index.index(word) for word in word_index if word != -1}
+    of_word = {}
+    for word, head in zip(word_index, dep_heads, strict=True):
+        assert (word == -1) == (head == -1)
+        if word != -1:
+            assert first[word_index[head]] == head
+            assert of_word.setdefault(word, head) == head
+    for place in first.values():
+        for _ in first:
+            place = dep_heads[place]
+        assert dep_heads[place] == place
+
+
+def test_words_under_one_token_become_one():
+    """In `I cannot go` the words after `can` + `not` count on without a gap: `go` is the next word."""
+    words = Words(4, [3, 3, 3, 3], [0, 2, 5, 9], [1, 5, 8, 11])
+    assert align([0, 0, 0], [(0, 1), (2, 8), (9, 11)], None, [words]) == ([0, 1, 2], [2, 2, 2])
+
+
+def test_the_merged_take_the_head_that_closes_no_cycle():
+    """`not` hangs on `go`, `go` on `can`: with `not`'s head the two would hang on each other."""
+    words = Words(3, [0, 2, 0], [0, 3, 7], [3, 6, 9])
+    assert align([0, 0], [(0, 6), (7, 9)], None, [words]) == ([0, 1], [0, 0])
+
+
+def test_a_cut_word_is_not_taken_for_a_covered_one():
+    """The token reaches into the second word, whose last letter was cut off with the token that held it."""
+    words = Words(3, [2, 1, 2], [0, 3, 5], [3, 5, 7])
+    assert align([0, 0], [(0, 4), (5, 7)], None, [words]) == ([0, 2], [1, 1])
+
+
+def test_given_words_keep_their_numbers():
+    first, second = Words(3, [1, 1, 1]), Words(2, [0, 0])
+    sequence_ids = [None, 0, 0, 0, None, 1, 1, None]
+    word_ids = [None, 0, 0, 2, None, 0, 1, None]
+    word_index, dep_heads = align(sequence_ids, None, word_ids, [first, second])
+    assert word_index == [-1, 0, 0, 2, -1, 3, 4, -1]
+    assert dep_heads == [-1, 1, 1, 3, -1, 5, 5, -1]
+
+
+def test_words_without_heads_have_numbers():
+    words = whitespace_words("It is  good.")
+    assert align([0, 0, 0, 0], [(0, 2), (3, 5), (7, 11), (11, 12)], None, [words])[0] == [0, 1, 2, 2]
+
+
+@given(st.text(alphabet="ab \t\n\x1c\u00a0\u2003\u3000\u200b", max_size=20))
+def test_white_space_splits_as_python_does(text):
+    words = whitespace_words(text)
+    assert [text[start:end] for start, end in zip(words.starts, words.ends, strict=True)] == text.split()
+
+
+@given(st.integers(1, 9).flatmap(forests))
+def test_forests_are_accepted(heads):
+    assert checked_heads(heads, ["w"] * len(heads), "row 0").heads == heads
+
+
+@pytest.mark.parametrize(
+    ("heads", "words", "text"),
+    [
+        ([0], ["a", "b"], "row 7 has 2 words but 1 heads"),
+        ([0, 2], ["a", "b"], r"row 7, word 1 \('b'\): the head 2 is none of its 2 words.*CoNLL-U"),
+        ([-1, 0], ["a", "b"], r"row 7, word 0 \('a'\): the head -1"),
+        ([1, 2, 1], ["a", "b", "c"], r"row 7, word [12] \('[bc]'\): its heads run in a cycle.*root"),
+    ],
+)
+def test_what_is_no_forest_is_refused(heads, words, text):
+    with pytest.raises(ValueError, match=text):
+        checked_heads(heads, words, "row 7")

@@ -1,0 +1,314 @@
+"""The masks of SLA, WLA and SGNet against a breadth-first search on the graph of words, and by hand."""
+
+import re
+
+import hypothesis.strategies as st
+import pytest
+import torch
+from hypothesis import given, settings
+
+from hf_localattn.models.sla_masks import ancestor_mask, check_structure, syntax_mask, window_mask
+from tests.reference import sla as reference
+
+OPTIONS = {"threshold": st.integers(0, 5), "neighbor_window": st.integers(0, 2), "connect_roots": st.booleans()}
+repeatable = settings(max_examples=60, deadline=None, derandomize=True)
+
+
+@st.composite
+def structures(draw):
+    """One to three random forests between special tokens, as `(word_index, dep_heads)`.
+
+    Words have up to three sub-words, or none (a normalizer drops them, their number stays), and either end of a
+    segment may be cut off.
+    """
+    word_index, head_word, words = [-1] * draw(st.integers(0, 2)), {}, draw(st.integers(0, 3))
+    for _ in range(draw(st.integers(1, 3))):
+        numbers = range(words, words + draw(st.integers(1, 6)))
+        order = draw(st.permutations(numbers))
+        head_word |= {word: draw(st.sampled_from(order[: place + 1])) for place, word in enumerate(order)}
+        tokens = [word for word in numbers for _ in range(draw(st.sampled_from([1, 1, 1, 0, 2, 3])))]
+        left, right = draw(st.integers(0, 3)), draw(st.integers(0, 3))
+        word_index += tokens[left : max(left, len(tokens) - right)] + [-1] * draw(st.integers(1, 2))
+        words = numbers.stop
+    if draw(st.booleans()):
+        while word_index[-1:] == [-1]:
+            word_index.pop()
+    return structure(word_index, head_word)
+
+
+def structure(word_index, head_word):
+    """`word_index` and the `dep_heads` of what is left of a tree given as word numbers (a list or a dictionary)."""
+    first = {word: word_index.index(word) for word in word_index}
+    heads = [-1 if word == -1 else first.get(head_word[word], first[word]) for word in word_index]
+    return word_index, heads
+
+
+def batched(rows, side="right", length=0):
+    """Two tensors (B, L); left padding moves the heads along."""
+    length = max([length, *(len(word_index) for word_index, _ in rows)])
+    words, heads = torch.full((2, len(rows), length), -1)
+    for row, (word_index, dep_heads) in enumerate(rows):
+        start = length - len(word_index) if side == "left" else 0
+        stop = start + len(word_index)
+        words[row, start:stop] = torch.tensor(word_index)
+        heads[row, start:stop] = torch.tensor([head if head == -1 else head + start for head in dep_heads])
+    return words, heads
+
+
+def one(mask):
+    """The only mask of a batch, as lists."""
+    assert mask.dtype == torch.bool
+    assert mask.shape[0] == 1
+    return mask[0].tolist()
+
+
+batches = st.builds(
+    batched,
+    st.lists(structures(), min_size=1, max_size=3),
+    st.sampled_from(["left", "right"]),
+    length=st.integers(1, 30),
+)
+
+
+@repeatable
+@given(batches, st.fixed_dictionaries(OPTIONS))
+def test_syntax_mask_equals_the_search(batch, options):
+    expected = [reference.syntax_mask(*row, **options) for row in zip(*(t.tolist() for t in batch), strict=True)]
+    assert syntax_mask(*batch, **options).tolist() == expected
+
+
+@repeatable
+@given(batches, st.integers(0, 5))
+def test_window_mask_equals_the_count(batch, window_size):
+    words, _ = batch
+    expected = [reference.window_mask(row, window_size) for row in words.tolist()]
+    assert window_mask(words, window_size=window_size).tolist() == expected
+
+
+@repeatable
+@given(batches)
+def test_ancestor_mask_equals_the_climb(batch):
+    expected = [reference.ancestor_mask(*row) for row in zip(*(t.tolist() for t in batch), strict=True)]
+    assert ancestor_mask(*batch).tolist() == expected
+    assert ancestor_mask(*batch, max_length=batch[0].shape[1]).tolist() == expected
+
+
+@repeatable
+@given(structures(), structures(), st.sampled_from(["left", "right"]), st.integers(0, 7))
+def test_padding_and_neighbors_in_the_batch_change_nothing(first, second, side, extra):
+    length = max(len(first[0]), len(second[0])) + extra
+    batch = batched([first, second], side, length)
+    for row, alone in enumerate((first, second)):
+        size = len(alone[0])
+        place = slice(length - size, None) if side == "left" else slice(size)
+        words, heads = batched([alone])
+        for mask, unpadded in (
+            (syntax_mask(*batch), syntax_mask(words, heads)),
+            (window_mask(batch[0]), window_mask(words)),
+            (ancestor_mask(*batch), ancestor_mask(words, heads)),
+        ):
+            assert torch.equal(mask[row, place, place], unpadded[0])
+            pads = torch.ones(length, dtype=torch.bool)
+            pads[place] = False
+            assert mask[row, pads].all()
+            assert mask[row, :, pads].all()
+
+
+def test_defaults_are_the_papers():
+    batch = batched([structure(list(range(9)), [max(0, word - 1) for word in range(9)])])
+    assert one(syntax_mask(*batch)) == one(syntax_mask(*batch, threshold=3, neighbor_window=1, connect_roots=False))
+    assert one(window_mask(batch[0])) == one(window_mask(batch[0], window_size=3))
+
+
+@pytest.mark.parametrize("threshold", range(6))
+@pytest.mark.parametrize("neighbors", range(3))
+def test_on_a_chain_the_reach_is_threshold_plus_neighbors(threshold, neighbors):
+    """Each word hangs from the one before: a neighbor on the way takes that many steps off."""
+    batch = batched([structure(list(range(12)), [max(0, word - 1) for word in range(12)])])
+    reach = threshold + neighbors
+    expected = [[abs(i - j) <= reach for j in range(12)] for i in range(12)]
+    assert one(syntax_mask(*batch, threshold=threshold, neighbor_window=neighbors)) == expected
+    assert one(window_mask(batch[0], window_size=reach)) == expected
+
+
+def test_rows_are_queries():
+    """Word 0 has all the others below it. Word 1 stands beside it and sees, at one step, all that word 0 sees."""
+    batch = batched([structure([0, 1, 2, 3, 4], [0, 0, 0, 0, 0])])
+    assert one(syntax_mask(*batch, threshold=1)) == [
+        [True, True, True, True, True],
+        [True, True, True, True, True],
+        [True, True, True, True, False],
+        [True, False, True, True, True],
+        [True, False, False, True, True],
+    ]
+    assert one(syntax_mask(*batch, threshold=1, neighbor_window=0)) == [
+        [True, True, True, True, True],
+        [True, True, False, False, False],
+        [True, False, True, False, False],
+        [True, False, False, True, False],
+        [True, False, False, False, True],
+    ]
+    assert one(syntax_mask(*batch, threshold=2, neighbor_window=0)) == [[True] * 5] * 5
+
+
+def test_the_papers_sentence():
+    """Figure 3: "fresh", "air" and "allow" may attend to "film", which a window leaves out."""
+    heads = {
+        "In": "feels", "a": "way", "way": "In", ",": "feels", "the": "film", "film": "feels", "feels": "feels",
+        "like": "feels", "a'": "breath", "breath": "like", "of": "breath", "fresh": "air", "air": "of",
+        ",'": "feels", "but": "feels", "only": "to", "to": "feels", "those": "to", "that": "allow",
+        "allow": "those", "it": "allow", "in": "allow", ".": "feels",
+    }  # fmt: skip
+    words = list(heads)
+    number = {word: place for place, word in enumerate(words)}
+    batch = batched([structure(list(range(len(words))), [number[head] for head in heads.values()])])
+
+    def see(mask):
+        return {word for word in words if mask[0, number[word], number["film"]]}
+
+    # "air" stands beside a comma that hangs from "feels".
+    assert see(syntax_mask(*batch, threshold=3)) == set(words) - {"fresh", "allow", "it"}
+    assert see(syntax_mask(*batch, threshold=4)) == set(words)
+    assert not see(window_mask(batch[0], window_size=5)) & {"fresh", "air", "allow"}
+    assert {word for word in words if ancestor_mask(*batch)[0, number["fresh"], number[word]]} == {
+        "fresh", "air", "of", "breath", "like", "feels",
+    }  # fmt: skip
+
+
+def test_sub_words_share_their_words_row_and_column():
+    whole = batched([structure([-1, 0, 1, 2, 3, -1], [1, 2, 2, 0])])
+    split = batched([structure([-1, 0, 1, 1, 1, 2, 3, 3, -1], [1, 2, 2, 0])])
+    once = torch.tensor([0, 1, 2, 2, 2, 3, 4, 4, 5])
+    for mask in (
+        lambda words, heads: syntax_mask(words, heads, threshold=0),
+        lambda words, heads: window_mask(words, window_size=1),
+        ancestor_mask,
+    ):
+        assert torch.equal(mask(*split)[0], mask(*whole)[0][once][:, once])
+        assert not mask(*split).all()
+
+
+def test_a_pair_is_open_between_its_segments_except_to_ancestors():
+    """[CLS] 0 1 2 [SEP] 3 4 [SEP], where word 2 hangs from 1, and 1 from 0."""
+    batch = batched([structure([-1, 0, 1, 2, -1, 3, 4, -1], [0, 0, 1, 3, 4])])
+    own = [[True, False, False], [False, True, False], [False, False, True]]
+    for mask in (syntax_mask(*batch, threshold=0, neighbor_window=0), window_mask(batch[0], window_size=0)):
+        assert mask[0, 1:4, 1:4].tolist() == own
+        assert mask[0, 5:7, 5:7].tolist() == [row[:2] for row in own[:2]]
+        assert mask[0, 1:4, 5:7].all()
+        assert mask[0, 5:7, 1:4].all()
+    near = syntax_mask(*batch, threshold=0, neighbor_window=1)
+    assert near[0, 1:4, 1:4].tolist() == [[True, True, False], [True, True, True], [False, True, True]]
+    up = ancestor_mask(*batch)
+    assert up[0, 1:4, 1:4].tolist() == [[True, False, False], [True, True, False], [True, True, True]]
+    assert not up[0, 1:4, 5:7].any()
+    assert not up[0, 5:7, 1:4].any()
+    for special in (0, 4, 7):
+        assert up[0, special].all()
+        assert up[0, :, special].all()
+
+
+def test_trees_of_one_segment_are_apart_unless_their_roots_are_joined():
+    """Two sentences of two words, then a second segment: 1 -> 0, 3 -> 2 | 4."""
+    words, heads = structure([0, 0, 1, 2, 3, 3, -1, 4], [0, 0, 2, 2, 4])
+    batch = batched([(words, heads)])
+    apart = syntax_mask(*batch, threshold=5, neighbor_window=0)[0, :6, :6].tolist()
+    assert apart == [[(i < 2) == (j < 2) for j in words[:6]] for i in words[:6]]
+    joined = [syntax_mask(*batch, threshold=m, neighbor_window=0, connect_roots=True)[0, :6, :6] for m in range(1, 4)]
+    assert joined[0][0].tolist() == [True, True, True, True, False, False]  # 0: itself, 1 and the other root
+    assert joined[1][2].tolist() == [True, True, True, True, False, False]  # 1: two steps, over 0, to 2
+    assert joined[2].all()
+
+
+def test_a_dropped_word_keeps_its_number():
+    """Word 1 has no token: words 0 and 2 are not neighbors, and two words apart."""
+    batch = batched([structure([0, 2, 3], [0, 0, 0, 0])])
+    near = [[True, False, False], [False, True, True], [False, True, True]]
+    assert one(syntax_mask(*batch, threshold=0)) == near
+    assert one(window_mask(batch[0], window_size=1)) == near
+    further = [[True, True, False], [True, True, True], [False, True, True]]
+    assert one(syntax_mask(*batch, threshold=0, neighbor_window=2)) == further
+    assert one(window_mask(batch[0], window_size=2)) == further
+
+
+@pytest.mark.parametrize("length", [1, 2, 63, 64, 65, 513])
+def test_a_word_sees_ancestors_however_far(length):
+    batch = batched([structure(list(range(length)), [max(0, word - 1) for word in range(length)])])
+    expected = torch.ones(length, length, dtype=torch.bool).tril()
+    assert torch.equal(ancestor_mask(*batch, max_length=length)[0], expected)
+
+
+def test_without_words_all_is_open():
+    nothing = torch.full((2, 3), -1)
+    for mask in (syntax_mask(nothing, nothing), window_mask(nothing), ancestor_mask(nothing, nothing)):
+        assert mask.shape == (2, 3, 3)
+        assert mask.all()
+
+
+# [CLS] 0 1 1 2 [SEP] 3 4 [SEP] as the second row of two: word 1 is the root, in two sub-words, word 4 hangs from 3.
+WORDS = [-1, 0, 1, 1, 2, -1, 3, 4, -1]
+HEADS = [-1, 2, 2, 2, 2, -1, 6, 6, -1]
+MISTAKES = {
+    "beyond the end": ({4: 99}, "head", 4),
+    "before the start": ({4: -2}, "head", 4),
+    "none": ({4: -1}, "head", 4),
+    "a special token": ({1: 5}, "head", 1),
+    "the first special token": ({1: 0}, "head", 1),
+    "a later sub-word": ({4: 3}, "head", 4),
+    "a root's later sub-word": ({2: 3, 3: 3}, "head", 2),
+    "sub-words that differ": ({3: 1}, "head", 3),
+    "the other segment": ({7: 2}, "head", 7),
+    "the other segment, backwards": ({1: 6}, "head", 1),
+    "a cycle": ({1: 4, 4: 1}, "cycle", 1),
+}
+
+
+@pytest.mark.parametrize(("changes", "message", "position"), MISTAKES.values(), ids=MISTAKES)
+@pytest.mark.parametrize("shift", [0, 13])
+def test_a_wrong_structure_is_refused_by_row_and_position(changes, message, position, shift):
+    heads = [changes.get(place, head) for place, head in enumerate(HEADS)]
+    # The row before has 13 more tokens, and left padding moves the second one along.
+    long = structure(list(range(len(WORDS) + 13)), [0] * 22)
+    words, dep_heads = batched([long, (WORDS, HEADS)], "left" if shift else "right")
+    dep_heads[1, shift : shift + 9] = torch.tensor([head if head < 0 else head + shift for head in heads])
+    with pytest.raises(ValueError, match=rf"row 1 at position {position + shift}\b.*{message}"):
+        check_structure(words, dep_heads)
+
+
+@pytest.mark.parametrize("size", [2, 3, 64, 127, 600])
+def test_a_cycle_of_any_size_is_refused(size):
+    chain = [max(0, word - 1) for word in range(size)]
+    check_structure(*batched([structure(list(range(size)), chain)]))
+    with pytest.raises(ValueError, match=r"row 0 at position .*cycle"):
+        check_structure(*batched([structure(list(range(size)), [size - 1, *chain[1:]])]))
+
+
+def test_shapes_that_differ_are_refused():
+    words, heads = batched([(WORDS, HEADS)])
+    for other in (heads[:, :-1], heads.repeat(2, 1), heads[0]):
+        with pytest.raises(ValueError, match=re.escape(str(tuple(other.shape)))):
+            check_structure(words, other)
+
+
+@repeatable
+@given(batches)
+def test_every_structure_passes(batch):
+    check_structure(*batch)
+
+
+@settings(repeatable, max_examples=150)
+@given(structures(), st.data())
+def test_passes_if_and_only_if_it_is_a_forest(example, data):
+    words, heads = example
+    tokens = [place for place, word in enumerate(words) if word != -1]
+    for place in data.draw(st.lists(st.sampled_from(tokens), min_size=1, max_size=3)) if tokens else ():
+        # A whole word at a time, mostly, so that not every change is one of sub-words that differ.
+        changed = data.draw(st.sampled_from([tokens, tokens, [place]]))
+        head = data.draw(st.sampled_from([*tokens, *tokens, *range(-1, len(words) + 1)]))
+        heads = [head if other in changed and words[other] == words[place] else old for other, old in enumerate(heads)]
+    batch = batched([(words, heads)])
+    if reference.is_structure(words, heads):
+        check_structure(*batch)
+    else:
+        with pytest.raises(ValueError, match=r"head|cycle"):
+            check_structure(*batch)

@@ -1,0 +1,43 @@
+"""A family joins by the files that CONTRIBUTING.md names, and no others: one is added to a copy of the package."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+TOY = ROOT / "tests" / "toy_family"
+CONTRACT = (
+    "tests/models/test_family_contract.py",
+    "tests/hub/test_checkpoint.py",
+    "tests/hub/test_model_card.py",
+    "tests/models/test_suitcase.py",
+    "tests/test_registry.py",
+    "tests/toy_family/commands.py",
+)
+SLOW = ("compiles", "exports", "test_the_type_of_weights", "half_precision", "autocast")
+
+
+def test_a_new_family_is_held_to_the_contract(tmp_path):
+    ignored = shutil.ignore_patterns("__pycache__", "reference", "faults", "hostile", "transformers_common")
+    for name in ("hf_localattn", "scripts", "tests"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=ignored)
+    for name in ("pyproject.toml", "run_glue.py"):
+        shutil.copy(ROOT / name, tmp_path)
+    for name in ("models", "registry"):
+        shutil.copytree(TOY / name, tmp_path / "hf_localattn" / name, dirs_exist_ok=True)
+    registry = tmp_path / "hf_localattn" / "registry" / "__init__.py"
+    text = registry.read_text()
+    assert text.count("SAM_ROBERTA)}") == 1
+    text = text.replace("SAM_ROBERTA)}", "SAM_ROBERTA, TOY)}").replace(
+        "\n__all__", "\nfrom hf_localattn.registry.toy import TOY\n\n__all__", 1
+    )
+    registry.write_text(text)
+    chosen = f"toy and not ({' or '.join(SLOW)})"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", chosen, *CONTRACT]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-6000:]
+    passed = int(done.stdout.rsplit(" passed", 1)[0].split()[-1])
+    assert passed > 90, done.stdout[-600:]

@@ -1,0 +1,62 @@
+"""The public names of the package stay what they are, until somebody means to change them."""
+
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import hf_localattn
+
+SNAPSHOT = Path(__file__).with_name("public_names.json")
+MODULES = (
+    "hf_localattn",
+    "hf_localattn.data",
+    "hf_localattn.hub",
+    "hf_localattn.inspection",
+    "hf_localattn.models",
+    "hf_localattn.registry",
+    "hf_localattn.tasks",
+)
+
+
+def public_names():
+    """Return the names in `__all__` of each module that users import from."""
+    return {module: sorted(importlib.import_module(module).__all__) for module in MODULES}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_public_names_are_those_of_the_snapshot(module):
+    known, found = json.loads(SNAPSHOT.read_text())[module], public_names()[module]
+    assert found == known, (
+        f"The public names of {module} have changed: {sorted(set(found) ^ set(known))}. If that is meant, run"
+        " `python -m tests.test_public_api`, commit the file, and say it in CHANGELOG.md."
+    )
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_public_name_is_there(module):
+    imported = importlib.import_module(module)
+    assert all(getattr(imported, name) is not None for name in imported.__all__)
+    assert len(set(imported.__all__)) == len(imported.__all__)
+
+
+def test_subpackages_are_attributes():
+    program = "import hf_localattn; print(*(getattr(hf_localattn, name).__name__ for name in {}))"
+    names = [module.partition(".")[2] for module in MODULES[1:]]
+    command = [sys.executable, "-c", program.format([*names, "resources", "inference"])]
+    done = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [f"hf_localattn.{name}" for name in [*names, "resources", "inference"]]
+
+
+def test_the_package_has_the_names_of_its_models():
+    assert set(hf_localattn.models.__all__) < set(hf_localattn.__all__)
+    namespace = {}
+    exec("from hf_localattn import *", namespace)  # by a list that is made when it is asked for
+    assert set(hf_localattn.__all__) <= set(namespace)
+
+
+if __name__ == "__main__":
+    SNAPSHOT.write_text(json.dumps(public_names(), indent=1) + "\n")

@@ -1,0 +1,92 @@
+"""Every family is one entry of the registry, and nothing else in the package knows what is special about one."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import hf_localattn
+from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
+from hf_localattn.registry import AUTO_CLASSES, FAMILIES, family_of, get_family, task_of_class
+
+PACKAGE = Path(hf_localattn.__file__).parent
+KNOWING = ("models", "registry")
+"""Folders that may know families."""
+
+FILES = [
+    path
+    for suffix in ("py", "md", "html")
+    for path in sorted(PACKAGE.rglob(f"*.{suffix}"))
+    if path.relative_to(PACKAGE).parts[0] not in KNOWING
+]
+
+EXCEPTIONS = {
+    # Fields in help texts and messages, to show how any field is set.
+    "assignments.py": {"num_local_layers"},
+    "cli/checkpoint_commands.py": {"use_conv"},
+    "training/arguments.py": {"num_local_layers", "use_conv"},
+    # Messages of the one task that needs a family whose tokenizer reads cues.
+    "data/features/scopes.py": {"local_attention"},
+    "tasks/negation.py": {"local_attention"},
+}
+
+
+def names_of(family):
+    """Return the attributes of a family's configuration, and the inputs of its models, that others do not have."""
+    attributes = {name for name in vars(family.config) if not name.startswith("_")}
+    attributes |= set(family.config.__annotations__) | set(family.config.attribute_map)
+    inputs = {name for model in (family.model, *family.heads.values()) for name in model.token_inputs}
+    return (attributes - set(dir(LocalAttentionConfig))) | inputs
+
+
+def special_names():
+    """Return the names that belong to some families alone. Single words, such as "mode", mean other things too."""
+    every = [names_of(family) for family in FAMILIES.values()]
+    return {name for name in set.union(*every) - set.intersection(*every) if "_" in name}
+
+
+SPECIAL = special_names()
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_only_models_and_registry_know_fields_and_inputs_of_a_family(path):
+    found = set(re.findall(r"\w+", path.read_text(encoding="utf-8"))) & SPECIAL
+    assert found == EXCEPTIONS.get(path.relative_to(PACKAGE).as_posix(), set())
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_only_models_and_registry_ask_for_a_family_by_name(path):
+    text = path.read_text(encoding="utf-8")
+    assert not re.findall(r"model_type\W* (?:==|!=|in \() .*", text)
+    if path.suffix == ".py":
+        constants = [node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant)]
+        assert not [value for value in constants if isinstance(value, str) and value in FAMILIES]
+
+
+def test_the_names_are_those_one_would_look_for():
+    names = {"query_mask", "word_index", "dep_heads", "tam_max_length", "local_encoder", "sla_layer_indices"}
+    assert names <= SPECIAL
+    assert not {"mode", "hidden_size", "num_active_local_layers"} & SPECIAL
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_an_entry_is_complete(name):
+    family = FAMILIES[name]
+    assert family.name == name
+    assert set(family.heads) <= set(AUTO_CLASSES)
+    assert all(task_of_class(head.__name__) == task for task, head in family.heads.items())
+    assert task_of_class(family.model.__name__) is None
+    assert set(family.card_notes()) == {"title", "summary", "paper", "url", "bibtex", "inputs", "limits"}
+    config = family.config(**family.tiny_fields)
+    assert family_of(config) is family
+    assert len(family.ablations[0]) == 1
+    for view in (family.local_map, family.gates, family.token_weights):
+        assert view is None or view.is_available(config)
+    inputs = {name for model in (family.model, *family.heads.values()) for name in model.token_inputs}
+    assert {value for value in (family.query and family.query.input, family.parse) if value} <= inputs
+
+
+def test_a_family_that_is_not_there_is_an_error():
+    with pytest.raises(ValueError, match="There is no family 'cols'"):
+        get_family("cols")
