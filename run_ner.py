@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Fine-tune and evaluate a model that labels words: named entities, parts of speech, errors, negation scopes."""
+"""Fine-tune and evaluate a model for token classification: entities, parts of speech, errors, negation scopes."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from hf_localattn.tasks import TokenClassification
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
-    """Run the script with these arguments (default: the command line), and return all metrics."""
+    """Run the script with `arguments`, by default those of the command line, and return all metrics."""
     return run_script(TokenClassification, arguments)
 
 

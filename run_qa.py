@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Fine-tune and evaluate a model for extractive question answering (SQuAD 1.1, SQuAD 2.0, or files like them)."""
+"""Fine-tune and evaluate a model for extractive question answering: SQuAD 1.1, SQuAD 2.0, or similar data."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from hf_localattn.tasks import QuestionAnswering
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
-    """Run the script with these arguments (default: the command line), and return all metrics."""
+    """Run the script with `arguments`, by default those of the command line, and return all metrics."""
     return run_script(QuestionAnswering, arguments)
 
 

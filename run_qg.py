@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Fine-tune and evaluate a model that asks the question to a passage and an answer (SQuAD, or files like it)."""
+"""Fine-tune and evaluate a model for question generation from a passage and an answer: SQuAD, or similar data."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from hf_localattn.tasks import QuestionGeneration
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
-    """Run the script with these arguments (default: the command line), and return all metrics."""
+    """Run the script with `arguments`, by default those of the command line, and return all metrics."""
     return run_script(QuestionGeneration, arguments)
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Fine-tune and evaluate a model that chooses the right one of several texts (SWAG, or data like it)."""
+"""Fine-tune and evaluate a model for multiple choice: SWAG, or similar data."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from hf_localattn.tasks import MultipleChoice
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
-    """Run the script with these arguments (default: the command line), and return all metrics."""
+    """Run the script with `arguments`, by default those of the command line, and return all metrics."""
     return run_script(MultipleChoice, arguments)
 
 

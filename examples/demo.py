@@ -61,7 +61,7 @@ def main() -> None:
     print(f"{len(questions['train'])} questions to learn from, {len(questions['validation'])} about unseen sentences:")
     print(f"  {example['context']}\n  {example['question']} {example['answers']['text'][0]}\n")
 
-    cool, plain = train("cool", arguments), train("none", arguments)
+    cool, plain = train("cool", arguments), train("baseline", arguments)
     print(f"\n{'':24}{'EM':>8}{'F1':>8}")
     for label, trained in (("COOL", cool), ("the backbone without it", plain)):
         print(f"{label:24}{trained.exact_match:8.1f}{trained.f1:8.1f}")
@@ -69,7 +69,9 @@ def main() -> None:
     # after 7,500. The shipped questions alone the plain backbone learns by heart, whatever the steps (EM 34).
     print("This is a matter of budget: with eleven times the texts and steps the backbone alone learns it, too.\n")
 
-    scores = {name: {"exact_match": one.exact_match, "f1": one.f1} for name, one in (("cool", cool), ("none", plain))}
+    scores = {
+        name: {"exact_match": one.exact_match, "f1": one.f1} for name, one in (("cool", cool), ("baseline", plain))
+    }
     save(cool, arguments.output, {"seed": arguments.seed, "steps": arguments.steps, **scores})
     print(f"Saved to {arguments.output}. A fresh process, without hf_localattn, reloads it and is asked:")
     print(f"  {example['context']}\n  {example['question']} ", end="", flush=True)
@@ -100,7 +102,7 @@ class Trained:
 
 
 def train(family: str, arguments: argparse.Namespace) -> Trained:
-    """Fine-tune the tiny backbone with a family's local layers, or without any ("none")."""
+    """Fine-tune the tiny backbone with a family's local layers, or without any ("baseline")."""
     files = reading_comprehension()
     with tempfile.TemporaryDirectory() as scratch:
         run = prepare_run(

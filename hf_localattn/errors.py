@@ -18,6 +18,11 @@ def listed(problems: Sequence[str]) -> str:
     return problems[0] if len(problems) == 1 else " ".join(f"({i}) {one}" for i, one in enumerate(problems, 1))
 
 
+def join_names(names: Sequence[str], most: int = 10) -> str:
+    """Join at most `most` names by commas, and count the others."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
 @contextmanager
 def exit_on_user_error(*kinds: type[Exception]) -> Iterator[None]:
     """Ends the program with `error: …` on stderr and exit code 2 if something fails for a reason the user can mend.

@@ -1,9 +1,8 @@
 """What every test runs under: no network, no shared state, repeatable numbers."""
 
+import gc
 import os
-import runpy
 from argparse import Namespace
-from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
@@ -12,9 +11,18 @@ import pytest
 import torch
 from hypothesis import settings
 
+from tests.demo_helpers import demo_by_heart
+from tests.warm_workers import warm_workers
+
 # A busy machine is no reason to fail, and a failure is there for everybody, and again tomorrow.
 settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.load_profile("repeatable")
+
+
+def pytest_collection_finish():
+    """Keep what is imported by now out of all collections of garbage, one of which Trainer makes in each training."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
@@ -32,9 +40,21 @@ def poisoned_memory():
 
 @pytest.fixture(scope="session")
 def demo_output(tmp_path_factory):
-    """What `make demo` leaves behind, from a third of its steps and without the comparison."""
+    """What the demo leaves behind, except that its model has learnt the README's questions by heart."""
     output = tmp_path_factory.mktemp("demo") / "demo_output"
-    demo = runpy.run_path(str(Path(__file__).parent.parent / "examples" / "demo.py"), run_name="demo")
-    arguments = Namespace(seed=0, steps=200)
-    demo["save"](demo["train"]("cool", arguments), output, {})
+    demo = demo_by_heart(output.parent)
+    demo["save"](demo["train"]("cool", Namespace(seed=0, steps=30)), output, {})
     return output
+
+
+@pytest.fixture(scope="session")
+def _warm_workers():
+    with warm_workers() as command:
+        yield command
+
+
+@pytest.fixture
+def workers_are_warm(_warm_workers, monkeypatch):
+    """`--workers` starts processes that have imported everything."""
+    monkeypatch.setattr("hf_localattn.studies.executors.WORKER", (*_warm_workers, "hf_localattn.studies.worker"))
+    monkeypatch.setattr("hf_localattn.reproduction.loop.WORKER", (*_warm_workers, "hf_localattn.reproduction.worker"))

@@ -10,6 +10,7 @@ ROOT = Path(__file__).parents[1]
 TOY = ROOT / "tests" / "toy_family"
 CONTRACT = (
     "tests/models/test_family_contract.py",
+    "tests/models/test_ablations.py",
     "tests/hub/test_checkpoint.py",
     "tests/hub/test_model_card.py",
     "tests/models/test_suitcase.py",

@@ -13,14 +13,16 @@ from tests.script_helpers import ROOT
 SLOW = ("torch", "transformers", "datasets", "evaluate", "spacy", "sklearn", "matplotlib", "pandas", "huggingface_hub")
 
 
-def loaded_by(program, *arguments):
-    """Return those of `SLOW` that a program has imported at its end."""
-    told = f"\nimport json, sys\nprint(json.dumps([name for name in {SLOW} if name in sys.modules]))"
+def loaded_by(program, *arguments, afterwards=""):
+    """Return those of `SLOW` that a program has imported before it goes on with what comes afterwards."""
+    told = f"\nimport json, sys\nprint('loaded:', json.dumps([name for name in {SLOW} if name in sys.modules]))\n"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", program + told, *arguments]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", program + told + afterwards, *arguments]
+    done = subprocess.run(command, env=environment, input="", capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    lines = done.stdout.splitlines()
+    (loaded,) = [line.removeprefix("loaded: ") for line in lines if line.startswith("loaded: ")]
+    return json.loads(loaded), lines
 
 
 @pytest.mark.parametrize(
@@ -28,10 +30,11 @@ def loaded_by(program, *arguments):
 )
 def test_help_waits_for_no_library(words):
     program = "import sys; from hf_localattn_command import main; assert main(sys.argv[1:]) == 0"
-    assert not loaded_by(program, *words)
+    assert not loaded_by(program, *words)[0]
 
 
 def test_importing_the_package_registers_and_brings_only_what_models_need():
+    """Then, in the same process, its modules that are programs: the command, and workers that have nothing to do."""
     program = """
 import hf_localattn
 from transformers import CONFIG_MAPPING, AutoModelForQuestionAnswering, AutoTokenizer
@@ -39,7 +42,18 @@ for family in hf_localattn.registry.FAMILIES.values():
     assert CONFIG_MAPPING[family.config.model_type] is family.config
 assert hf_localattn.CoolConfig in AutoModelForQuestionAnswering._model_mapping
 """
-    assert set(loaded_by(program)) <= {"torch", "transformers", "huggingface_hub", "sklearn", "pandas"}
+    programs = """
+import os, runpy
+sys.stdout.flush()
+out = os.dup(1)  # workers let it be the log
+runpy.run_module("hf_localattn.studies.worker", run_name="__main__")
+runpy.run_module("hf_localattn.reproduction.worker", run_name="__main__")
+os.dup2(out, 1)
+runpy.run_module("hf_localattn.cli", run_name="__main__", alter_sys=True)
+"""
+    loaded, lines = loaded_by(program, "--version", afterwards=programs)
+    assert set(loaded) <= {"torch", "transformers", "huggingface_hub", "sklearn", "pandas"}
+    assert lines[-1] == f"hf-localattn {hf_localattn.__version__}"
 
 
 def test_all_names_and_subpackages_are_attributes():

@@ -103,7 +103,9 @@ def test_training_commands_are_understood(command):
 
 SEVERAL_RUNS = pytest.mark.slow(reason="several runs; test_run_folds.py and test_run_search.py have their like")
 SMALL = [
-    pytest.param(c, marks=SEVERAL_RUNS if {"--folds", "--search"} & {*c} else ()) for c in TRAINING if "tiny" in c
+    pytest.param(c, marks=SEVERAL_RUNS if {"--num_folds", "--search_space"} & {*c} else ())
+    for c in TRAINING
+    if "tiny" in c
 ]
 
 
@@ -115,13 +117,13 @@ def test_the_small_training_commands_run(command, tmp_path, monkeypatch):
     monkeypatch.setattr("sys.argv", [script, *arguments, "--use_cpu", "true"])
     runpy.run_path(str(ROOT / script), run_name="__main__")
     output = tmp_path / arguments[arguments.index("--output_dir") + 1]
-    if "--search" in arguments:
+    if "--search_space" in arguments:
         trials = json.loads((output / "search.json").read_text())["trials"]
         assert len(trials) == int(arguments[arguments.index("--search_trials") + 1])
         return
-    if "--folds" in arguments:
+    if "--num_folds" in arguments:
         assert len(json.loads((output / "folds.json").read_text())["folds"]) == int(
-            arguments[arguments.index("--folds") + 1]
+            arguments[arguments.index("--num_folds") + 1]
         )
         output /= "fold-1"
     assert json.loads((output / "all_results.json").read_text())["eval_samples"] > 0

@@ -36,8 +36,8 @@ def files(tmp_path_factory):
 
 def options(files, output_dir, *more, data="classes", folds=3):
     given = [option.format(files=files) for option in more]
-    common = ["--family", "none", "--backbone", f"{files}/backbone", "--train_file", f"{files}/{data}.jsonl"]
-    common += ["--folds", str(folds), "--max_seq_length", "24", "--per_device_train_batch_size", "2", "--use_cpu"]
+    common = ["--family", "baseline", "--backbone", f"{files}/backbone", "--train_file", f"{files}/{data}.jsonl"]
+    common += ["--num_folds", str(folds), "--max_seq_length", "24", "--per_device_train_batch_size", "2", "--use_cpu"]
     return [*common, "--disable_tqdm", "true", "--output_dir", str(output_dir), *given]
 
 
@@ -133,7 +133,7 @@ def test_training_stops_early_and_the_best_model_is_left(files, tmp_path, monkey
 def test_patience_is_not_renewed_when_a_run_is_resumed(files, tmp_path, monkeypatch):
     """Without folds, and killed after the second epoch, when half of the patience is left."""
     main = load_main("run_glue")
-    given = without("--folds", options(files, tmp_path / "out", *STOPPING, "--do_train"))
+    given = without("--num_folds", options(files, tmp_path / "out", *STOPPING, "--do_train"))
     given += ["--validation_file", f"{files}/classes.jsonl"]
     original = LocalAttentionTrainer._save_checkpoint
 
@@ -186,8 +186,8 @@ def test_labels_of_words_that_a_fold_does_not_train_on(files, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (["--folds", "1"], "--folds must be at least 2; got 1"),
-        (["--folds", "13"], "--folds 13 needs at least 13 rows; the training data have 12"),
+        (["--num_folds", "1"], "--num_folds must be at least 2; got 1"),
+        (["--num_folds", "13"], "--num_folds 13 needs at least 13 rows; the training data have 12"),
         (["--test_file", "{files}/unlabelled.jsonl"], "unlabelled.jsonl"),
         (["--resume_from_checkpoint", "x"], "which fold --resume_from_checkpoint x is of"),
         (["--early_stopping_patience", "2", "--eval_strategy", "no"], "--eval_strategy no contradicts it"),
@@ -199,6 +199,6 @@ def test_what_the_user_can_mend_is_one_line(files, tmp_path, capsys, changes, me
 
 
 def test_early_stopping_needs_validation_data(files, tmp_path, capsys):
-    given = without("--folds", options(files, tmp_path / "out", "--do_train", "--early_stopping_patience", "2"))
+    given = without("--num_folds", options(files, tmp_path / "out", "--do_train", "--early_stopping_patience", "2"))
     message = "--early_stopping_patience needs validation data: give --validation_file"
     assert_one_line_error(load_main("run_glue"), given, message, tmp_path / "out", capsys)

@@ -69,7 +69,9 @@ def files(tmp_path_factory):
     return folder
 
 
-def options(files, output_dir, *more, data="classes", model=("--family", "none", "--backbone", "{files}/backbone")):
+def options(
+    files, output_dir, *more, data="classes", model=("--family", "baseline", "--backbone", "{files}/backbone")
+):
     given = [option.format(files=files) for option in (*model, *more)]
     where = ["--train_file", f"{files}/{data}.jsonl", "--validation_file", f"{files}/{data}.jsonl"]
     common = ["--max_seq_length", "24", "--per_device_train_batch_size", "2", "--max_steps", "2", "--use_cpu"]
@@ -325,7 +327,7 @@ def test_corpora_by_columns(main, files, tmp_path, caplog, corpus, more, found, 
 def test_a_class_of_one_split_alone_is_named(main, files, tmp_path, caplog):
     data = ["--validation_file", "{files}/classes.jsonl", "--train_file", "{files}/four.jsonl"]
     main(options(files, tmp_path / "out", "--do_train", "--do_eval", *data))
-    assert "Only the train rows have the classes dog: no score will tell how well they are learnt" in caplog.text
+    assert "Only the train rows have the classes dog: no score shows how well they are learned" in caplog.text
 
 
 def test_padding_changes_no_prediction(main, files, tmp_path):
@@ -353,20 +355,20 @@ def test_a_family_on_a_plain_backbone(main, files, tmp_path):
             ["--task_name", "copa"],
             "--task_name must be one of cola, mnli, mrpc, qnli, qqp, rte, sst2, stsb, wnli; got",
         ),
-        (["--task_name", "cola", "--do_regression", "false"], "--do_regression does not go with --task_name"),
+        (["--task_name", "cola", "--do_regression", "false"], "--do_regression cannot be used with --task_name"),
         (["--text_column_names", "a,b,c"], "--text_column_names takes one column, or two; got 'a,b,c'"),
         (["--metric_name", "bleu"], "--metric_name must be one of accuracy, f1, macro_f1"),
         (
             ["--do_eval", "--metric_name", "mse"],
             "--metric_name mse is not for single label classification of 3 classes",
         ),
-        (["--do_eval", "--metric_name", "f1"], "of 3 classes; there are accuracy, macro_f1, matthews_correlation"),
+        (["--do_eval", "--metric_name", "f1"], "of 3 classes; choose one of accuracy, macro_f1, matthews_correlation"),
         (["--do_eval", "--metric_for_best_model", "f1"], "must be one of loss, accuracy, macro_f1; got 'f1'"),
         (["--do_eval", "--metric_for_best_model", "bleu"], "must be one of loss, accuracy, f1"),
         (["--do_train", "--train_file", "missing.csv"], "missing.csv: no such file"),
         (
             ["--do_train", "--train_file", "{files}/one.jsonl"],
-            "All rows have the label 'ant': there is nothing to learn",
+            "All rows have the label 'ant': give data with at least two classes",
         ),
         (
             ["--do_train", "--task_name", "cola"],
@@ -393,8 +395,8 @@ def test_a_family_on_a_plain_backbone(main, files, tmp_path):
             ["--do_train", "--train_file", "{files}/bare.jsonl", "--skip_unlabelled"],
             "bare.jsonl: no row has a label; name the column",
         ),
-        (["--folds", "7", "--do_train"], "--folds 7 needs at least 7 rows; the training data have 6"),
-        (["--do_predict", "--test_file", "{files}/unlabelled.jsonl"], "Nothing says which labels there are"),
+        (["--num_folds", "7", "--do_train"], "--num_folds 7 needs at least 7 rows; the training data have 6"),
+        (["--do_predict", "--test_file", "{files}/unlabelled.jsonl"], "No labels: neither the data nor the model"),
         (
             ["--do_train", "--do_eval", "--validation_file", "{files}/pairs.jsonl"],
             "train has single texts, validation has pairs",
@@ -403,7 +405,7 @@ def test_a_family_on_a_plain_backbone(main, files, tmp_path):
     ],
 )
 def test_what_the_user_can_mend_is_one_line(main, files, tmp_path, capsys, changes, message):
-    model = () if "--model_name_or_path" in changes else ("--family", "none", "--backbone", "{files}/backbone")
+    model = () if "--model_name_or_path" in changes else ("--family", "baseline", "--backbone", "{files}/backbone")
     assert_one_line_error(
         main, options(files, tmp_path / "out", *changes, model=model), message, tmp_path / "out", capsys
     )
@@ -417,7 +419,7 @@ def test_what_was_found_is_said_and_what_is_cut(main, files, tmp_path, caplog):
 
 
 def test_a_task_alone_is_fetched_from_the_hub(main, tmp_path, capsys):
-    model = ["--family", "none", "--backbone", "tiny", "--output_dir", str(tmp_path), "--use_cpu"]
+    model = ["--family", "baseline", "--backbone", "tiny", "--output_dir", str(tmp_path), "--use_cpu"]
     with pytest.raises(SystemExit):
         main([*model, "--task_name", "rte", "--do_eval", "--cache_dir", str(tmp_path / "cache")])
     assert "error: Cannot load the data set 'nyu-mll/glue'" in capsys.readouterr().err

@@ -69,7 +69,7 @@ def test_trains_evaluates_predicts_and_reloads(main, files, tmp_path):
     out = tmp_path / "out"
     work = ["--do_train", "--do_eval", "--do_predict", "--test_file", str(files / "bare.jsonl")]
     metrics = main(options(files, out, *work))
-    assert {f"eval_{name}" for name in ("loss", "f1", "precision", "recall", "exact_scope")} <= set(metrics)
+    assert {f"eval_{name}" for name in ("loss", "f1", "precision", "recall", "scope_exact_match")} <= set(metrics)
     assert {name for name in metrics if name.startswith("predict_")} == {
         *("predict_runtime", "predict_samples_per_second", "predict_steps_per_second", "predict_samples")
     }
@@ -84,7 +84,7 @@ def test_trains_evaluates_predicts_and_reloads(main, files, tmp_path):
     test = ["--do_predict", "--test_file", str(SAMPLES / "starsem.txt"), "--use_cpu", "--report_to", "none"]
     start = ["--task", "negation", "--model_name_or_path", str(out), "--output_dir", str(tmp_path / "other")]
     metrics = main([*start, *test])
-    assert {"predict_f1", "predict_loss", "predict_exact_scope"} <= set(metrics)
+    assert {"predict_f1", "predict_loss", "predict_scope_exact_match"} <= set(metrics)
     assert "scope" in predicted(tmp_path / "other")[0]
 
 
@@ -112,7 +112,7 @@ def test_it_learns_what_follows_the_cue(main, files, tmp_path, fields, learns):
     fields = ["--local_config", *fields, "oa_dropout=0", "classifier_dropout=0"]
     metrics = main(options(files, tmp_path / "out", *LEARN, *data, *fields, steps="50"))
     assert metrics["eval_f1"] == metrics["predict_f1"]
-    assert metrics["eval_exact_scope"] == (1 if learns else pytest.approx(0.25, abs=0.25))
+    assert metrics["eval_scope_exact_match"] == (1 if learns else pytest.approx(0.25, abs=0.25))
     assert learns == all(row["predicted_scope"] == row["scope"] for row in predicted(tmp_path / "out"))
 
 
@@ -134,11 +134,11 @@ def test_what_the_model_does_not_see_is_scored_and_said(main, files, tmp_path, c
     work = [*LEARN, "--test_file", str(files / "long.jsonl"), "--local_config", "oa_dropout=0"]
     metrics = main(options(files, tmp_path / "out", *work, data="long.jsonl", steps="1"))
     for split, of_cues, of_words in (
-        ("train", "They are left out of training.", "are left out of training"),
-        ("test", "Nothing is predicted to be in their scope.", "count as not in scope, and are scored"),
+        ("train", "These rows are left out of training.", "are left out of training"),
+        ("test", "An empty scope is predicted for them.", "count as not in scope, and are scored"),
     ):
         assert (
-            f"does not see the cue of 1 of 4 {split} rows: it is behind the 24 tokens of --max_seq_len" in caplog.text
+            f"does not see the cue of 1 of 4 {split} rows: it is after the 24 tokens of --max_seq_len" in caplog.text
         )
         assert f"does not see 9 words of 1 other {split} rows" in caplog.text
         assert of_cues in caplog.text
@@ -165,7 +165,7 @@ def test_a_trained_model_is_asked_from_python(main, files, tmp_path, capsys):
         assert find_scope(model, tokenizer, row["tokens"], row["cue"]) == row["predicted_scope"]
     again = ["--model_name_or_path", str(out), "--test_file", str(files / "data.jsonl"), "--do_predict"]
     other = tmp_path / "again"
-    message = "finds the scopes of cues: give --task negation"
+    message = "predicts the scopes of cues: pass --task negation"
     assert_one_line_error(main, [*again, "--output_dir", str(other), "--use_cpu"], message, other, capsys)
 
 
@@ -179,7 +179,7 @@ def test_what_cannot_be_asked_is_named():
         find_scope(model, tokenizer, "not he", [1, 0])
     with pytest.raises(ValueError, match="no word is a cue"):
         find_scope(model, tokenizer, ["not", "he"], [0, 0])
-    with pytest.raises(ValueError, match="knows no cue marker"):
+    with pytest.raises(ValueError, match="has no cue marker"):
         find_scope(model, word_pieces(), ["not", "he"], [1, 0])
     with pytest.raises(ValueError, match="does not see the cue: it is behind 64 tokens"):
         find_scope(model, tokenizer, [*["he"] * 70, "not"], [*[0] * 70, 1])
@@ -188,13 +188,13 @@ def test_what_cannot_be_asked_is_named():
 def test_a_model_that_cannot_know_the_cue_is_told_of(main, files, tmp_path, caplog):
     fields = ["--local_config", "local_attention=none", "cue_marker=drop"]
     main(options(files, tmp_path / "out", "--do_train", *fields, steps="1"))
-    assert "Nothing tells this model which cue is meant" in caplog.text
+    assert "This model cannot tell which cue is meant" in caplog.text
 
 
 def test_folds_keep_the_cues_of_a_sentence_together(main, tmp_path):
     corpus = str(SAMPLES / "bioscope.xml")
     start = ["--task_name", "negation", "--family", "oa-xlnet", "--backbone", "tiny", "--train_file", corpus]
-    work = ["--folds", "2", "--do_train", "--do_eval", "--do_predict", "--max_steps", "1", "--use_cpu"]
+    work = ["--num_folds", "2", "--do_train", "--do_eval", "--do_predict", "--max_steps", "1", "--use_cpu"]
     metrics = main([*start, *work, "--report_to", "none", "--output_dir", str(tmp_path)])
     assert {"predict_f1_mean", "predict_f1_std"} <= set(metrics)
     tested = [{" ".join(row["tokens"]) for row in predicted(tmp_path / f"fold-{fold}")} for fold in (1, 2)]
@@ -205,9 +205,9 @@ def test_folds_keep_the_cues_of_a_sentence_together(main, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (["--family", "cool"], "knows no cue marker [CUE], so the model would not know whose scope to find"),
-        (["--family", "none"], "--family oa-xlnet, with --local_config local_attention=none for the baseline"),
-        (["--train_file", "{files}/empty.jsonl"], "No train row has a word in scope: there is nothing to learn"),
+        (["--family", "cool"], "has no cue marker [CUE], so the model cannot know which cue is meant"),
+        (["--family", "baseline"], "--family oa-xlnet, with --local_config local_attention=none for the baseline"),
+        (["--train_file", "{files}/empty.jsonl"], "No train row has a word in scope: give training data"),
         (["--train_file", "{files}/no_cue.jsonl"], "no_cue.jsonl, line 2"),
         (["--train_file", "{files}/ragged.jsonl"], "ragged.jsonl, line 2"),
         (["--train_file", "{files}/bare.jsonl"], "scope"),
@@ -215,9 +215,12 @@ def test_folds_keep_the_cues_of_a_sentence_together(main, tmp_path):
         (["--max_seq_length", "2"], "No train row has its cue within 2 tokens: check --max_seq_length"),
         (["--cues", "doubt"], "--cues must be negation or speculation; got 'doubt'"),
         (["--cue_in_scope", "always"], "--cue_in_scope must be never or corpus; got 'always'"),
-        (["--label_column_name", "scope"], "--label_column_name says nothing to --task negation"),
-        (["--task", "ner", "--cues", "speculation"], "--cues goes with --task negation"),
-        (["--metric_for_best_model", "accuracy"], "must be one of loss, f1, precision, recall, exact_scope; got"),
+        (["--label_column_name", "scope"], "--label_column_name cannot be used with --task negation"),
+        (["--task", "ner", "--cues", "speculation"], "--cues can only be used with --task negation"),
+        (
+            ["--metric_for_best_model", "accuracy"],
+            "must be one of loss, f1, precision, recall, scope_exact_match; got",
+        ),
         (["--local_config", "cue_marker=plain"], "cue_marker"),
     ],
 )

@@ -43,7 +43,7 @@ def files(tmp_path_factory):
     return folder
 
 
-def options(files, output_dir, *more, model="model", data="data.jsonl", family="none"):
+def options(files, output_dir, *more, model="model", data="data.jsonl", family="baseline"):
     common = ["--max_seq_length", "40", "--per_device_train_batch_size", "2", "--use_cpu", "--report_to", "none"]
     where = ["--train_file", str(files / data), "--validation_file", str(files / data)]
     start = ["--family", family, "--backbone", str(files / model) if model != "tiny" else model]
@@ -102,7 +102,7 @@ def test_words_that_are_cut_off_are_counted(main, files, tmp_path, caplog):
     names = tmp_path / "names.json"
     names.write_text(json.dumps(NAMES))
     main(options(files, tmp_path / "out", *work, "--label_names_file", str(names)))
-    warning = "The model does not see 6 words of 3 test sentences: they are behind the 4 tokens of --max_seq_length"
+    warning = "The model does not see 6 words of 3 test sentences: they are after the 4 tokens of --max_seq_length"
     assert warning in caplog.text
     lines = predicted(tmp_path / "out")
     assert [len(line) for line in lines] == [6, 3, 3]
@@ -222,9 +222,9 @@ def test_the_labels_of_data_and_model(of_data, of_model, trained, expected):
 
 
 def test_labels_of_data_and_model_that_do_not_go_together():
-    with pytest.raises(ValueError, match="It is not known which labels there are"):
+    with pytest.raises(ValueError, match="The labels are unknown"):
         choose_names([], ["LABEL_0", "LABEL_1"], trained=False, may_be_fresh=False)
-    with pytest.raises(ValueError, match="The model knows a, b, but the data have c"):
+    with pytest.raises(ValueError, match="The model predicts a, b, but the data have c"):
         choose_names(["a", "c"], ["a", "b"], trained=False, may_be_fresh=False)
     with pytest.raises(ValueError, match=r"a head for 2 labels, but the data have 1 .*--ignore_mismatched_sizes"):
         choose_names(["c"], ["a", "b"], trained=True, may_be_fresh=False)
@@ -236,7 +236,7 @@ def test_labels_of_data_and_model_that_do_not_go_together():
     [
         ([], "Nothing to do: give at least one of --do_train"),
         (["--do_train", "--train_file", "missing.conll"], "missing.conll: no such file"),
-        (["--do_eval", "--train_file", "{files}/other.jsonl"], "It is not known which labels there are"),
+        (["--do_eval", "--train_file", "{files}/other.jsonl"], "The labels are unknown"),
         (
             ["--do_train", "--do_eval", "--validation_file", "{files}/other.jsonl"],
             "sentence 1, word 1 ('the'): the label",

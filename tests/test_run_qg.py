@@ -43,7 +43,7 @@ def files(tmp_path_factory):
     return folder
 
 
-def options(files, output_dir, *more, family="none", backbone="bart", data="answered.jsonl"):
+def options(files, output_dir, *more, family="baseline", backbone="bart", data="answered.jsonl"):
     common = ["--max_source_length", "40", "--max_target_length", "12", "--generation_num_beams", "2", "--use_cpu"]
     where = ["--train_file", str(files / data), "--validation_file", str(files / data)]
     model = ["--family", family, "--backbone", str(files / backbone)]
@@ -134,7 +134,7 @@ def test_rows_without_text_are_left_out_if_it_is_asked_for(main, files, tmp_path
 
 def test_left_padding_becomes_right_padding_with_a_note(main, files, tmp_path, caplog):
     main(options(files, tmp_path / "left", "--do_eval", backbone="left"))
-    assert "encoder-decoders take padding on the right" in caplog.text
+    assert "encoder-decoders need padding on the right" in caplog.text
     left, right = tmp_path / "left", tmp_path / "right"
     main(options(files, right, "--do_eval", "--pad_to_max_length"))
     one, other = (json.loads((folder / "eval_results.json").read_text()) for folder in (left, right))
@@ -175,7 +175,7 @@ def test_unanswerable_questions_are_left_out(main, files, tmp_path):
         (["--do_train", "--max_source_length", "9"], "--max_source_length 9 leaves no room for answer and passage"),
         (["--do_train", "--max_target_length", "0"], "--max_target_length must be at least 1; got 0"),
         (["--do_train", "--max_seq_length", "40"], "Unknown option --max_seq_length. Did you mean --max_source_len"),
-        (["--do_predict", "--predict_with_generate", "false"], "needs --predict_with_generate true"),
+        (["--do_predict", "--predict_with_generate", "false"], "pass --predict_with_generate true"),
         (["--do_eval", "--metric_for_best_model", "f1"], "must be one of bleu, rouge_l, meteor"),
     ],
 )

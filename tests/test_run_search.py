@@ -50,7 +50,7 @@ def options(files, output_dir, space, *more, data="classes", validation=True):
     return [
         *("--family", "cool", "--backbone", f"{files}/backbone", "--local_config", "num_local_layers=1"),
         *("--train_file", data, *(("--validation_file", data) if validation else ())),
-        *("--search", f"{files}/space.json", "--max_seq_length", "16", "--max_steps", "2", "--use_cpu"),
+        *("--search_space", f"{files}/space.json", "--max_seq_length", "16", "--max_steps", "2", "--use_cpu"),
         *("--disable_tqdm", "true", "--output_dir", str(output_dir), *more),
     ]
 
@@ -85,7 +85,7 @@ def test_the_best_setting_given_again_has_its_score(main, files, whole, tmp_path
     """Rates, epochs and fields arrive in the trial's model as they do in that of a command."""
     folder, metrics = whole
     given = options(files, tmp_path, SPACE, "--do_train", "--do_eval", *shlex.split(results(folder)["best"]))
-    where = given.index("--search")
+    where = given.index("--search_space")
     again = main(given[:where] + given[where + 2 :])
     assert {name: again[name] for name in metrics} == pytest.approx(metrics, rel=1e-6)
 
@@ -278,11 +278,19 @@ def test_a_loss_that_is_no_number_is_the_worst():
         ({"lookahead_alpha": [0.5]}, (), "--lookahead_alpha goes with --lookahead_steps"),
         ({"learning_rate": {"low": 0, "high": 1}}, (), "no end of settings: give --search_trials"),
         ({}, (), "expected names with values to try"),
-        ({"learning_rate": [1]}, ("--folds", "2"), "leave out --folds, and give the best setting together with"),
+        (
+            {"learning_rate": [1]},
+            ("--num_folds", "2"),
+            "leave out --num_folds, and give the best setting together with",
+        ),
         ({"learning_rate": [1]}, ("--metric_for_best_model", "bleu"), "--metric_for_best_model must be one of loss"),
         ({"learning_rate": [1]}, ("--search_trials", "0"), "--search_trials must be at least 1; got 0"),
-        ({"learning_rate": [1]}, ("--search", "space.txt"), "space.txt: the values to try are read from a .yaml or a"),
-        ({"learning_rate": [1]}, ("--search", "no.yaml"), "--search no.yaml: no such file"),
+        (
+            {"learning_rate": [1]},
+            ("--search_space", "space.txt"),
+            "space.txt: the values to try are read from a .yaml or a",
+        ),
+        ({"learning_rate": [1]}, ("--search_space", "no.yaml"), "--search_space no.yaml: no such file"),
     ],
 )
 def test_what_the_user_can_mend_is_one_line(main, files, tmp_path, capsys, space, more, message):
@@ -291,12 +299,12 @@ def test_what_the_user_can_mend_is_one_line(main, files, tmp_path, capsys, space
 
 def test_there_has_to_be_something_to_evaluate_on(main, files, tmp_path, capsys):
     given = options(files, tmp_path / "out", {"learning_rate": [1]}, validation=False)
-    message = "--search needs validation data: give --validation_file"
+    message = "--search_space needs validation data: give --validation_file"
     assert_one_line_error(main, given, message, tmp_path / "out", capsys)
 
 
 def test_without_optuna_nothing_is_begun(main, files, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     given = options(files, tmp_path / "out", {"learning_rate": [1]})
-    message = "--search needs optuna: run `pip install 'hf_localattn[search]'`"
+    message = "--search_space needs optuna: run `pip install 'hf_localattn[search]'`"
     assert_one_line_error(main, given, message, tmp_path / "out", capsys)

@@ -37,7 +37,7 @@ def files(tmp_path_factory):
     return folder
 
 
-def options(files, output_dir, *more, model="model", data="swag.csv", family="none"):
+def options(files, output_dir, *more, model="model", data="swag.csv", family="baseline"):
     common = ["--max_seq_length", "40", "--per_device_train_batch_size", "2", "--use_cpu", "--report_to", "none"]
     where = ["--train_file", str(files / data), "--validation_file", str(files / data)]
     start = ["--family", family, "--backbone", str(files / model) if model != "tiny" else model]

@@ -1,4 +1,4 @@
-"""Rows of corpora and data sets, and the features that models take."""
+"""Readers for corpora and data sets, and the conversion of their rows to model inputs."""
 
 from hf_localattn.data.readers.cged import load_cged
 from hf_localattn.data.readers.column_files import load_conll, load_conllu

@@ -1,4 +1,4 @@
-"""Folds for cross-validation: which rows of the training data train, validate and test in each of its runs."""
+"""Folds for cross-validation: splitting the training data into train, validation and test rows of each run."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ import numpy as np
 from datasets import ClassLabel, List
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
-logger = logging.getLogger(__name__)
+from hf_localattn.errors import join_names
 
-MOST_NAMES = 10
-"""Names of classes in a warning."""
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -23,9 +22,9 @@ class Fold:
     """One run of a cross-validation.
 
     Attributes:
-        number: number of the fold, from 1.
-        count: how many there are.
-        seed: of the partition, the same in all of them.
+        number: number of the fold, counted from 1.
+        count: total number of folds.
+        seed: random seed of the partition, the same for all folds.
     """
 
     number: int
@@ -41,46 +40,58 @@ def split_rows(
     group_column: str | None = None,
     class_column: str | None = None,
 ) -> dict[str, datasets.Dataset]:
-    """Split rows into "train" and the parts that are held out of it, rows of each in their old order.
+    """Split rows into "train" and held-out parts; each keeps the order of its rows.
 
-    The first part is the fold itself: over all folds every row is in it once. The second one is drawn from the rest
-    and as large, but at most half of the rest (which two folds would leave without anything to train on).
+    The first part is the fold itself: each row is in it in exactly one fold. The second part is drawn from the rest.
+    It is as large as the fold, but at most half of the rest, so that two folds leave rows to train on. The split
+    depends only on `rows` and `fold`.
 
     Args:
         rows: the training data.
-        fold: which split. Nothing but `rows` and `fold` decides on it.
-        parts: names of at most two parts; without any all rows train.
-        group_column: rows with the same value there are never parted.
-        class_column: a column whose classes every part has in the same shares, if it is a `ClassLabel`.
+        fold: the fold to hold out.
+        parts: names of at most two held-out parts; if empty, all rows are training rows.
+        group_column: rows with the same value in this column stay in the same part, *optional*.
+        class_column: stratify by this column if it is a `ClassLabel`, *optional*.
+
+    Returns:
+        Rows by part: "train" and each of `parts`.
 
     Raises:
-        ValueError: there are more folds than rows or groups, too few are left to train on, or no such column.
+        ValueError: there are more folds than rows or groups, too few rows are left to train on, or there is no
+            `group_column`.
+
+    Example:
+        >>> from datasets import Dataset
+        >>> rows = Dataset.from_dict({"id": [0, 1, 2, 3, 4, 5]})
+        >>> split = split_rows(rows, Fold(number=1, count=3, seed=0), ["test"])
+        >>> {part: rows["id"][:] for part, rows in split.items()}
+        {'train': [0, 1, 3, 4], 'test': [2, 5]}
     """
     groups = _groups(rows, group_column)
     classes = None
     if class_column is not None and isinstance(rows.features[class_column], ClassLabel):
         classes = np.asarray(rows[class_column][:])
-    units = "rows" if group_column is None else f"different values of {group_column}, whose rows stay together"
+    units = "rows" if group_column is None else f"values of {group_column} (rows with the same one stay together)"
 
     total = len(np.unique(groups))
     if parts and total < fold.count:
         raise ValueError(
-            f"--folds {fold.count} needs at least {fold.count} {units}; the training data have {total}."
+            f"--num_folds {fold.count} needs at least {fold.count} {units}; the training data have {total}."
             " Choose fewer folds."
         )
     rest = np.arange(len(rows))
     held_out = {}
     for part, count, chosen, seed in zip(
         parts,
-        (fold.count, max(fold.count - 1, 2)),  # a share of the rest that is as large as the fold
+        (fold.count, max(fold.count - 1, 2)),  # share of the rest that is as large as the fold
         (fold.number - 1, 0),
-        (fold.seed, fold.seed + fold.number),  # or each fold would draw from the same places of its rest
+        (fold.seed, fold.seed + fold.number),  # differs between folds, or each would draw from the same positions
         strict=False,
     ):
         if (left := len(np.unique(groups[rest]))) < count:
             raise ValueError(
-                f"--folds {fold.count} leaves too few to train on: of {total} {units}, {left} are left for validation"
-                " and training. Give more data, or --validation_file."
+                f"--num_folds {fold.count} leaves too few to train on: {left} of {total} {units} are left for"
+                " validation and training. Give more data, or --validation_file."
             )
         kept, held = _partition(groups[rest], None if classes is None else classes[rest], count, seed)[chosen]
         held_out[part] = rest[held]
@@ -89,12 +100,12 @@ def split_rows(
 
 
 def warn_of_lone_classes(data: Mapping[str, datasets.Dataset], column: str, fold: Fold | None = None) -> None:
-    """Warn of classes that are not learnt, as no training row has them, or not evaluated, as no other row has.
+    """Warn of classes that are only in the training rows (not evaluated) or missing there (not learned).
 
     Args:
-        data: splits. Those without any class are left out, such as test rows without labels.
-        column: of classes, or of sets of them. Nothing is said where it is no `ClassLabel`, nor a list of them.
-        fold: which run of a cross-validation has these splits, for the warning.
+        data: rows by split. Splits without any class are ignored, such as test rows without labels.
+        column: column of type `ClassLabel` or a list of it; others are ignored.
+        fold: fold that the splits belong to, for the warning, *optional*.
     """
     found = {split: names for split, rows in data.items() if (names := _classes_in(rows, column))}
     where = "" if fold is None else f"Fold {fold.number}: "
@@ -103,17 +114,17 @@ def warn_of_lone_classes(data: Mapping[str, datasets.Dataset], column: str, fold
         others = [own for other, own in found.items() if other != split]
         if others and (own := names.difference(*others)):
             lone |= own
-            why = "no score will tell how well they are learnt" if split == "train" else "they are not learnt"
-            logger.warning("%sOnly the %s rows have the classes %s: %s.", where, split, _listed(own), why)
+            why = "no score shows how well they are learned" if split == "train" else "they are not learned"
+            logger.warning("%sOnly the %s rows have the classes %s: %s.", where, split, join_names(sorted(own)), why)
     if "train" in found and (missing := set().union(*found.values()) - found["train"] - lone):
         logger.warning(
-            "%sNo train row has the classes %s, which the other splits have: they are not learnt.",
-            *(where, _listed(missing)),
+            "%sNo train row has the classes %s, which the other splits have: they are not learned.",
+            *(where, join_names(sorted(missing))),
         )
 
 
 def _classes_in(rows: datasets.Dataset, column: str) -> set[str]:
-    """The names of the classes that rows have."""
+    """Return the names of the classes that occur in rows."""
     kind = rows.features[column]
     if isinstance(kind, ClassLabel):
         numbers = set(rows.unique(column))
@@ -124,18 +135,13 @@ def _classes_in(rows: datasets.Dataset, column: str) -> set[str]:
     return {kind.int2str(number) for number in numbers if number is not None}
 
 
-def _listed(names: set[str]) -> str:
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return ", ".join(sorted(names)[:MOST_NAMES]) + more
-
-
 def _groups(rows: datasets.Dataset, column: str | None) -> np.ndarray:
-    """The number of each row's group; by default every row is one by itself."""
+    """Return the index of each row's group; without a column each row is a group."""
     if column is None:
         return np.arange(len(rows))
     if column not in rows.column_names:
         raise ValueError(
-            f"--folds keeps together the rows that have one {column}, but the training data have no such column; they"
+            f"--num_folds keeps rows with the same {column} together, but the training data have no such column; they"
             f" have {', '.join(rows.column_names)}."
         )
     numbers: dict[object, int] = {}
@@ -145,12 +151,12 @@ def _groups(rows: datasets.Dataset, column: str | None) -> np.ndarray:
 def _partition(
     groups: np.ndarray, classes: np.ndarray | None, count: int, seed: int
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Places that stay and places that are held out, for each of `count` shuffled shares."""
+    """Return the indices that stay and those that are held out, for each of `count` shuffled shares."""
     if len(np.unique(groups)) < len(groups):
         return list(GroupKFold(count, shuffle=True, random_state=seed).split(groups, groups=groups))
-    if classes is None or np.bincount(classes).max() < count:  # no class has a row for each share
+    if classes is None or np.bincount(classes).max() < count:  # no class is large enough to stratify
         return list(KFold(count, shuffle=True, random_state=seed).split(groups))
     with warnings.catch_warnings():
-        # Of rare classes `warn_of_lone_classes` says more.
+        # `warn_of_lone_classes` reports rare classes
         warnings.filterwarnings("ignore", message="The least populated class")
         return list(StratifiedKFold(count, shuffle=True, random_state=seed).split(groups, classes))

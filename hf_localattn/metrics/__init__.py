@@ -6,18 +6,27 @@ import evaluate
 
 
 def load_metric(name: str, config_name: str | None = None) -> evaluate.EvaluationModule:
-    """Returns a metric of this package, with the interface of the `evaluate` library.
+    """Load a metric of this package, without network access.
 
     Args:
-        name: a folder beside this file.
-        config_name: the variant, of a metric that has some, such as the task for `glue`.
+        name: one of "entities", "error_detection", "error_diagnosis", "generation", "glue", "negation_scope", "squad"
+            and "squad_v2".
+        config_name: configuration of the metric, *optional*. Only "glue" has some: its tasks.
+
+    Returns:
+        A module of the `evaluate` library. Its `inputs_description` describes its inputs and scores.
 
     Raises:
-        ValueError: there is no metric of that name, or no such variant of it.
+        ValueError: there is no metric, or no configuration, of this name.
+
+    Example:
+        >>> from hf_localattn.metrics import load_metric
+        >>> load_metric("glue", "sst2").compute(predictions=[0, 1, 1, 1], references=[0, 1, 1, 0])
+        {'accuracy': 0.75}
     """
     folder = Path(__file__).parent
     known = sorted(path.parent.name for path in folder.glob("*/*.py") if path.stem == path.parent.name)
     if name not in known:
         raise ValueError(f"no metric {name!r}; there are {', '.join(known)}.")
-    # by path: a bare name would be looked up on the Hub; in memory: nothing to lock or to clean up
+    # by path, as names are looked up on the Hub; in memory, so that there are no files to lock or to clean up
     return evaluate.load(str(folder / name / f"{name}.py"), config_name, keep_in_memory=True)

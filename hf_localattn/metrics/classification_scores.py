@@ -1,4 +1,4 @@
-"""Scores of predicted classes, sets of classes and numbers, over scikit-learn and SciPy, and which ones GLUE takes."""
+"""Scores of predicted classes, sets of classes and numbers (scikit-learn, SciPy), and the metrics of GLUE."""
 
 import functools
 import math
@@ -25,19 +25,19 @@ GLUE_METRICS: dict[str, tuple[str, ...]] = {
     "stsb": ("pearson", "spearmanr"),
     "wnli": ("accuracy",),
 }
-"""Scores of each task of GLUE (Wang et al. 2019), as keys of `SCORES`."""
+"""Metrics of each GLUE task (Wang et al. 2019), as keys of `SCORES`."""
 
 
 def _of_numbers(function: Score) -> Score:
-    """A score of predicted numbers; NaN if not all of them are, which what is underneath would refuse."""
+    """Wrap a score of predicted numbers to return NaN, with a warning, if a prediction is not finite."""
 
     @functools.wraps(function)
     def score(predictions: np.ndarray, references: np.ndarray) -> float:
         if np.isfinite(predictions).all():
             return function(predictions, references)
         logger.warning_once(
-            "Not all predictions are finite numbers, and their scores are NaN: the training has diverged. Try a"
-            " smaller learning rate."
+            "Some predictions are not finite, so their scores are NaN: the training has diverged. Try a smaller"
+            " learning rate."
         )
         return math.nan
 
@@ -45,7 +45,7 @@ def _of_numbers(function: Score) -> Score:
 
 
 def _correlation(function: Callable[..., Any]) -> Score:
-    """Return 0 where a correlation is not defined: less than two numbers, or the same one everywhere."""
+    """Wrap a correlation to return 0 if it is undefined: fewer than two numbers, or all numbers equal."""
 
     @_of_numbers
     def score(predictions: np.ndarray, references: np.ndarray) -> float:
@@ -93,10 +93,11 @@ SCORES: dict[str, Score] = {
     "mse": _mean_squared_error,
     "rmse": _root_mean_squared_error,
 }
-"""Functions of predictions and references: class numbers (N,), 0 or 1 per class (N, classes), or numbers (N,).
+"""Functions of predictions and references: class indices (N,), 0 or 1 per class (N, classes), or numbers (N,).
 
-`f1` is that of class 1 of two. `micro_f1` counts all classes together, `macro_f1` is the mean over those that occur. A
-row counts for `subset_accuracy` if its whole set is right. Scores of numbers are NaN if a prediction is not finite.
+`f1` is the F1 of class 1 in binary classification. `micro_f1` counts all classes together; `macro_f1` is the mean over
+the classes that occur. `subset_accuracy` is the share of rows whose whole set is right. Scores of numbers are NaN if a
+prediction is not finite.
 """
 
 LOWER_IS_BETTER = frozenset({"loss", "mse", "rmse"})

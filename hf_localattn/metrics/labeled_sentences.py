@@ -1,4 +1,4 @@
-"""Inputs, spans and binary scores that all metrics of labeled words share."""
+"""Inputs, tagging schemes and binary scores shared by all metrics of labeled words."""
 
 from __future__ import annotations
 
@@ -10,27 +10,30 @@ from datasets import Features, List, Value
 from sklearn.metrics import precision_recall_fscore_support
 
 LABEL_FEATURES = Features({"predictions": List(Value("string")), "references": List(Value("string"))})
-"""A list of labels per sentence, predicted and true."""
+"""Predicted and true labels, a list per sentence."""
 
-# seqeval reads IOBES; the other schemes say the same by other letters.
+# seqeval reads IOBES; BILOU and BMES have other letters for the same tags.
 SAME_LETTERS = {"L": "E", "U": "S", "M": "I"}
 
 
 def check_lengths(predictions: Sequence[Sequence[Any]], references: Sequence[Sequence[Any]]) -> None:
-    """Raise `ValueError` if a sentence has more labels of one kind than of the other."""
+    """Raise `ValueError` if a sentence has different numbers of predicted and true labels."""
     for number, (predicted, true) in enumerate(zip(predictions, references, strict=True), start=1):
         if len(predicted) != len(true):
-            raise ValueError(f"sentence {number}: {len(predicted)} predicted labels, but {len(true)} true ones.")
+            raise ValueError(
+                f"sentence {number}: {len(predicted)} predicted labels, but {len(true)} true ones; give one of each"
+                " per word."
+            )
 
 
 def as_iobes(sentences: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Return the labels of sentences by the letters that seqeval reads; those of BILOU and BMES are others."""
+    """Convert labels in BILOU and BMES to IOBES, which seqeval reads; IOB, IOE and IOBES stay as they are."""
     return [[SAME_LETTERS.get(label[:1], label[:1]) + label[1:] for label in labels] for labels in sentences]
 
 
 def binary_prf(predictions: Sequence[bool], references: Sequence[bool], beta: float = 1.0) -> tuple[float, ...]:
-    """Return precision, recall and F-beta of True among answers of yes or no; 0 where nothing is to divide by."""
-    if not len(references):  # which scikit-learn refuses
+    """Return precision, recall and F-beta of the class True; 0 if a denominator is 0."""
+    if not len(references):  # scikit-learn raises an error for empty inputs
         return 0.0, 0.0, 0.0
     scores = precision_recall_fscore_support(
         np.asarray(references, dtype=bool),

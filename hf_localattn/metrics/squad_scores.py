@@ -1,4 +1,4 @@
-"""References and scores of single answers for both SQuAD metrics; answers are compared by torchmetrics."""
+"""Reference format and answer scores of both SQuAD metrics; torchmetrics compares the answers."""
 
 from functools import lru_cache
 
@@ -11,11 +11,11 @@ REFERENCE_FEATURES = {
 }
 
 
-@lru_cache(maxsize=4096)  # answers recur: the same gold answers are scored after every epoch
+@lru_cache(maxsize=4096)  # the same answers are scored after every epoch
 def answer_scores(prediction: str, gold: str) -> tuple[float, float]:
-    """Returns exact match (0 or 1) and F1 (0 to 1) of a predicted against a gold answer, after SQuAD's normalization.
+    """Return exact match (0 or 1) and F1 (0 to 1) of a predicted and a gold answer after SQuAD's normalization.
 
-    Two answers of which nothing is left after the normalization (articles, punctuation) agree.
+    Two answers agree if nothing is left of both after the normalization, which drops articles and punctuation.
     """
     scores = squad(
         {"id": "", "prediction_text": prediction}, {"id": "", "answers": {"text": [gold], "answer_start": [0]}}
@@ -24,5 +24,5 @@ def answer_scores(prediction: str, gold: str) -> tuple[float, float]:
 
 
 def is_blank(answer: str) -> bool:
-    """Returns whether nothing is left of an answer after SQuAD's normalization."""
+    """Return True if nothing is left of an answer after SQuAD's normalization."""
     return answer_scores(answer, "")[0] == 1

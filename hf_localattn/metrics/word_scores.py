@@ -1,4 +1,4 @@
-"""Scores of labels of words, which are chosen by the labels: of errors, of whole entities, or of each word."""
+"""Scores of labeled words; the label set selects scores of entities, of errors, or of single words."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ GREATER_IS_BETTER = {
     name: name != "false_positive_rate"
     for name in dict.fromkeys((*ENTITY_SCORES, *WORD_SCORES, *DETECTION_SCORES, *DIAGNOSIS_SCORES))
 }
-"""All scores there are, and whether more is better."""
+"""All scores, and True for each where greater is better."""
 
 CORRECT_OR_NOT = frozenset({"c", "i"})
-"""The labels of FCE, and of corpora in its form: a word is correct, or it is not."""
+"""Labels of FCE and corpora in its format: correct or incorrect."""
 
 DIAGNOSES = frozenset("RMSW")
-"""The errors of CGED: a redundant or missing word, a wrong choice (selection) or order of words."""
+"""Error types of CGED: redundant word, missing word, wrong word (selection), wrong word order."""
 
 _ENTITY_LABEL = re.compile("[BIESLUM](-.*)?")
 
@@ -40,24 +40,24 @@ Labels = Sequence[Sequence[str]]
 
 
 class Score(Protocol):
-    """A function of predicted and true labels of each sentence's words."""
+    """Function of the predicted and the true labels of each sentence."""
 
     def __call__(self, predictions: Labels, references: Labels, *, each: bool = False) -> dict[str, float]:
-        """Return the overall scores and, with `each`, those of each type or label."""
+        """Return the overall scores and, if `each`, the scores of each type or label."""
 
 
 class Scoring(NamedTuple):
-    """A way to score labels, with the names of its overall scores, the main one first."""
+    """A function that scores labels, and the names of its overall scores, the main one first."""
 
     score: Score
     reported: tuple[str, ...]
 
 
 def select_metrics(names: Iterable[str]) -> Scoring:
-    """Choose the scores of a model by its labels, which are the same for all of its data.
+    """Select the scores by the label set of a model.
 
-    Labels of entities whose types are all of `DIAGNOSES` are scored as CGED's, others as entities. The two labels
-    `CORRECT_OR_NOT` are scored as FCE's, all others word by word.
+    Entity labels (see `mark_entities`) are scored as CGED if all their types are in `DIAGNOSES`, as entities if not.
+    The label set `CORRECT_OR_NOT` is scored as FCE. All others are scored word by word.
     """
     known = set(names)
     if mark_entities(known):
@@ -70,17 +70,17 @@ def select_metrics(names: Iterable[str]) -> Scoring:
 
 
 def mark_entities(names: Iterable[str]) -> bool:
-    """Tell whether labels are those of IOB, IOE, IOBES, BILOU or BMES: "O", or a letter and a type."""
+    """Return True if labels are of a tagging scheme (IOB, IOE, IOBES, BILOU, BMES): "O", or a letter and a type."""
     others = set(names) - {"O"}
     return bool(others) and all(_ENTITY_LABEL.fullmatch(name) for name in others)
 
 
 def entity_scores(predictions: Labels, references: Labels, *, each: bool = False) -> dict[str, float]:
-    """Return precision, recall and F1 of entities, and accuracy of the words' labels.
+    """Return precision, recall and F1 of entities, and the accuracy of all labels.
 
     Args:
         predictions, references: labels of each sentence's words.
-        each: whether to add `<type>_precision`, `_recall`, `_f1` and `_number` of each type.
+        each: add `<type>_precision`, `_recall`, `_f1` and `_number` of each type, *optional*, defaults to False.
     """
     result = load_metric("entities").compute(predictions=predictions, references=references)
     scores = {name: result.pop(f"overall_{name}") for name in ENTITY_SCORES}
@@ -90,11 +90,11 @@ def entity_scores(predictions: Labels, references: Labels, *, each: bool = False
 
 
 def word_scores(predictions: Labels, references: Labels, *, each: bool = False) -> dict[str, float]:
-    """Return accuracy, and the mean F1 of the labels that occur.
+    """Return the accuracy, and the mean F1 over the labels that occur.
 
     Args:
         predictions, references: labels of each sentence's words.
-        each: whether to add `<label>_precision`, `_recall`, `_f1` and `_number` of each label.
+        each: add `<label>_precision`, `_recall`, `_f1` and `_number` of each label, *optional*, defaults to False.
     """
     predicted, true = (np.array(list(chain.from_iterable(labels))) for labels in (predictions, references))
     if not true.size:
@@ -110,24 +110,24 @@ def word_scores(predictions: Labels, references: Labels, *, each: bool = False) 
 
 
 def detection_scores(predictions: Labels, references: Labels, *, each: bool = False) -> dict[str, float]:
-    """Return precision, recall and F0.5 of the words that are labeled as errors ("i"), besides `word_scores`.
+    """Return precision, recall and F0.5 of the words labeled as errors ("i"), and the `word_scores`.
 
     Args:
         predictions, references: labels of each sentence's words, "c" or "i".
-        each: as in `word_scores`.
+        each: see `word_scores`.
     """
     scores = load_metric("error_detection").compute(predictions=predictions, references=references)
     return scores | word_scores(predictions, references, each=each)
 
 
 def diagnosis_scores(predictions: Labels, references: Labels, *, each: bool = False) -> dict[str, float]:
-    """Return the scores of the three levels of CGED (`error_diagnosis`), and accuracy of the characters' labels.
+    """Return the scores of the three levels of CGED (`error_diagnosis`), and the accuracy of all labels.
 
     Args:
         predictions, references: labels of each sentence's characters.
-        each: as in `entity_scores`.
+        each: see `entity_scores`.
     """
     scores = load_metric("error_diagnosis").compute(predictions=predictions, references=references)
-    # F1 of entities is that of the position level
+    # the F1 of entities is the one of the position level
     entities = entity_scores(predictions, references, each=each)
     return scores | {name: entities[name] for name in entities if name not in ("f1", "precision", "recall")}

@@ -1,6 +1,6 @@
-"""The suitcase: everything that travels to the Hub with a checkpoint.
+"""Model code that is saved with every checkpoint.
 
-Files here import the standard library, torch, transformers and each other (same folder), nothing else.
+Files here import only the standard library, torch, transformers and other files of this folder.
 """
 
 from .configuration_cool import CoolConfig

@@ -1,4 +1,4 @@
-"""The classifiers of transformers' own task classes, for families that keep them."""
+"""Classification heads of transformers' task classes, for families that keep them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 
 def build_reference_head(mapping: Any, backbone_config: PreTrainedConfig, num_labels: int = 1) -> PreTrainedModel:
-    """Build the stock task class of a backbone, without layers and almost without words: for what is around them.
+    """Build transformers' task class of a backbone with zero layers and a minimal vocabulary, to reuse its head.
 
     Args:
-        mapping: from configurations to classes, such as transformers' `MODEL_FOR_MULTIPLE_CHOICE_MAPPING`.
-        backbone_config: of the backbone.
-        num_labels: of the task.
+        mapping: mapping from configurations to classes, such as `MODEL_FOR_MULTIPLE_CHOICE_MAPPING`.
+        backbone_config: configuration of the backbone.
+        num_labels (*optional*, defaults to 1): number of labels of the task.
+
+    Returns:
+        The model, with random weights.
 
     Raises:
-        ValueError: the backbone has no such class.
+        ValueError: if transformers has no such class for the backbone.
     """
     config = copy.deepcopy(backbone_config)
     if type(config) not in mapping:
@@ -30,10 +33,10 @@ def build_reference_head(mapping: Any, backbone_config: PreTrainedConfig, num_la
 
 
 class BackboneHead(nn.Module):
-    """The classification head of a stock task class for sequences or choices.
+    """Classification head of transformers' task class for sequences or choices.
 
     Args:
-        stock: that class, from `build_reference_head`.
+        stock: model with the head, from `build_reference_head`.
     """
 
     def __init__(self, stock: PreTrainedModel):
@@ -43,9 +46,12 @@ class BackboneHead(nn.Module):
                 self.add_module(name, module)
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Map features (B, H), the pooler's where the class has one, else the first token's, to logits (B, labels)."""
+        """Map features (B, H) to logits (B, num_labels).
+
+        The features are those of the pooler if the class has one, else those of the first token.
+        """
         parts: dict[str, Any] = dict(self.named_children())
-        tokens = features.unsqueeze(1)  # some pick the first token themselves
+        tokens = features.unsqueeze(1)  # some heads select the first token themselves
         if "sequence_summary" in parts:  # ELECTRA's choices
             return parts["classifier"](parts["sequence_summary"](tokens))
         if isinstance(parts["classifier"], nn.Linear):  # BERT's, on its pooler

@@ -9,59 +9,79 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from .configuration_local_attention import LocalAttentionConfig
 
 if TYPE_CHECKING:
-    # Never run. transformers follows such lines to find the files that make up the code of this module: with the
-    # models among them a configuration takes all code along, and two versions are told apart by any difference.
+    # Never executed. transformers follows this line when it collects the files to save with a configuration, and so
+    # saves the code of the models, too. Versions that differ in any of these files are then told apart.
     from .modeling_cool import CoolModel  # noqa: F401
 
 LOCAL_LAYERS = ("outlook", "dynamic_conv", "visual_outlook", "rgcn", "gat", "hgt")
-"""Local attentions that are a stack of `num_local_layers` layers."""
+"""Values of `local_attention` that build `num_local_layers` layers."""
 
 MOST_TOKENS = 1001
-"""Tokens of a window, or on a side of one: some memory of each is needed whatever the text's length."""
+"""Largest window, or number of neighbors on one side. Memory grows with it even for short texts."""
 
 LOCAL_ATTENTIONS = ("none", "deeper", "conv", *LOCAL_LAYERS)
 
 
 class CoolConfig(LocalAttentionConfig):
-    """Configuration of COOL: where the context outlooker sits and how it is built, or what stands in its place.
+    """Configuration of a COOL model: a pretrained encoder with a context outlooker.
 
-    The defaults are the paper's best setting (tables 1-3, figure 3): global to local, two outlook layers above the
-    convolutional block.
+    The defaults are the best setting of the paper (tables 1-3, figure 3): a convolutional block and two outlook layers
+    on top of the encoder.
 
     Args:
-        backbone_config: configuration of the encoder (BERT when absent), or of an encoder-decoder for generation.
-        mode: where the local layers sit (figure 1): "g2l", global to local, on top of the encoder; "l2g", local to
-            global, on the word embeddings and below the encoder; "g&l" or "gl", parallel to it, on the same.
-        fusion: how "g&l" joins both: "concat" (two linear layers with GELU between), "sum", or "gate" (a balance that
-            each token predicts).
-        local_attention: "outlook", the paper's, or what it compares with: "none" (the backbone alone), "deeper" (more
-            layers of its own), "conv" (the convolutional block alone), "dynamic_conv", "visual_outlook", and the local
-            graphs "rgcn", "gat" and "hgt".
-        use_conv: put the convolutional block (equations 2-5) below the outlook layers. The local width F is then the
-            sum of its filters, otherwise that of its input. No other local attention reads it.
-        conv_kernel_sizes: widths of its convolutions in tokens.
-        conv_filters: filters of each.
-        conv_pooling: "max" or "avg", the adaptive pooling of equation 4.
-        conv_alignment: "adaptive" (the paper's padding of 2 and pooling) or "same" (centered as in torch, no pooling).
-        num_local_layers: local layers; where absent 2 above the convolutional block and 3 without. "none", "deeper"
-            and "conv" have none, whatever it says.
-        outlook_kernel_size: K, the window in tokens, odd; also of "dynamic_conv" and "visual_outlook".
-        outlook_num_heads: groups of features that share their weights; one per feature (F) where absent. With fewer,
-            scores are scaled by (F / heads) ** -0.5.
-        outlook_softmax: "feature" normalizes over the window's tokens per feature, "window" over tokens and features.
-        mask_outside_window: take no softmax mass to places outside the sequence. The paper's zeros keep it.
-        outlook_dropout: dropout of the outlook weights.
-        num_ffn_layers: linear layers after each outlook attention (equation 12), GELU between several.
-        use_layer_norm: normalize the input of each attention and of its linear layers (pre-norm, as in VOLO).
-        qkv_bias: bias of the value and score projections.
-        num_extra_layers: layers that "deeper" adds to the backbone (the paper: 3 and 5).
-        graph_window: tokens on either side that are a token's neighbors in the local graphs.
-        classifier_dropout: dropout before the last linear layer of the classifying heads.
-        qa_loss: "mean" of the start and end cross-entropy, their "sum", or "joint", the paper's printed
-            -log(p(start) + p(end)).
+        backbone_config (PreTrainedConfig or dict, *optional*, defaults to BERT's): Configuration of the encoder, or of
+            the encoder-decoder for text generation.
+        mode (str, *optional*, defaults to "g2l"): Position of the local layers (figure 1): "g2l" (global to local), on
+            top of the encoder; "l2g" (local to global), between the word embeddings and the encoder; "g&l" or "gl", on
+            the word embeddings and parallel to the encoder.
+        fusion (str, *optional*, defaults to "concat"): Combination of global and local states in mode "g&l": "concat",
+            two linear layers with GELU between them; "sum"; or "gate", a weight that each token predicts.
+        local_attention (str, *optional*, defaults to "outlook"): Local mechanism: "outlook", the context outlooker, or
+            an alternative from the paper: "none", the backbone alone; "deeper", more layers of the backbone; "conv",
+            the convolutional block alone; "dynamic_conv"; "visual_outlook"; or a graph over neighboring tokens,
+            "rgcn", "gat" or "hgt".
+        use_conv (bool, *optional*, defaults to True): Put the convolutional block (equations 2-5) below the outlook
+            layers. The local width F is then `len(conv_kernel_sizes) * conv_filters`; without the block it is the
+            width of the input. Only for "outlook".
+        conv_kernel_sizes (list of int, *optional*, defaults to (3, 4, 5)): Kernel sizes of the convolutions in tokens.
+        conv_filters (int, *optional*, defaults to 100): Number of filters for each kernel size.
+        conv_pooling (str, *optional*, defaults to "max"): Adaptive pooling of equation 4: "max" or "avg".
+        conv_alignment (str, *optional*, defaults to "adaptive"): "adaptive", the paper's padding of 2 and pooling, for
+            kernels up to 5; or "same", kernels centered on their token as in torch, without pooling.
+        num_local_layers (int, *optional*): Number of local layers. By default 2 with the convolutional block and 3
+            without it; always 0 for "none", "deeper" and "conv".
+        outlook_kernel_size (int, *optional*, defaults to 3): K, the size of the window in tokens; odd. For "outlook",
+            "dynamic_conv" and "visual_outlook".
+        outlook_num_heads (int, *optional*): Number of heads. The features of a head share their weights. By default F,
+            one head per feature. With fewer heads, scores are scaled by `(F / heads) ** -0.5`.
+        outlook_softmax (str, *optional*, defaults to "feature"): Normalization of the weights: "feature", over the
+            tokens of the window for each feature; or "window", over tokens and features together.
+        mask_outside_window (bool, *optional*, defaults to False): Exclude positions outside the sequence from the
+            softmax. In the paper they are zeros that keep their share of the weights.
+        outlook_dropout (float, *optional*, defaults to 0.0): Dropout probability of the outlook weights.
+        num_ffn_layers (int, *optional*, defaults to 1): Number of linear layers after each outlook attention (equation
+            12), with GELU between them.
+        use_layer_norm (bool, *optional*, defaults to False): Normalize the input of each attention and of its linear
+            layers (pre-norm, as in VOLO).
+        qkv_bias (bool, *optional*, defaults to True): Add a bias to the value and score projections.
+        num_extra_layers (int, *optional*, defaults to 3): Number of layers that "deeper" adds to the backbone (3 and 5
+            in the paper).
+        graph_window (int, *optional*, defaults to 1): Number of neighbors on either side of a token in "rgcn", "gat"
+            and "hgt".
+        classifier_dropout (float, *optional*, defaults to 0.1): Dropout probability before the last layer of the
+            classification heads.
+        qa_loss (str, *optional*, defaults to "mean"): Loss of question answering: "mean" or "sum" of the start and end
+            cross-entropy, or "joint", -log(p(start) + p(end)) as printed in equation 16.
+        **kwargs: Fields of `LocalAttentionConfig` and `PreTrainedConfig`, such as `num_labels`.
 
     Raises:
-        ValueError: a field has an impossible value; the message names it and the remedy.
+        ValueError: A field has an invalid value. The message names the field, the value and valid ones.
+
+    Example:
+        >>> from hf_localattn import CoolConfig
+        >>> config = CoolConfig(mode="gl", fusion="gate")
+        >>> config.mode, config.num_active_local_layers
+        ('g&l', 2)
     """
 
     model_type = "cool"
@@ -109,7 +129,7 @@ class CoolConfig(LocalAttentionConfig):
 
     @property
     def num_active_local_layers(self) -> int:
-        """Number of local layers, from `num_local_layers` and `local_attention`."""
+        """Number of local layers that the model has."""
         if self.local_attention not in LOCAL_LAYERS:
             return 0
         if self.num_local_layers is None:
@@ -118,48 +138,48 @@ class CoolConfig(LocalAttentionConfig):
 
     @property
     def has_convolution_block(self) -> bool:
-        """True if the local branch begins with the convolutional block."""
+        """True if the local branch starts with the convolutional block."""
         return self.local_attention == "conv" or (self.local_attention == "outlook" and self.use_conv)
 
     @property
     def local_input_size(self) -> int:
-        """Width of what the local branch reads: the encoder's output, or its word embeddings."""
+        """Input width of the local branch, which reads the encoder's output or its word embeddings."""
         narrower = None if self.mode == "g2l" else getattr(self.backbone_config, "embedding_size", None)
         return narrower or self.hidden_size
 
     @property
     def local_size(self) -> int:
-        """F, the width of the local layers."""
+        """Width F of the local layers."""
         if self.has_convolution_block:
             return len(self.conv_kernel_sizes) * self.conv_filters
         return self.local_input_size
 
     @property
     def local_output_size(self) -> int:
-        """Width of what the local branch gives: F, or that of its input where the backbone reads it."""
+        """Output width of the local branch: F, or its input width if the backbone reads the output."""
         feeds_the_backbone = self.mode == "l2g" or self.is_encoder_decoder
         return self.local_input_size if feeds_the_backbone else self.local_size
 
     @property
     def output_size(self) -> int:
-        """Width of what the heads read."""
+        """Width of the states that the heads read."""
         return self.local_output_size if self.mode == "g2l" else self.hidden_size
 
     def backbone_config_to_build(self) -> Any:
-        """The backbone's configuration; with `num_extra_layers` more layers if `local_attention` is "deeper"."""
+        """Return the backbone's configuration, with `num_extra_layers` more layers for "deeper"."""
         if self.local_attention != "deeper":
             return self.backbone_config
         deeper = copy.deepcopy(self.backbone_config)
         count = "num_encoder_layers" if hasattr(deeper, "num_encoder_layers") else "num_hidden_layers"
         layers = getattr(deeper, count) + self.num_extra_layers
-        if kinds := list(getattr(deeper, "layer_types", None) or ()):  # go on in their rhythm
+        if kinds := list(getattr(deeper, "layer_types", None) or ()):  # continue their pattern
             period = next(p for p in range(1, len(kinds) + 1) if kinds[p:] == kinds[:-p])
             deeper.layer_types = [kinds[layer % period] for layer in range(layers)]
         setattr(deeper, count, layers)
         return deeper
 
     def check_fields(self) -> None:
-        if self.mode == "gl":  # a spelling that a shell takes without quotes
+        if self.mode == "gl":  # needs no quotes in a shell
             self.mode = "g&l"
         self._check_bools("use_conv", "mask_outside_window", "use_layer_norm", "qkv_bias")
         self._check_choice("mode", ("g2l", "l2g", "g&l"))
@@ -179,7 +199,7 @@ class CoolConfig(LocalAttentionConfig):
         if self.outlook_kernel_size % 2 == 0:
             raise ValueError(
                 f"`outlook_kernel_size` is {self.outlook_kernel_size}; it must be odd, so that a window has a central "
-                f"token: take {self.outlook_kernel_size - 1} or {self.outlook_kernel_size + 1}."
+                f"token: use {self.outlook_kernel_size - 1} or {self.outlook_kernel_size + 1}."
             )
         self._check_conv_kernel_sizes()
         if self.outlook_num_heads is not None:
@@ -198,13 +218,13 @@ class CoolConfig(LocalAttentionConfig):
             return
         if self.local_attention in ("none", "deeper"):
             raise ValueError(
-                f"`mode` is {self.mode!r}, but `local_attention={self.local_attention!r}` has nothing local to place: "
-                "leave `mode` at 'g2l'."
+                f"`mode` is {self.mode!r}, but `local_attention={self.local_attention!r}` has no local layers to "
+                "place: set `mode` to 'g2l'."
             )
         if self.is_encoder_decoder:
             raise ValueError(
-                f"`mode` is {self.mode!r}; above an encoder-decoder such as {self.backbone_config.model_type!r} the "
-                "local layers sit on the encoder's output: leave `mode` at 'g2l'."
+                f"`mode` is {self.mode!r}, but the encoder-decoder {self.backbone_config.model_type!r} takes local "
+                "layers only on the output of its encoder: set `mode` to 'g2l'."
             )
 
     def _check_conv_kernel_sizes(self) -> None:
@@ -213,6 +233,6 @@ class CoolConfig(LocalAttentionConfig):
             raise ValueError(f"`conv_kernel_sizes` is {sizes!r}; give a list of whole numbers, such as [3, 4, 5].")
         if self.conv_alignment == "adaptive" and max(sizes) > 5:
             raise ValueError(
-                f"`conv_kernel_sizes` is {list(sizes)}; padding 2 covers widths up to 5. Wider kernels need "
-                "`conv_alignment='same'`."
+                f"`conv_kernel_sizes` is {list(sizes)}; the padding of 2 allows sizes up to 5. For larger kernels "
+                "set `conv_alignment='same'`."
             )

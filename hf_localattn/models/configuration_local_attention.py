@@ -1,4 +1,4 @@
-"""Base class of all configurations: the backbone's own configuration, and fields that all families have."""
+"""Base class of all configurations: the backbone's configuration and the fields that all families share."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ LABELS = ("id2label", "label2id", "num_labels")
 
 
 class BackboneField(property):
-    """A property, with setter, onto a field of `backbone_config`, so that resizing, reloading and generating agree.
+    """Property that reads and writes a field of `backbone_config`, which keeps both configurations in agreement.
 
     Args:
-        *names: of the field; of several the one that the backbone has.
+        *names: name of the field, or all its names if backbones name it differently. The first one found is used.
     """
 
     def __init__(self, *names: str):
@@ -45,7 +45,7 @@ class BackboneField(property):
         def put(config: LocalAttentionConfig, value: Any) -> None:
             try:
                 setattr(config.backbone_config, existing(config), value)
-            except Exception as error:  # backbones check their fields in ways, and with errors, of their own
+            except Exception as error:  # each backbone validates its fields differently
                 raise ValueError(
                     f"`{names[0]}` is {value!r}, which the backbone refuses: {as_line(error)}."
                 ) from error
@@ -54,18 +54,19 @@ class BackboneField(property):
 
 
 class LocalAttentionConfig(PreTrainedConfig):
-    """Configuration of a family: the backbone's own configuration beside the family's fields.
+    """Base configuration of all families: the configuration of a backbone, and fields of the local attention.
 
     Args:
-        backbone_config: configuration of the pretrained encoder, as an object or as a dict with its `model_type`; the
-            family's default backbone when absent. It is copied, so that nothing done here reaches the caller's.
-        initializer_range: standard deviation of the weights of new layers and heads.
-        hf_localattn_version: version of this package that has saved the checkpoint, None for a new one. What is saved
-            names the version that saves it.
+        backbone_config (*optional*, defaults to the family's default backbone): configuration of the pretrained
+            backbone, as an object or as a dict with its `model_type`. It is copied.
+        initializer_range (*optional*, defaults to 0.02): standard deviation of the initial weights of new layers and
+            heads.
+        hf_localattn_version (*optional*): version of hf_localattn that saved the checkpoint; None for a new
+            configuration. Saving always writes the installed version.
 
     Raises:
-        ValueError: the backbone is a decoder, an encoder-decoder (where the family does not generate), not a text
-            model, or one of these families itself.
+        ValueError: if the backbone is a decoder, not a text model, or a model of these families, or if it is an
+            encoder-decoder and the family does not generate.
     """
 
     model_type = ""
@@ -84,16 +85,16 @@ class LocalAttentionConfig(PreTrainedConfig):
         "xlnet",
     )
     generation_backbones: ClassVar[Sequence[str]] = ()
-    """The tested encoder-decoders of a family that generates."""
+    """Tested encoder-decoder backbones; empty for families that do not generate."""
 
     controlling_fields: ClassVar[Sequence[str]] = ()
-    """The fields that decide which others count (`active_fields`)."""
+    """Fields that decide which other fields take effect (see `active_fields`)."""
 
     attribute_map: ClassVar[dict[str, str]] = {}
-    """Former names of fields, of version 0.1.0, and the names of today, under which they are saved."""
+    """Names of fields in version 0.1.0, mapped to their current names."""
 
     renamed_values: ClassVar[Mapping[str, Mapping[str, str]]] = {}
-    """For each field, former spellings of its values, of version 0.1.0, and those of today."""
+    """Values of fields in version 0.1.0, mapped to their current spelling, by field."""
 
     backbone_config: Any = None
     initializer_range: float = 0.02
@@ -105,7 +106,7 @@ class LocalAttentionConfig(PreTrainedConfig):
     num_attention_heads = BackboneField("num_attention_heads")
     pad_token_id = BackboneField("pad_token_id")
     max_position_embeddings = BackboneField("max_position_embeddings")
-    # Of encoder-decoders, for `generate`.
+    # Only encoder-decoders have these; `generate` reads them.
     decoder_layers = BackboneField("decoder_layers", "num_decoder_layers")
     decoder_start_token_id = BackboneField("decoder_start_token_id")
     bos_token_id = BackboneField("bos_token_id")
@@ -123,18 +124,22 @@ class LocalAttentionConfig(PreTrainedConfig):
         self.check()
         for field in self.inactive_fields():
             logger.warning_once(
-                f"`{field}` is {getattr(self, field)!r}, which changes nothing as the other fields are set:"
+                f"`{field}` is {getattr(self, field)!r}, which has no effect with"
                 f" {', '.join(f'{name}={getattr(self, name)!r}' for name in self.controlling_fields)}."
             )
 
     def check(self) -> None:
-        """Raise `ValueError` for a field that cannot be, naming it, its value and the remedy.
+        """Validate all fields.
 
-        A configuration checks itself when it is made or loaded; a model checks it again, as fields can be set.
+        Configurations are checked when they are created or loaded, and again when a model is built, since fields can
+        change in between.
+
+        Raises:
+            ValueError: if a field has an invalid value. The message names the field, its value and the remedy.
         """
         for name, spellings in self.renamed_values.items():
             value = getattr(self, name)
-            if isinstance(value, str):  # another type is an error, told below
+            if isinstance(value, str):  # `check_fields` reports other types
                 setattr(self, name, spellings.get(value, value))
         self._check_backbone()
         self._check_backbone_fields()
@@ -143,14 +148,14 @@ class LocalAttentionConfig(PreTrainedConfig):
         self.check_fields()
 
     def check_fields(self) -> None:
-        """The family's own part of `check`."""
+        """Validate the family's own fields; called by `check`."""
 
     @classmethod
     def current_names(cls, config_fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Return fields under their names of today, with a warning for each that version 0.1.0 named otherwise.
+        """Return fields under their current names, and warn about names of version 0.1.0.
 
         Raises:
-            ValueError: a field is given under both names.
+            ValueError: if a field is given under both names.
         """
         current: dict[str, Any] = {}
         for name, value in config_fields.items():
@@ -164,27 +169,30 @@ class LocalAttentionConfig(PreTrainedConfig):
 
     @property
     def required_inputs(self) -> tuple[str, ...]:
-        """Inputs that the models need in addition to the usual ones."""
+        """Names of the inputs that the models need in addition to the usual ones."""
         return ()
 
     @property
     def max_tokens(self) -> int | None:
-        """The most tokens that the local layers take in a text; None if the encoder alone sets a limit."""
+        """Largest number of tokens that the local layers accept, or None if only the encoder limits it."""
         return None
 
     @property
     def tokenizer_settings(self) -> dict[str, Any]:
-        """Settings of the family's tokenizer, if it has one, that differ from its defaults because of these fields."""
+        """Settings of the family's tokenizer that these fields change from their defaults."""
         return {}
 
     def active_fields(self) -> dict[tuple[str, ...], bool]:
-        """Tell for fields if they take effect under the current settings; fields that always do may be left out."""
+        """Map groups of fields to True if they take effect under the current settings.
+
+        Fields that always take effect may be left out.
+        """
         return {}
 
     def inactive_fields(self) -> list[str]:
-        """Fields that are not at their default and of which, as the others are, nothing depends."""
-        idle = [field for fields, used in self.active_fields().items() if not used for field in fields]
-        return [field for field in idle if getattr(self, field) != getattr(type(self), field)]
+        """Return the fields that differ from their default but have no effect under the current settings."""
+        inactive = [field for fields, active in self.active_fields().items() if not active for field in fields]
+        return [field for field in inactive if getattr(self, field) != getattr(type(self), field)]
 
     def _build_backbone_config(self, backbone_config: Any) -> PreTrainedConfig:
         if isinstance(backbone_config, PreTrainedConfig):
@@ -194,9 +202,9 @@ class LocalAttentionConfig(PreTrainedConfig):
                 raise ValueError(
                     f"`backbone_config` is {backbone_config!r}; give a configuration, or a dict with its `model_type`."
                 )
-            # The labels of a backbone mean nothing here.
-            own = {name: value for name, value in (backbone_config or {}).items() if name not in LABELS}
-            model_type = own.pop("model_type", self.default_backbone)
+            # The labels of the backbone are not used.
+            given = {name: value for name, value in (backbone_config or {}).items() if name not in LABELS}
+            model_type = given.pop("model_type", self.default_backbone)
             if not isinstance(model_type, str) or model_type not in CONFIG_MAPPING:
                 raise ValueError(
                     f"`backbone_config` has the unknown model_type {model_type!r}. Give the type of a transformers "
@@ -204,14 +212,14 @@ class LocalAttentionConfig(PreTrainedConfig):
                 )
             config_class = CONFIG_MAPPING[model_type]
             try:
-                check_names(config_class, own)
-                check_shared_fields(own)
-                backbone_config = config_class(**own)
-            except Exception as error:  # backbones check their fields in ways, and with errors, of their own
-                raise ValueError(f"`backbone_config` cannot be that of a {model_type!r}: {as_line(error)}.") from error
-        # Where the backbone came from may be a private folder, and this configuration gets published.
+                check_names(config_class, given)
+                check_shared_fields(given)
+                backbone_config = config_class(**given)
+            except Exception as error:  # each backbone validates its fields differently
+                raise ValueError(f"`backbone_config` is not valid for {model_type!r}: {as_line(error)}.") from error
+        # It may be the path of a private folder, and this configuration may be published.
         backbone_config._name_or_path = ""
-        # Nor has code of its own a say: the backbone is one of transformers.
+        # The backbone is always a class of transformers, never code of a checkpoint.
         for name in ("auto_map", "custom_pipelines", "trust_remote_code"):
             if name in vars(backbone_config):
                 delattr(backbone_config, name)
@@ -222,8 +230,8 @@ class LocalAttentionConfig(PreTrainedConfig):
         remedy = f"Use an encoder, such as {', '.join(self.tested_backbones)}."
         if isinstance(backbone, LocalAttentionConfig) or hasattr(backbone, "backbone_config"):
             raise ValueError(
-                f"The backbone is itself a composite {model_type!r} model. {remedy} A saved checkpoint of this family "
-                "is loaded with `from_pretrained`."
+                f"The backbone is itself a composite {model_type!r} model. {remedy} To load a saved checkpoint of "
+                "this family, use `from_pretrained`."
             )
         if backbone.is_encoder_decoder:
             self._check_generation_backbone()
@@ -237,26 +245,29 @@ class LocalAttentionConfig(PreTrainedConfig):
         if getattr(backbone, "is_decoder", False) or (
             model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and not is_masked_lm
         ):
-            raise ValueError(f"The backbone {model_type!r} is a decoder, whose tokens see only the past. {remedy}")
+            raise ValueError(
+                f"The backbone {model_type!r} is a decoder, whose tokens attend only to earlier ones. {remedy}"
+            )
         if not is_masked_lm and model_type not in MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES:
             raise ValueError(f"The backbone {model_type!r} is not a text encoder. {remedy}")
         logger.warning_once(
             f"The backbone {model_type!r} is not among the tested ones ({', '.join(self.tested_backbones)}). It may "
-            "well work: compare a few outputs with and without padding, above all on the left, before you trust it."
+            "work: before you rely on it, compare some outputs with and without padding, above all padding on the "
+            "left."
         )
 
     def _check_backbone_fields(self) -> None:
-        """Raise `ValueError` for fields with which the backbone could not be built, be they set here or there."""
+        """Raise `ValueError` if the backbone could not be built from its configuration."""
         backbone = self.backbone_config
         try:
-            getattr(backbone, "validate", bool)()  # what it checks itself
+            getattr(backbone, "validate", bool)()  # the backbone's own checks
         except Exception as error:
             kind = backbone.model_type
-            raise ValueError(f"`backbone_config` cannot be that of a {kind!r}: {as_line(error)}.") from error
+            raise ValueError(f"`backbone_config` is not valid for {kind!r}: {as_line(error)}.") from error
         for name in ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size"):
             size = getattr(backbone, name, None)
             is_known = name == "hidden_size" or backbone.model_type in LocalAttentionConfig.tested_backbones
-            if not is_known and not isinstance(size, int):  # others may have none, or one for each part
+            if not is_known and not isinstance(size, int):  # untested backbones may have none, or several
                 continue
             if type(size) is not int or not 1 <= size <= MOST:
                 raise ValueError(
@@ -270,7 +281,8 @@ class LocalAttentionConfig(PreTrainedConfig):
         pad, rows = getattr(backbone, "pad_token_id", None), getattr(backbone, "vocab_size", None)
         if pad is not None and (type(pad) is not int or (isinstance(rows, int) and not -rows <= pad < rows)):
             raise ValueError(
-                f"`pad_token_id` of `backbone_config` is {pad!r}; it must be one of its {rows} tokens, or null."
+                f"`pad_token_id` of `backbone_config` is {pad!r}; it must be the id of one of its {rows} tokens, or "
+                "null."
             )
 
     def _check_generation_backbone(self) -> None:
@@ -283,43 +295,43 @@ class LocalAttentionConfig(PreTrainedConfig):
         if model_type in self.generation_backbones:
             return
         if model_type not in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES or model_type not in MODEL_MAPPING_NAMES:
-            raise ValueError(f"The backbone {model_type!r} does not turn text into text. To generate use {tested}.")
+            raise ValueError(f"The backbone {model_type!r} is not a text-to-text model. To generate, use {tested}.")
         logger.warning_once(
-            f"The backbone {model_type!r} is not among the tested ones ({tested}). It may well work: compare what it "
-            "generates in a batch and alone before you trust it."
+            f"The backbone {model_type!r} is not among the tested ones ({tested}). It may work: before you rely on "
+            "it, compare what it generates for a batch and for each text alone."
         )
 
     def backbone_config_to_build(self) -> PreTrainedConfig:
-        """The configuration with which the backbone is built: its own, unless a family enlarges it."""
+        """Return the configuration that the backbone is built from; families that enlarge the backbone override it."""
         return self.backbone_config
 
     def get_text_config(self, decoder: bool | None = None, encoder: bool | None = None) -> PreTrainedConfig:
-        """As transformers' own; what `generate` asks of an encoder-decoder is in the backbone's configuration."""
+        """Return the backbone's text configuration for encoder-decoders, since `generate` reads it."""
         if self.is_encoder_decoder:
             return self.backbone_config.get_text_config(decoder=decoder, encoder=encoder)
         return super().get_text_config(decoder=decoder, encoder=encoder)
 
     def to_dict(self) -> dict[str, Any]:
-        """As transformers' own, with the version of this package beside that of transformers."""
+        """Return all fields as a dict, with the installed version of hf_localattn."""
         content = {**super().to_dict(), "hf_localattn_version": VERSION}
         return {name: value for name, value in content.items() if name not in OF_A_MACHINE}
 
     @classmethod
     def get_config_dict(cls, pretrained_model_name_or_path: Any, **kwargs: Any) -> Any:
-        """As transformers' own; a file that is no JSON object is an `OSError`."""
+        """Read a `config.json`; raise `OSError` if it is not a JSON object."""
         try:
             return super().get_config_dict(pretrained_model_name_or_path, **kwargs)
         except (AttributeError, TypeError, RecursionError) as error:
             name = str(pretrained_model_name_or_path)
-            raise OSError(f"The configuration of {name!r} is no JSON object that can be read ({error}).") from error
+            raise OSError(f"The configuration of {name!r} is not a readable JSON object ({error}).") from error
 
     @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
-        """As transformers' own, of what a file says; a configuration of another model type is refused.
+        """Validate the content of a `config.json` and build a configuration from it.
 
         Raises:
-            ValueError: the weights of that type would not fit; or what the file says is more than data
-                (config_checks.py), or makes no configuration.
+            ValueError: if the content is of another model type, is more than data (see config_checks.py), or is not a
+                valid configuration.
         """
         check_content(config_dict, cls._sizes_in(config_dict))
         if not cls.__module__.startswith(f"{TRANSFORMERS_DYNAMIC_MODULE_NAME}."):
@@ -329,21 +341,21 @@ class LocalAttentionConfig(PreTrainedConfig):
         if cls.model_type and model_type != cls.model_type:
             raise ValueError(
                 f"This is a {model_type!r} checkpoint, not a {cls.model_type!r} one. To put new local layers on a "
-                "pretrained encoder use `from_backbone` of the model class."
+                "pretrained encoder, use `from_backbone` of the model class."
             )
         try:
             loaded = super().from_dict(config_dict, **kwargs)
         except (ValueError, OSError, ImportError):
             raise
-        except Exception as error:  # values of a wrong type can break any line of transformers
+        except Exception as error:  # values of a wrong type can raise anything inside transformers
             raise ValueError(f"The configuration cannot be read: {type(error).__name__}: {error}") from error
-        # transformers sets overrides after the fact.
+        # transformers applies overrides after `__post_init__`.
         (loaded[0] if isinstance(loaded, tuple) else loaded).check()
         return loaded
 
     @classmethod
     def _sizes_in(cls, config_dict: Any) -> set[str]:
-        """Return the names of the fields of a configuration and its backbone's."""
+        """Return the names of all fields of this configuration and of its backbone's."""
         backbone = config_dict.get("backbone_config") if isinstance(config_dict, Mapping) else None
         model_type = backbone.get("model_type") if isinstance(backbone, Mapping) else None
         is_known = isinstance(model_type, str) and model_type in CONFIG_MAPPING
@@ -369,7 +381,7 @@ class LocalAttentionConfig(PreTrainedConfig):
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or not least <= value < below or abs(value) > sys.float_info.max:
             raise ValueError(f"`{field}` is {value!r}; it must be a number in [{least}, {below}).")
-        if abs(value) > LARGEST:  # files with such numbers are refused, too
+        if abs(value) > LARGEST:  # `from_dict` refuses such numbers, too
             raise ValueError(f"`{field}` is {value!r}; it must be between -{LARGEST} and {LARGEST}.")
 
     def _check_bools(self, *names: str) -> None:

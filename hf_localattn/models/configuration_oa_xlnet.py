@@ -10,38 +10,55 @@ from .oa_attention import check_heads, possible_heads
 from .oa_interaction import BIDIRECTIONAL, CONVOLUTIONAL, INTERACTIONS, KV_SHARING, QUERY_SUMMARIES
 
 PAPERS_HEADS = 12
-"""Default of XLNet-base, the paper's encoder."""
+"""Number of heads of XLNet-base, the paper's encoder."""
 
 if TYPE_CHECKING:
-    # Never run: see configuration_cool.py.
+    # Never executed: see configuration_cool.py.
     from .modeling_oa_xlnet import OaXLNetModel  # noqa: F401
 
 
 class OaXLNetConfig(LocalAttentionConfig):
-    """Configuration of OA: blocks of orthogonal attention, in which every token attends over the tokens of a query.
+    """Configuration of an OA model: a pretrained encoder with blocks of orthogonal attention.
+
+    In a block every token attends to the tokens of a query, such as a question or the cue of a negation.
 
     Args:
-        backbone_config: configuration of the encoder (XLNet when absent).
-        local_attention: how a token interacts with a query token, and whether the query has seen the text: "em",
-            element by element; "emb", element by element and both ways; "c", by convolution; "ca", by convolution and
-            both ways; "none", the backbone alone, the paper's baseline.
-        num_oa_layers: blocks.
-        oa_num_heads: attention heads of a block. They divide the width, and for "c" and "ca" a head is a square wide.
-            When absent 12, or as many as the backbone has, or the nearest number to 12, whichever is first possible.
-        oa_intermediate_size: width between the two linear layers of a block; the backbone's width when absent.
-        oa_dropout: of attention weights, before the blocks and after them.
-        kv_sharing: what keys and values have in common: "trunk", all but their last layer; "none"; "all".
-        share_context_projection: let the query vectors of "emb" and "ca" use the keys' features of the text.
-        conv_num_filters: filters of the convolution of "c" and "ca" that makes keys and values; when absent, as many
-            as they are wide; 1 is the equation as printed.
-        query_summary: how "emb" and "ca" summarize the text for a query token: "tanh", with the output layer of
-            PyTorch-NLP's attention, or "plain", without it.
-        oa_chunk_size: compute the attention for so many tokens at a time, again in the backward pass: slower, the same
-            result, and memory for long queries (question answering); all at once when absent.
-        classifier_dropout: before the last layer of the heads.
+        backbone_config (PreTrainedConfig or dict, *optional*, defaults to XLNet's): Configuration of the encoder.
+        local_attention (str, *optional*, defaults to "emb"): Interaction of a token with a query token: "em",
+            element-wise multiplication; "emb", the same, with query vectors that depend on the text; "c", convolution;
+            "ca", the same, with query vectors that depend on the text; or "none", the encoder alone (the paper's
+            baseline).
+        num_oa_layers (int, *optional*, defaults to 2): Number of blocks.
+        oa_num_heads (int, *optional*): Number of attention heads of a block. It must divide the hidden size; for "c"
+            and "ca" the width of a head must be a square. By default 12, else the backbone's number of heads, else the
+            valid number closest to 12.
+        oa_intermediate_size (int, *optional*): Width between the two linear layers of a block. By default the
+            backbone's hidden size.
+        oa_dropout (float, *optional*, defaults to 0.3): Dropout probability of the attention weights, of the input of
+            the first block and of the output of the last one.
+        kv_sharing (str, *optional*, defaults to "trunk"): Layers that keys and values share: "trunk", all but the last
+            one; "none"; or "all".
+        share_context_projection (bool, *optional*, defaults to False): Use the keys' features of the text in the query
+            vectors of "emb" and "ca", too.
+        conv_num_filters (int, *optional*): Number of filters of the convolution in "c" and "ca". By default the size
+            of a filter; 1 is the equation as printed.
+        query_summary (str, *optional*, defaults to "tanh"): Summary of the text for a query token in "emb" and "ca":
+            "tanh", with the output layer of PyTorch-NLP's attention; or "plain", without it.
+        oa_chunk_size (int, *optional*): Number of tokens whose attention is computed at a time, and recomputed in the
+            backward pass. It saves memory with long queries (question answering) and is slower; the result is the
+            same. By default all tokens at once.
+        classifier_dropout (float, *optional*, defaults to 0.3): Dropout probability before the last layer of the
+            heads.
+        **kwargs: Fields of `LocalAttentionConfig` and `PreTrainedConfig`, such as `num_labels`.
 
     Raises:
-        ValueError: a field has an impossible value; the message names it and the remedy.
+        ValueError: A field has an invalid value. The message names the field, the value and valid ones.
+
+    Example:
+        >>> from hf_localattn import OaXLNetConfig
+        >>> config = OaXLNetConfig(local_attention="ca", num_oa_layers=1)
+        >>> config.oa_num_heads
+        16
     """
 
     model_type = "oa-xlnet"
@@ -81,12 +98,12 @@ class OaXLNetConfig(LocalAttentionConfig):
 
     @property
     def num_active_local_layers(self) -> int:
-        """Number of blocks."""
+        """Number of blocks that the model has."""
         return 0 if self.local_attention == "none" else self.num_oa_layers
 
     @property
     def block_heads(self) -> int:
-        """Number of heads of a block, given or by default."""
+        """Number of heads of a block, set or default."""
         if self.oa_num_heads is not None:
             return self.oa_num_heads
         possible = possible_heads(self.hidden_size, self.local_attention)
@@ -97,7 +114,7 @@ class OaXLNetConfig(LocalAttentionConfig):
 
     @property
     def qa_dropout(self) -> float:
-        """Before the last layer, in question answering as in all heads (section 4)."""
+        """Dropout probability before the last layer of the question answering head (section 4)."""
         return self.classifier_dropout
 
     def check_fields(self) -> None:

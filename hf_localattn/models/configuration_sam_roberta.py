@@ -12,44 +12,59 @@ from .sam_attention import ATTENTION_ORDERS, TOKEN_FFNS, check_threshold
 from .sam_bilstm import MERGES
 
 if TYPE_CHECKING:
-    # Never run: see configuration_cool.py.
+    # Never executed: see configuration_cool.py.
     from .modeling_sam_roberta import SamRobertaModel  # noqa: F401
 
 logger = logging.get_logger(__name__)
 
 COMMON_WEIGHT = 0.5
-"""Feature weight of an untrained network: the sigmoid of about 0."""
+"""Initial feature weight: the sigmoid of a value near 0."""
 POOLINGS = ("sam", "none", "rb", "rba", "disan")
 
 
 class SamRobertaConfig(LocalAttentionConfig):
-    """Configuration of SAM: how features and tokens are weighed on top of an encoder, or what this is compared with.
+    """Configuration of a SAM model: a pretrained encoder with attention over the features and tokens of a text.
 
     Args:
-        backbone_config: configuration of the encoder (RoBERTa when absent).
-        pooling: how a text becomes one vector: "sam", the paper's; or its baselines: "none", the mean of the encoder's
-            states; "rb", the mean of those of a BiLSTM above it; "rba", attention over the states of the BiLSTM;
-            "disan", a directional self-attention network on the encoder.
-        use_bilstm: let "sam" read a BiLSTM on the encoder, as in the paper, not the encoder itself.
-        bilstm_hidden_size: width of each direction of the BiLSTM.
-        num_bilstm_layers: its layers.
-        bilstm_merge: how its directions are joined: "concat", or "sum".
-        use_fam: weigh the features of a text (equations 2-4).
-        fam_reduction: the network that does has a hidden layer so many times narrower than its input.
-        fam_threshold: delta of equation 3, in [0, 1]: features that weigh less are left out. Weights begin about 0.5.
-        learn_fam_threshold: train delta, which begins at `fam_threshold`, or at 0.1 if that is 0.
-        use_tam: weigh the tokens of a text (equations 5 and 6).
-        tam_ffn: what the network that does reads: "position", all positions at once, or "token", one token at a time.
-        tam_max_length: positions that "position" has; longer texts are refused.
-        tam_hidden_size: width of its hidden layer; when absent 16, or for "position" a 16th of the positions.
-        attention_order: "fam_tam", or "tam_fam", tokens first.
-        disan_hidden_size: width of each direction of "disan".
-        dropout: between the layers of the BiLSTM, and before the last layer of the classifying heads.
-        freeze_backbone: use the encoder as it is, without training or dropout. Changed later it counts from the next
-            call of `train()` on.
+        backbone_config (PreTrainedConfig or dict, *optional*, defaults to RoBERTa's): Configuration of the encoder.
+        pooling (str, *optional*, defaults to "sam"): Pooling of a text into one vector: "sam", sequential attention,
+            or a baseline of the paper: "none", the mean of the encoder's states; "rb", the mean of the states of a
+            BiLSTM; "rba", attention over the states of a BiLSTM; "disan", directional self-attention.
+        use_bilstm (bool, *optional*, defaults to True): Put a BiLSTM between the encoder and "sam", as in the paper.
+        bilstm_hidden_size (int, *optional*, defaults to 256): Width of each direction of the BiLSTM.
+        num_bilstm_layers (int, *optional*, defaults to 2): Number of layers of the BiLSTM.
+        bilstm_merge (str, *optional*, defaults to "concat"): Combination of its two directions: "concat" or "sum".
+        use_fam (bool, *optional*, defaults to True): Weight the features of a text with FAM, the feature-wise
+            attention (equations 2-4).
+        fam_reduction (int, *optional*, defaults to 16): Reduction of the hidden layer of FAM: its width is the number
+            of features divided by this.
+        fam_threshold (float, *optional*, defaults to 0.0): delta of equation 3, in [0, 1]. It is subtracted from the
+            feature weights, and negative weights become 0. Initial weights are about 0.5.
+        learn_fam_threshold (bool, *optional*, defaults to False): Train delta. Its initial value is `fam_threshold`,
+            or 0.1 if that is 0.
+        use_tam (bool, *optional*, defaults to True): Weight the tokens of a text with TAM, the token-wise attention
+            (equations 5 and 6).
+        tam_ffn (str, *optional*, defaults to "position"): Network of TAM: "position" reads all positions at once;
+            "token" reads one token at a time.
+        tam_max_length (int, *optional*, defaults to 512): Number of positions that "position" reads. Longer texts
+            raise an error.
+        tam_hidden_size (int, *optional*): Width of the hidden layer of TAM. By default `tam_max_length // 16` for
+            "position" and 16 for "token".
+        attention_order (str, *optional*, defaults to "fam_tam"): "fam_tam", features before tokens; or "tam_fam".
+        disan_hidden_size (int, *optional*, defaults to 300): Width of each direction of "disan".
+        dropout (float, *optional*, defaults to 0.1): Dropout probability between the layers of the BiLSTM and before
+            the last layer of the classification heads.
+        freeze_backbone (bool, *optional*, defaults to False): Keep the encoder fixed, without gradients or dropout. A
+            later change takes effect at the next call of `train()`.
+        **kwargs: Fields of `LocalAttentionConfig` and `PreTrainedConfig`, such as `num_labels`.
 
     Raises:
-        ValueError: a field has an impossible value; the message names it and the remedy.
+        ValueError: A field has an invalid value. The message names the field, the value and valid ones.
+
+    Example:
+        >>> from hf_localattn import SamRobertaConfig
+        >>> SamRobertaConfig(bilstm_merge="sum").encoded_size
+        256
     """
 
     model_type = "sam-roberta"
@@ -94,17 +109,17 @@ class SamRobertaConfig(LocalAttentionConfig):
 
     @property
     def has_bilstm(self) -> bool:
-        """True if a BiLSTM reads the encoder's states."""
+        """True if the model has a BiLSTM."""
         return self.pooling in ("rb", "rba") or (self.pooling == "sam" and self.use_bilstm)
 
     @property
     def has_fam(self) -> bool:
-        """True if features are weighed."""
+        """True if the model has feature-wise attention."""
         return self.pooling == "sam" and self.use_fam
 
     @property
     def has_tam(self) -> bool:
-        """True if tokens are weighed by sequential attention."""
+        """True if the model has token-wise attention."""
         return self.pooling == "sam" and self.use_tam
 
     @property
@@ -113,19 +128,19 @@ class SamRobertaConfig(LocalAttentionConfig):
 
     @property
     def encoded_size(self) -> int:
-        """D, the width of what is pooled: the states of the BiLSTM, or of the encoder."""
+        """Width D of the states that are pooled, those of the BiLSTM or of the encoder."""
         if not self.has_bilstm:
             return self.hidden_size
         return self.bilstm_hidden_size * (2 if self.bilstm_merge == "concat" else 1)
 
     @property
     def num_active_local_layers(self) -> int:
-        """Number of layers with local attention weights: 0, as those of SAM are over a whole text."""
+        """Number of layers with local attention weights: 0, as SAM attends to the whole text."""
         return 0
 
     @property
     def classifier_dropout(self) -> float:
-        """Dropout before the last layer of the classifying heads."""
+        """Dropout probability before the last layer of the classification heads."""
         return self.dropout
 
     def check_fields(self) -> None:
@@ -148,6 +163,7 @@ class SamRobertaConfig(LocalAttentionConfig):
         check_threshold(self.fam_threshold, self.learn_fam_threshold)
         if self.has_fam and self.fam_threshold > COMMON_WEIGHT:
             logger.warning_once(
-                f"`fam_threshold` is {self.fam_threshold}, but the weights of features begin about {COMMON_WEIGHT}: "
-                "it may leave all of them out, and then nothing below the classifier is trained."
+                f"`fam_threshold` is {self.fam_threshold}, but initial feature weights are about "
+                f"{COMMON_WEIGHT}: all features may be set to zero, and then nothing below the classifier is trained. "
+                "Use a smaller value."
             )

@@ -1,4 +1,4 @@
-"""Configuration of SLA, syntax-aware local attention."""
+"""Configuration of syntax-aware local attention (SLA)."""
 
 from __future__ import annotations
 
@@ -14,33 +14,49 @@ if TYPE_CHECKING:
     from .modeling_sla_bert import SlaBertModel  # noqa: F401
 
 GATED = ("syntax", "window")
-"""Local attentions that are mixed with the global one by a gate."""
+"""Kinds of local attention that a gate mixes with global attention."""
 
 MOST_STEPS = 100
-"""Edges and neighbors that are counted: each costs a pass over all pairs of tokens."""
+"""Largest number of edges or neighbors; each costs a pass over all pairs of tokens."""
 
 
 class SlaBertConfig(LocalAttentionConfig):
-    """Configuration of SLA: which tokens the local attention of each layer sees, or what it is compared with.
+    """Configuration of SLA models, which add syntax-aware local attention to the layers of an encoder.
 
     Args:
-        backbone_config: configuration of the encoder (BERT when absent).
-        local_attention: "syntax", the paper's: words within reach in the dependency tree; "window" (WLA): words within
-            a window; "none": the backbone alone; and the paper's baselines, which have no gates: "sgnet", one more
-            layer on top whose words see themselves and their syntactic ancestors; "lisa", the last head of every layer
-            taught to attend to the syntactic parent.
-        syntax_threshold: m of equation 3, edges of the tree (the paper: 3 or 4).
-        neighbor_window: words on either side from which the edges count too (equation 2: 1).
-        connect_roots: join the roots of a text's sentences pairwise by edges.
-        window_size: words on either side that "window" sees (the paper: 3, 4 and 5).
-        sla_layers: numbers, from 0, of the layers that have local attention; all when absent.
-        gate_bias_init: b of equation 5 at the beginning; with 0 a gate begins at about 0.5.
-        lisa_loss_weight: what the supervision of "lisa" counts beside the task's loss.
-        pooler_begins_afresh: the backbone's checkpoint has no pooler, so that the one here is not pretrained. Loading
-            sets it; it decides which learning rate trains the pooler, here and wherever this model is loaded again.
+        backbone_config (*optional*, defaults to BERT's): configuration of the encoder.
+        local_attention (*optional*, defaults to "syntax"): the mechanism.
+
+            * "syntax": words attend to words that are near in the dependency tree (the paper's SLA).
+            * "window": words attend to words that are near in the text (the paper's WLA).
+            * "none": the backbone without local attention.
+            * "sgnet": a baseline of the paper, without gates. One more layer on top of the encoder, in which words
+              attend to themselves and to their syntactic ancestors.
+            * "lisa": a baseline of the paper, without gates. The last head of each layer is trained to attend to the
+              syntactic parent.
+        syntax_threshold (*optional*, defaults to 3): m of equation 3, the largest distance in edges of the dependency
+            tree. The paper uses 3 and 4. Only for "syntax".
+        neighbor_window (*optional*, defaults to 1): number of neighbors on each side of a word. Distances in the tree
+            are measured from the word or from the nearest of its neighbors (equation 2). Only for "syntax".
+        connect_roots (*optional*, defaults to False): if True, edges connect the roots of all sentences of a text.
+            Only for "syntax".
+        window_size (*optional*, defaults to 3): number of visible words on each side. The paper uses 3, 4 and 5. Only
+            for "window".
+        sla_layers (*optional*, defaults to all layers): indices of the layers that have local attention, from 0. Only
+            for "syntax", "window" and "lisa".
+        gate_bias_init (*optional*, defaults to 0.0): initial value of the gates' bias, b of equation 5. With 0, gates
+            start near 0.5. Only for "syntax" and "window".
+        lisa_loss_weight (*optional*, defaults to 1.0): weight of the loss of "lisa", which is added to the task's.
+        pooler_begins_afresh (*optional*, defaults to False): True if the backbone's checkpoint has no pooler, so that
+            the pooler has to be trained like a new layer. Set when a backbone is loaded.
 
     Raises:
-        ValueError: a field has an impossible value; the message names it and the remedy.
+        ValueError: if a field has an invalid value. The message names the field, its value and the remedy.
+
+    Example:
+        >>> config = SlaBertConfig(syntax_threshold=4, sla_layers=[8, 9, 10, 11])
+        >>> config.num_active_local_layers
+        4
     """
 
     model_type = "sla-bert"
@@ -78,31 +94,31 @@ class SlaBertConfig(LocalAttentionConfig):
 
     @property
     def required_inputs(self) -> tuple[str, ...]:
-        """Structure of a text that the local attention reads; "lisa" if there are labels."""
+        """Names of the inputs that local attention needs; "lisa" needs them only with labels."""
         needed = {"syntax": STRUCTURE, "sgnet": STRUCTURE, "window": STRUCTURE[:1], "lisa": STRUCTURE[1:]}
         return needed.get(self.local_attention, ())
 
     @property
     def sla_layer_indices(self) -> list[int]:
-        """The numbers of the layers that `sla_layers` means."""
+        """Sorted indices of the layers that `sla_layers` selects."""
         return list(range(self.num_hidden_layers)) if self.sla_layers is None else sorted(self.sla_layers)
 
     @property
     def num_active_local_layers(self) -> int:
-        """Number of layers with local attention weights of their own."""
+        """Number of layers with weights for local attention."""
         if self.local_attention == "sgnet":
             return 1
         return len(self.sla_layer_indices) if self.local_attention in GATED else 0
 
     @property
     def classifier_dropout(self) -> float:
-        """Dropout before the last linear layer of the heads: the backbone's."""
-        own = getattr(self.backbone_config, "classifier_dropout", None)
-        return self.backbone_config.hidden_dropout_prob if own is None else own
+        """Dropout before the last linear layer of the heads, as in the backbone."""
+        dropout = getattr(self.backbone_config, "classifier_dropout", None)
+        return self.backbone_config.hidden_dropout_prob if dropout is None else dropout
 
     @classifier_dropout.setter
     def classifier_dropout(self, value: float | None) -> None:
-        """Set the backbone's."""
+        """Set the dropout in the backbone's configuration."""
         self.backbone_config.classifier_dropout = value
 
     def check_fields(self) -> None:
@@ -117,8 +133,8 @@ class SlaBertConfig(LocalAttentionConfig):
         if layers is None:
             return
         count = self.num_hidden_layers
-        numbers = isinstance(layers, list | tuple) and bool(layers) and all(type(layer) is int for layer in layers)
-        if not numbers or len(set(layers)) != len(layers) or not all(0 <= layer < count for layer in layers):
+        are_ints = isinstance(layers, list | tuple) and bool(layers) and all(type(layer) is int for layer in layers)
+        if not are_ints or len(set(layers)) != len(layers) or not all(0 <= layer < count for layer in layers):
             raise ValueError(
-                f"`sla_layers` is {layers!r}; give a list of different layer numbers from 0 to {count - 1}."
+                f"`sla_layers` is {layers!r}; give a list of distinct layer indices from 0 to {count - 1}."
             )

@@ -1,8 +1,8 @@
-"""The local mechanisms that COOL is compared with: dynamic convolution, visual outlook attention, and local graphs.
+"""Baselines of COOL: dynamic convolution, visual outlook attention and graphs over neighboring tokens.
 
-Source: COOL, a Context Outlooker (Zhu, Ng and Bressan), tables 4 and 9, which name these mechanisms; every class names
-the paper whose equations it follows. All of them see a token's neighbors as shifted views of the sequence: time and
-memory grow with the length, never with its square.
+Source: COOL, a Context Outlooker (Zhu, Ng and Bressan), tables 4 and 9, names these mechanisms. Each class gives the
+paper of its equations. A token's neighbors are shifted views of the sequence, so that time and memory are linear in
+the length.
 
 Shapes: B batch, L tokens, H features, K window (odd), N heads of d = H/N features, w neighbors on either side.
 """
@@ -19,20 +19,20 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 
 class DynamicConvolutionLayer(GradientCheckpointingLayer):
-    """Dynamic convolution: every token predicts the kernel with which it mixes the tokens around it.
+    """Dynamic convolution, in which every token predicts the kernel that mixes the tokens around it.
 
-    A gated linear unit, a depthwise convolution centered on the token, a linear layer, and a residual. Places outside
-    the sequence and pads are 0 but keep their share of the softmax, as in the authors' code.
+    The layer is a gated linear unit, a depthwise convolution centered on the token, a linear layer and a residual.
+    Positions outside the sequence and padding are 0 but keep their share of the softmax, as in the authors' code.
 
     Source: Pay Less Attention with Lightweight and Dynamic Convolutions (Wu et al., 2019), section 4 and figure 2c.
 
     Args:
-        size: H.
-        window: K, the kernel's width in tokens.
-        num_heads: N, kernels per token; the features of a head share one.
+        size: Width H.
+        window: Kernel size K in tokens.
+        num_heads: Number of kernels N of a token. The features of a head share a kernel.
 
     Raises:
-        ValueError: the window is even, or the heads do not divide the size.
+        ValueError: `window` is even, or `num_heads` does not divide `size`.
     """
 
     def __init__(self, size: int, window: int = 3, num_heads: int = 1):
@@ -47,7 +47,7 @@ class DynamicConvolutionLayer(GradientCheckpointingLayer):
     def forward(
         self, states: torch.Tensor, mask: torch.Tensor | None = None, output_attentions: bool = False
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Map states (B, L, H) to states of that shape; the weights (B, L, K, N) come with `output_attentions`."""
+        """Map states (B, L, H) to the same shape. Weights (B, L, K, N) are returned with `output_attentions`."""
         values = _zero_pads(functional.glu(self.gate(states)), mask)
         scores = self.kernel(values).unflatten(-1, (self.window, self.num_heads))
         weights = _zero_pads(scores.softmax(dim=2), mask)
@@ -56,20 +56,21 @@ class DynamicConvolutionLayer(GradientCheckpointingLayer):
 
 
 class VisualOutlookLayer(GradientCheckpointingLayer):
-    """VOLO's outlook attention on the states as an image of L x H pixels with one channel, and a linear layer.
+    """VOLO's outlook attention and a linear layer on the states as an image of L x H pixels with one channel.
 
-    The window of K x K pixels around each pixel reads K*K sources and writes K*K targets, and overlapping windows are
-    summed. Sources outside the image and in rows of pads are 0 but keep their share of the softmax; windows centered
-    there write nothing. Both steps have a residual, and no layer norm: over one channel it would erase the image.
+    The window of K x K pixels around each pixel reads K*K sources and writes K*K targets. Overlapping windows are
+    summed. Sources outside the image and in rows of padding are 0 but keep their share of the softmax. Windows
+    centered there write nothing. Both steps have a residual. There is no layer norm: over one channel it would erase
+    the image.
 
-    Source: VOLO: Vision Outlooker for Visual Recognition (Yuan et al., 2021), equations 1-5; one linear layer stands
-    for its multi-layer perceptron, as in COOL's equations 12 and 13.
+    Source: VOLO: Vision Outlooker for Visual Recognition (Yuan et al., 2021), equations 1-5. One linear layer replaces
+    its multi-layer perceptron, as in COOL's equations 12 and 13.
 
     Args:
-        window: K.
+        window: Window size K.
 
     Raises:
-        ValueError: the window is even.
+        ValueError: `window` is even.
     """
 
     def __init__(self, window: int = 3):
@@ -77,7 +78,7 @@ class VisualOutlookLayer(GradientCheckpointingLayer):
         _check_window(window)
         self.window = window
         self.value = nn.Linear(1, 1)
-        # VOLO's one layer from 1 to K**4, target by target: whoever wraps or moves a layer finds it called as a whole.
+        # VOLO's layer from 1 to K**4, split by target: hooks and wrappers need modules that are called as a whole.
         self.score = nn.ModuleList(nn.Linear(1, window * window) for _ in range(window * window))
         self.projection = nn.Linear(1, 1)
         self.feed_forward = nn.Linear(1, 1)
@@ -85,7 +86,7 @@ class VisualOutlookLayer(GradientCheckpointingLayer):
     def forward(
         self, states: torch.Tensor, mask: torch.Tensor | None = None, output_attentions: bool = False
     ) -> tuple[torch.Tensor, None]:
-        """Map states (B, L, H) to states of that shape; the weights, K**4 for every pixel, are never held together."""
+        """Map states (B, L, H) to the same shape. No weights are returned: a pixel has K**4 of them."""
         values = _zero_pads(self.value(states[..., None])[..., 0], mask)
         states = states + self.projection(self._mix_windows(states, values, mask)[..., None])[..., 0]
         return states + self.feed_forward(states[..., None])[..., 0], None
@@ -93,7 +94,7 @@ class VisualOutlookLayer(GradientCheckpointingLayer):
     def _mix_windows(self, states: torch.Tensor, values: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
         (_, length, features), window, half = states.shape, self.window, self.window // 2
         image = functional.pad(values, (half, half, half, half))
-        # One target at a time, and its softmax again for the gradient: all K**4 scores would be 81 times the states.
+        # One target at a time, recomputed in backward: all K**4 scores would take 81 times the memory of the states.
         again = torch.is_grad_enabled() and not torch.compiler.is_compiling()
         mixed = torch.zeros_like(image)
         for target, score in enumerate(self.score):
@@ -110,33 +111,36 @@ class VisualOutlookLayer(GradientCheckpointingLayer):
 
 
 def _written_to_target(score: nn.Module, states: torch.Tensor, image: torch.Tensor) -> torch.Tensor:
-    """Return what the windows centered at all pixels (B, L, H) write to one of their targets with scores by `score`.
+    """Return the values (B, L, H) that the windows of all pixels write to one of their targets.
 
-    `image` is (B, L+K-1, H+K-1), the values with their margins.
+    Args:
+        score: The layer that gives the scores of this target.
+        states: (B, L, H).
+        image: (B, L+K-1, H+K-1), the padded values.
     """
     _, length, features = states.shape
     window = image.shape[1] - length + 1
-    # Sources come first: as the last axis, of K*K, they would be strides to walk instead of vectors.
+    # Sources come first, because slices along a last axis of K*K would not be contiguous.
     weights = score(states[..., None]).movedim(-1, 0).softmax(dim=0)
     sources = (image[:, r : r + length, c : c + features] for r in range(window) for c in range(window))
     return reduce(torch.add, (share * source for share, source in zip(weights.unbind(0), sources, strict=True)))
 
 
 class RelationalGraphLayer(GradientCheckpointingLayer):
-    """Relational graph convolution with one relation: a token's neighbors are the tokens next to it.
+    """Relational graph convolution with one relation, between neighboring tokens.
 
-    `h_i' = h_i + ReLU(W_0 h_i + sum_j W_1 h_j / |N_i|)`, where N_i are the real tokens at most w away from token i,
-    itself not among them. The sum of a token without neighbors is 0.
+    `h_i' = h_i + ReLU(W_0 h_i + sum_j W_1 h_j / |N_i|)`, where N_i are the tokens at a distance of 1 to w from token
+    i. The sum of a token without neighbors is 0.
 
-    Source: Modeling Relational Data with Graph Convolutional Networks (Schlichtkrull et al., 2018), equation 2. A bias
-    and the residual are added.
+    Source: Modeling Relational Data with Graph Convolutional Networks (Schlichtkrull et al., 2018), equation 2, with
+    an additional bias and residual.
 
     Args:
-        size: H.
-        window: w, neighbors on either side.
+        size: Width H.
+        window: Number of neighbors w on either side.
 
     Raises:
-        ValueError: the window is below 1.
+        ValueError: `window` is less than 1.
     """
 
     def __init__(self, size: int, window: int = 1):
@@ -149,7 +153,7 @@ class RelationalGraphLayer(GradientCheckpointingLayer):
     def forward(
         self, states: torch.Tensor, mask: torch.Tensor | None = None, output_attentions: bool = False
     ) -> tuple[torch.Tensor, None]:
-        """Map states (B, L, H) to states of that shape; there are no weights to return."""
+        """Map states (B, L, H) to the same shape. This layer has no attention weights."""
         edges = _edges(states, mask, self.window).to(states.dtype)
         edges[..., self.window] = 0.0  # no token is its own neighbor
         shares = edges / edges.sum(-1, keepdim=True).clamp(min=1.0)
@@ -158,21 +162,21 @@ class RelationalGraphLayer(GradientCheckpointingLayer):
 
 
 class GraphAttentionLayer(GradientCheckpointingLayer):
-    """Graph attention: a token weighs itself and the tokens next to it by an additive score.
+    """Graph attention, in which a token weights itself and its neighbors by an additive score.
 
-    `e_ij = LeakyReLU(a_l . W h_i + a_r . W h_j)` for each head, softmax over the real tokens j at most w away from i,
-    `h_i' = h_i + ELU(sum_j softmax_j(e_ij) W h_j + b)`, heads side by side.
+    `h_i' = h_i + ELU(sum_j softmax_j(e_ij) W h_j + b)` with `e_ij = LeakyReLU(a_l . W h_i + a_r . W h_j)`, over the
+    tokens j at a distance of at most w from i. Heads are concatenated.
 
     Source: Graph Attention Networks (Veličković et al., 2017), equations 1-5. The bias and the residual are options of
-    the authors' code; here the residual stands outside the ELU, as in the other layers.
+    the authors' code. The residual is outside the ELU, as in the other layers.
 
     Args:
-        size: H.
-        window: w, neighbors on either side.
-        num_heads: N.
+        size: Width H.
+        window: Number of neighbors w on either side.
+        num_heads: Number of heads N.
 
     Raises:
-        ValueError: the window is below 1, or the heads do not divide the size.
+        ValueError: `window` is less than 1, or `num_heads` does not divide `size`.
     """
 
     def __init__(self, size: int, window: int = 1, num_heads: int = 1):
@@ -187,7 +191,7 @@ class GraphAttentionLayer(GradientCheckpointingLayer):
         self.initialize()
 
     def initialize(self) -> None:
-        """Give the parameters that belong to no inner module their first values; `_init_weights` calls it too."""
+        """Initialize the parameters that belong to no submodule. Called by `_init_weights`, too."""
         bound = math.sqrt(6 / (2 * self.target_vector.shape[1] + 1))  # Glorot's, for a = [a_l, a_r] from 2d to 1
         init.uniform_(self.target_vector, -bound, bound)
         init.uniform_(self.source_vector, -bound, bound)
@@ -196,7 +200,7 @@ class GraphAttentionLayer(GradientCheckpointingLayer):
     def forward(
         self, states: torch.Tensor, mask: torch.Tensor | None = None, output_attentions: bool = False
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Map states (B, L, H) to states of that shape; the weights (B, L, 2w+1, N) come with `output_attentions`."""
+        """Map states (B, L, H) to the same shape. Weights (B, L, 2w+1, N) are returned with `output_attentions`."""
         values = self.value(states).unflatten(-1, self.target_vector.shape)
         as_target, as_source = (values * self.target_vector).sum(-1), (values * self.source_vector).sum(-1)
         scores = torch.stack([as_target + source for source in _shifts(as_source, self.window)], dim=2)
@@ -206,21 +210,21 @@ class GraphAttentionLayer(GradientCheckpointingLayer):
 
 
 class HeterogeneousGraphLayer(GradientCheckpointingLayer):
-    """Heterogeneous graph transformer with one type of nodes and one of edges, between tokens next to each other.
+    """Heterogeneous graph transformer with one type of node and one type of edge, between neighboring tokens.
 
-    `e_ij = mu (K_j W_ATT) . Q_i / sqrt(d)` for each head, softmax over the real tokens j at most w away from i, itself
-    among them, `h_i' = h_i + A(GELU(sum_j softmax_j(e_ij) V_j W_MSG))`, heads side by side.
+    `h_i' = h_i + A(GELU(sum_j softmax_j(e_ij) V_j W_MSG))` with `e_ij = mu (K_j W_ATT) . Q_i / sqrt(d)`, over the
+    tokens j at a distance of at most w from i, including i. Heads are concatenated.
 
-    Source: Heterogeneous Graph Transformer (Hu et al., 2020), equations 3-5, with the authors' code where they leave a
-    choice: d is the width of a head, each head has its mu, the activation is GELU.
+    Source: Heterogeneous Graph Transformer (Hu et al., 2020), equations 3-5. Open choices follow the authors' code: d
+    is the width of a head, each head has its own mu, and the activation is GELU.
 
     Args:
-        size: H.
-        window: w, neighbors on either side.
-        num_heads: N.
+        size: Width H.
+        window: Number of neighbors w on either side.
+        num_heads: Number of heads N.
 
     Raises:
-        ValueError: the window is below 1, or the heads do not divide the size.
+        ValueError: `window` is less than 1, or `num_heads` does not divide `size`.
     """
 
     def __init__(self, size: int, window: int = 1, num_heads: int = 1):
@@ -230,7 +234,7 @@ class HeterogeneousGraphLayer(GradientCheckpointingLayer):
         self.window, self.num_heads = window, num_heads
         width = size // num_heads
         self.query = nn.Linear(size, size)
-        self.key = nn.Linear(size, size, bias=False)  # a bias would move all scores of a token alike: softmax drops it
+        self.key = nn.Linear(size, size, bias=False)  # softmax would cancel a bias
         self.value = nn.Linear(size, size)
         self.attention = nn.Parameter(torch.empty(num_heads, width, width))
         self.message = nn.Parameter(torch.empty(num_heads, width, width))
@@ -239,8 +243,8 @@ class HeterogeneousGraphLayer(GradientCheckpointingLayer):
         self.initialize()
 
     def initialize(self) -> None:
-        """Give the parameters that belong to no inner module their first values; `_init_weights` calls it too."""
-        # Glorot's bound of one head's d x d matrix; torch would take the heads for a convolution's filters.
+        """Initialize the parameters that belong to no submodule. Called by `_init_weights`, too."""
+        # Glorot's bound for the d x d matrix of one head. torch's own function would count the heads, too.
         bound = math.sqrt(3 / self.attention.shape[1])
         init.uniform_(self.attention, -bound, bound)
         init.uniform_(self.message, -bound, bound)
@@ -249,7 +253,7 @@ class HeterogeneousGraphLayer(GradientCheckpointingLayer):
     def forward(
         self, states: torch.Tensor, mask: torch.Tensor | None = None, output_attentions: bool = False
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Map states (B, L, H) to states of that shape; the weights (B, L, 2w+1, N) come with `output_attentions`."""
+        """Map states (B, L, H) to the same shape. Weights (B, L, 2w+1, N) are returned with `output_attentions`."""
         queries, keys, values = (
             projection(states).unflatten(-1, (self.num_heads, -1)) for projection in (self.query, self.key, self.value)
         )
@@ -262,7 +266,7 @@ class HeterogeneousGraphLayer(GradientCheckpointingLayer):
 
 
 def _shifts(states: torch.Tensor, reach: int) -> list[torch.Tensor]:
-    """The neighbors at distance -reach .. reach of all tokens: views of (B, L, ...), 0 outside the sequence."""
+    """Return the neighbors at distance -reach .. reach of all tokens as views (B, L, ...), 0 outside the sequence."""
     length = states.shape[1]
     padded = functional.pad(states, (0, 0) * (states.dim() - 2) + (reach, reach))
     return [padded[:, offset : offset + length] for offset in range(2 * reach + 1)]
@@ -276,13 +280,13 @@ def _mix(values: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
 
 
 def _edges(states: torch.Tensor, mask: torch.Tensor | None, reach: int) -> torch.Tensor:
-    """Return True where token and neighbor are both real: (B, L, 2w+1), the token itself in the middle."""
+    """Return the mask (B, L, 2w+1) of pairs of tokens without padding. The token itself is in the middle."""
     real = states.new_ones(states.shape[:2], dtype=torch.bool) if mask is None else mask.to(torch.bool)
     return torch.stack(_shifts(real, reach), dim=-1) & real[..., None]
 
 
 def _edge_weights(scores: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
-    """Scores (B, L, 2w+1, N) normalized over the edges of each token; a pad has none, and weighs nothing."""
+    """Normalize scores (B, L, 2w+1, N) over the edges of each token. Tokens without edges get zeros."""
     missing = ~edges[..., None]
     return scores.masked_fill(missing, torch.finfo(scores.dtype).min).softmax(dim=2).masked_fill(missing, 0.0)
 
@@ -300,15 +304,15 @@ def _zero_pads(states: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
 
 def _check_window(window: int) -> None:
     if window < 1 or window % 2 == 0:
-        nearest = "take 3" if window < 2 else f"take {window - 1} or {window + 1}"
-        raise ValueError(f"`window` is {window}; it must be odd, so that it has a central token: {nearest}.")
+        nearest = "use 3" if window < 2 else f"use {window - 1} or {window + 1}"
+        raise ValueError(f"`window` is {window}; it must be odd and positive: {nearest}.")
 
 
 def _check_reach(window: int) -> None:
     if window < 1:
-        raise ValueError(f"`window` is {window}; a token needs neighbors: take at least 1, one token on either side.")
+        raise ValueError(f"`window` is {window}; it must be at least 1, one neighbor on either side.")
 
 
 def _check_heads(num_heads: int, size: int) -> None:
     if num_heads < 1 or size % num_heads:
-        raise ValueError(f"`num_heads` is {num_heads}; take at least 1, and a number that divides the size {size}.")
+        raise ValueError(f"`num_heads` is {num_heads}; it must be at least 1 and divide the size {size}.")

@@ -1,4 +1,4 @@
-"""The convolutional block below the context outlook layers: n-gram features of every token.
+"""The convolutional block below the outlook layers, which computes n-gram features of every token.
 
 Source: COOL, a Context Outlooker (Zhu, Ng and Bressan), section 3.3, equations 2-5.
 
@@ -13,21 +13,21 @@ from torch import nn
 from torch.nn import functional
 
 PADDING = 2
-"""Zeros on either side of the sequence (section 4.1): a kernel of k gives L + 5 - k positions."""
+"""Zeros on either side of the sequence (section 4.1). A kernel of size k gives L + 5 - k outputs."""
 
 
 class ConvolutionBlock(nn.Module):
-    """Convolutions of several widths side by side, each with ReLU and pooled back to the sequence length.
+    """Parallel convolutions of several kernel sizes, each followed by ReLU and pooling to the sequence length.
 
-    The paper's k x (H + 4) kernels with padding 2 are 1-d convolutions: the four extra columns meet only zeros.
+    The paper's k x (H + 4) kernels with padding 2 are 1-d convolutions, as the four extra columns see only zeros.
 
     Args:
-        size: H.
-        kernel_sizes: widths in tokens; the "adaptive" alignment needs 1 .. 5.
-        num_filters: output features of each width; F is their sum.
-        pooling: "max" or "avg" (the paper does not say; max keeps an n-gram's strongest match).
-        alignment: "adaptive" pools L + 5 - k positions to L as `AdaptiveMaxPool1d` does; "same" centers each kernel on
-            its token as torch's `padding="same"` does (an even one reaches one token further right) and pools nothing.
+        size: Input width H.
+        kernel_sizes: Kernel sizes in tokens, from 1 to 5 for the alignment "adaptive".
+        num_filters: Number of filters for each kernel size. F is their sum.
+        pooling: "max" or "avg". The paper does not name it; "max" keeps the strongest match of an n-gram.
+        alignment: "adaptive" pools the L + 5 - k outputs to L, as `AdaptiveMaxPool1d` does. "same" centers each kernel
+            on its token, as torch's `padding="same"` does, and does not pool.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class ConvolutionBlock(nn.Module):
         self.convolutions = nn.ModuleList(nn.Conv1d(size, num_filters, kernel) for kernel in kernel_sizes)
 
     def forward(self, states: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
-        """Map states (B, L, H) to (B, L, F); states where mask (B, L) is false count as outside the sequence."""
+        """Map states (B, L, H) to (B, L, F). States where the mask (B, L) is False count as outside the sequence."""
         if mask is not None:
             states = states.masked_fill(~mask.to(torch.bool)[..., None], 0.0)
         columns = states.transpose(1, 2)
@@ -56,19 +56,19 @@ class ConvolutionBlock(nn.Module):
 
 
 def adaptive_pool(features: torch.Tensor, mask: torch.Tensor | None, pooling: str, length: int) -> torch.Tensor:
-    """Pool L + e positions to L, where e >= 0, so that each example's windows depend on its own length alone.
+    """Pool L + e positions to L, with e >= 0, independently of padding.
 
     Output i of an example with n tokens pools positions floor(i (n+e) / n) .. ceil((i+1) (n+e) / n) - 1, counted from
-    its first token: without padding these are torch's adaptive windows.
+    its first token. Without padding these are the windows of torch's adaptive pooling.
 
     Args:
         features: (B, L + e, C).
-        mask: (B, L), true from each example's first to its last token; `None` when all are real.
+        mask: (B, L), True from the first to the last token of each example. By default all are tokens.
         pooling: "max" or "avg".
         length: L.
 
     Returns:
-        (B, L, C); at pads the values mean nothing.
+        Pooled features (B, L, C), with undefined values at padding.
     """
     extra = features.shape[1] - length
     if extra == 0:
@@ -87,7 +87,7 @@ def adaptive_pool(features: torch.Tensor, mask: torch.Tensor | None, pooling: st
 def _adaptive_windows(
     length: int, extra: int, mask: torch.Tensor | None, device: torch.device
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """First and past-the-last position of each output's window, relative to the output's own index: (B or 1, L)."""
+    """Return start and end (exclusive) of each output's window, relative to the output's index: (B or 1, L)."""
     index = torch.arange(length, device=device)[None]
     tokens: torch.Tensor | int = length
     if mask is not None:
@@ -95,6 +95,6 @@ def _adaptive_windows(
         first = mask.argmax(-1, keepdim=True)
         last = length - 1 - mask.flip(-1).argmax(-1, keepdim=True)
         tokens = torch.where(mask.any(-1, keepdim=True), last - first + 1, 1)
-        # Pads take the window of the nearest token: what they pool means nothing, but must stay finite.
+        # Padding uses the window of the nearest token, so that its values stay finite.
         index = torch.minimum((index - first).clamp(min=0), tokens - 1)
     return index * extra // tokens, 1 + ((index + 1) * extra + tokens - 1) // tokens

@@ -1,6 +1,6 @@
-"""Fusion of global and local states, where the local layers sit beside the encoder.
+"""Fusion of global and local states, for local layers that are parallel to the encoder.
 
-Source: COOL, a Context Outlooker (Zhu, Ng and Bressan), figure 1 and section 3.1, which leave open how it is done.
+Source: COOL, a Context Outlooker (Zhu, Ng and Bressan), figure 1 and section 3.1, which do not define the fusion.
 
 Shapes: B batch, L tokens, H width of the global states, F of the local ones.
 """
@@ -11,13 +11,13 @@ from torch.nn import functional
 
 
 class Fusion(nn.Module):
-    """Joins the global and the local state of every token into one of the global width.
+    """Combine the global and the local state of every token into one state of the global width.
 
     Args:
-        kind: "concat", two linear layers with GELU between on both together; "sum" of the global state and the local
-            one, projected; "gate", a mixture of these two by a weight that each token predicts from both.
-        global_size: H.
-        local_size: F.
+        kind: "concat", two linear layers with GELU between them over the concatenated states; "sum" of the global and
+            the projected local state; or "gate", their average with a weight that each token predicts from both.
+        global_size: Width H of the global states.
+        local_size: Width F of the local states.
     """
 
     def __init__(self, kind: str, global_size: int, local_size: int):
@@ -31,7 +31,7 @@ class Fusion(nn.Module):
             self.balance = nn.Linear(2 * global_size, 1)
 
     def forward(self, global_states: torch.Tensor, local_states: torch.Tensor) -> torch.Tensor:
-        """Map states (B, L, H) and (B, L, F) to (B, L, H)."""
+        """Map global states (B, L, H) and local states (B, L, F) to (B, L, H)."""
         if self.kind == "concat":
             joined = torch.cat([global_states, local_states], dim=-1)
             return self.output(functional.gelu(self.projection(joined)))

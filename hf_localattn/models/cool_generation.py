@@ -1,4 +1,4 @@
-"""Text generation with local layers on the output of an encoder-decoder's encoder."""
+"""Text generation with local layers between the encoder and the decoder of a backbone."""
 
 from __future__ import annotations
 
@@ -20,62 +20,62 @@ from .modeling_local_attention import LocalAttentionPreTrainedModel
 
 @dataclass
 class LocalSeq2SeqLMOutput(Seq2SeqLMOutput):
-    """Output of a generating model; `local_attentions`: as of a headless model."""
+    """`Seq2SeqLMOutput` with the weights of the local layers as `local_attentions`."""
 
     local_attentions: tuple[torch.Tensor, ...] | None = None
 
 
 class ConditionalGenerationHead(LocalAttentionPreTrainedModel, GenerationMixin):
-    """A whole encoder-decoder whose decoder reads the encoder's states after the local layers.
+    """An encoder-decoder whose decoder reads the encoder's states after the local layers.
 
-    A family's class inherits from this one and, first, from the family's own base class, and names the module of its
-    local layers. Loss, language-model head, cache and decoder are the backbone's own.
+    A family's class inherits from the family's base class first and from this one second, and sets
+    `local_encoder_class`. The backbone provides loss, language modeling head, cache and decoder.
     """
 
     backbone_auto_class = AutoModelForSeq2SeqLM
-    accepts_loss_kwargs = False  # the backbone's loss is a mean over the batch: a trainer has to scale it itself
+    accepts_loss_kwargs = False  # the backbone's loss is a mean over the batch, which Trainer has to scale
     local_encoder_class: ClassVar[type[nn.Module]]
-    """Built from the configuration; maps states and mask to states and the layers' weights."""
+    """Module of the local layers, built from the configuration. Maps states and mask to states and weights."""
 
     def __init__(self, config: Any):
         super().__init__(config)
         self.add_backbone()
         self.local_encoder = self.local_encoder_class(config)
         self.post_init()
-        # transformers looks for special ids on the outer configuration, and misses the decoder's first.
+        # From the outer configuration transformers would not read `decoder_start_token_id`.
         self.generation_config = copy.deepcopy(self.backbone.generation_config)
 
     def _finalize_loading(self) -> None:
         super()._finalize_loading()
-        # Without a file of generation settings transformers makes them anew, from the outer configuration.
+        # Without a generation_config.json transformers builds one from the outer configuration.
         for name, value in self.backbone.generation_config.to_dict().items():
             if getattr(self.generation_config, name, None) is None:
                 setattr(self.generation_config, name, value)
 
     def get_encoder(self, modality: str | None = None) -> Any:
-        """The encoder with the local layers on top, for `generate`."""
+        """Return the encoder with the local layers on top, for `generate`."""
         return SourceEncoder(self)
 
     def get_decoder(self) -> nn.Module:
-        """The backbone's decoder."""
+        """Return the backbone's decoder."""
         return self.backbone.get_decoder()
 
     def get_output_embeddings(self) -> nn.Module:
-        """The backbone's language-model head."""
+        """Return the backbone's language modeling head."""
         return self.backbone.get_output_embeddings()
 
     def set_output_embeddings(self, new_embeddings: nn.Module) -> None:
-        """Replace the backbone's language-model head."""
+        """Replace the backbone's language modeling head."""
         self.backbone.set_output_embeddings(new_embeddings)
 
     def resize_token_embeddings(self, *args: Any, **kwargs: Any) -> nn.Module:
-        """As transformers' own; the backbone resizes what else of it is as wide as its vocabulary."""
+        """Resize all parts of the backbone that depend on the vocabulary size, as in transformers."""
         embeddings = self.backbone.resize_token_embeddings(*args, **kwargs)
         self.config.vocab_size = self.vocab_size = self.backbone.config.vocab_size
         return embeddings
 
     def prepare_decoder_input_ids_from_labels(self, labels: torch.Tensor) -> torch.Tensor:
-        """Shift labels (B, T) to the right: what the decoder reads in training."""
+        """Shift labels (B, T) to the right, to get the decoder's inputs for training."""
         return self.backbone.prepare_decoder_input_ids_from_labels(labels)
 
     def encode_source(
@@ -85,19 +85,29 @@ class ConditionalGenerationHead(LocalAttentionPreTrainedModel, GenerationMixin):
         inputs_embeds: torch.Tensor | None,
         **kwargs: Any,
     ) -> LocalModelOutput:
-        """Run the backbone's encoder and the local layers: states (B, L, H).
+        """Run the backbone's encoder and the local layers.
+
+        Args:
+            input_ids: (B, L) token ids, or `None`.
+            attention_mask: (B, L), 1 for tokens and 0 for padding on the right.
+            inputs_embeds: (B, L, E) embeddings in place of `input_ids`, or `None`.
+            **kwargs: `output_attentions` and `output_hidden_states`.
+
+        Returns:
+            States (B, L, H) and the weights of the local layers.
 
         Raises:
-            ValueError: not exactly one kind of input, or pads on the left (not seen by compilers and exporters).
+            ValueError: Not exactly one of `input_ids` and `inputs_embeds` is given, or padding is on the left. In
+                compiled or exported graphs the padding is not checked.
         """
         check_inputs(input_ids, inputs_embeds, attention_mask)
         mask = None if attention_mask is None else attention_mask != 0
         if mask is not None and not torch.compiler.is_compiling() and (mask[:, 1:] & ~mask[:, :-1]).any():
             raise ValueError(
-                "`attention_mask` has pads on the left, before tokens; an encoder-decoder takes them on the right: "
-                "set `tokenizer.padding_side = 'right'`."
+                "`attention_mask` has padding on the left; an encoder-decoder needs padding on the right: set "
+                "`tokenizer.padding_side = 'right'`."
             )
-        # ProphetNet's encoder gives all tokens beyond its last position that one.
+        # ProphetNet's encoder silently gives its last position to all further tokens.
         positions = getattr(self.backbone.get_encoder(), "embed_positions", None)
         self._check_length(inputs_embeds if input_ids is None else input_ids, positions)
         self.resolve_output_flags(kwargs)
@@ -120,11 +130,11 @@ class ConditionalGenerationHead(LocalAttentionPreTrainedModel, GenerationMixin):
         )
 
     def _check_length(self, given: torch.Tensor | None, table: Any) -> None:
-        """Raise `ValueError` for ids or embeddings (B, L, ...) longer than a tested backbone's table of positions."""
+        """Raise `ValueError` if inputs (B, L, ...) are longer than the position embeddings of a tested backbone."""
         kind = self.config.backbone_config.model_type
         if given is None or not isinstance(table, nn.Embedding) or kind not in self.config.generation_backbones:
             return
-        # ProphetNet counts from behind its padding index, and predicts from one position further.
+        # ProphetNet numbers positions from `padding_idx + 1`, and its predictions use one more.
         first = getattr(table, "offset", 0) if table.padding_idx is None else table.padding_idx + 2
         check_length(given.shape[1], table.num_embeddings - first, kind)
 
@@ -143,19 +153,27 @@ class ConditionalGenerationHead(LocalAttentionPreTrainedModel, GenerationMixin):
         use_cache: bool | None = None,
         **kwargs: Any,
     ) -> LocalSeq2SeqLMOutput:
-        """Logits (B, T, vocabulary) of the target, under teacher forcing or step by step in `generate`.
+        """Compute the logits (B, T, vocabulary size) of the target and, with `labels`, the backbone's loss.
 
         Args:
-            input_ids: (B, L), the source, padded on the right; or `inputs_embeds` (B, L, E).
-            attention_mask: (B, L), 1 at real tokens, 0 at pads; all real when absent.
-            decoder_input_ids: (B, T), the target so far; made of `labels` when absent. One of both is needed.
-            encoder_outputs: of `get_encoder()`, local layers included, so that they run once.
-            past_key_values: the decoder's cache.
-            labels: (B, T), -100 is ignored; the loss is the backbone's own.
+            input_ids: (B, L) token ids of the source, padded on the right.
+            attention_mask: (B, L), 1 for tokens and 0 for padding. By default all are tokens.
+            decoder_input_ids: (B, T) token ids of the target so far. By default the shifted `labels`.
+            decoder_attention_mask: (B, T), 1 for tokens and 0 for padding of the target.
+            encoder_outputs: Output of `get_encoder()`, which includes the local layers. By default computed here.
+            past_key_values: The decoder's cache.
+            inputs_embeds: (B, L, E) embeddings in place of `input_ids`.
+            decoder_inputs_embeds: (B, T, E) embeddings in place of `decoder_input_ids`.
+            labels: (B, T) token ids of the target. -100 is ignored.
+            use_cache: Return the decoder's cache.
+            **kwargs: `output_attentions`, `output_hidden_states` and other arguments of the backbone.
+
+        Raises:
+            ValueError: Neither a target nor `labels` is given, a text is too long, or inputs are invalid.
         """
         if decoder_input_ids is None and decoder_inputs_embeds is None and labels is None:
             raise ValueError(
-                "Give `labels` or `decoder_input_ids`; to have the model write by itself call `generate`."
+                "`labels` and `decoder_input_ids` are missing: give one of them, or call `generate` to generate text."
             )
         decoder = self.get_decoder()
         positions = getattr(decoder, "embed_positions", getattr(decoder, "position_embeddings", None))
@@ -194,13 +212,13 @@ class ConditionalGenerationHead(LocalAttentionPreTrainedModel, GenerationMixin):
 
 
 _OF_AN_ENCODER = ("last_hidden_state", "hidden_states", "attentions")
-"""Entries of a tuple of encoder outputs, in transformers' order."""
+"""Names of the elements of a tuple of encoder outputs."""
 
 
 class SourceEncoder:
-    """An encoder with the local layers on top, as `generate` calls it. A view, no module: it owns nothing.
+    """Wrapper of a model that runs the encoder with the local layers, for `generate`.
 
-    What else is asked of it, such as its parameters, are the backbone's encoder's.
+    It is not an `nn.Module` and has no parameters. Other attributes are those of the backbone's encoder.
     """
 
     def __init__(self, model: ConditionalGenerationHead):
@@ -216,7 +234,7 @@ class SourceEncoder:
         output_hidden_states: bool | Sequence[int] | None = None,
         return_dict: bool | None = None,
     ) -> LocalModelOutput:
-        """As `ConditionalGenerationHead.encode_source`."""
+        """Run `ConditionalGenerationHead.encode_source`."""
         return self.model.encode_source(
             input_ids,
             attention_mask,
@@ -226,7 +244,7 @@ class SourceEncoder:
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> LocalModelOutput:
-        """As `forward`, also where a hook was put in its place."""
+        """Call `forward`, or the hook that replaces it."""
         return self.forward(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:

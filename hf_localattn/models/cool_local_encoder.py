@@ -1,4 +1,4 @@
-"""The local branch of COOL: the context outlooker, or one of the mechanisms it is compared with.
+"""The local branch of COOL: the context outlooker or an alternative from the paper.
 
 Source: COOL, a Context Outlooker (Zhu, Ng and Bressan), section 3.3 and tables 4 and 9.
 """
@@ -23,11 +23,11 @@ from .cool_outlook import OutlookLayer
 
 
 class LocalEncoder(nn.Module):
-    """The convolutional block, if any, the local layers above it, and a projection where the backbone reads them.
+    """A stack of an optional convolutional block, local layers and an optional projection to the output width.
 
     Args:
-        config: says which and how many; the input is `config.local_input_size` wide, the layers `config.local_size`,
-            the output `config.local_output_size`.
+        config: Configuration. The widths are `config.local_input_size` for the input, `config.local_size` for the
+            layers and `config.local_output_size` for the output.
     """
 
     def __init__(self, config: CoolConfig):
@@ -52,10 +52,13 @@ class LocalEncoder(nn.Module):
         """Map states (B, L, input size) to (B, L, output size).
 
         Args:
-            states: of the encoder, or its word embeddings.
-            mask: (B, L), true at real tokens; `None` when all are real.
-            output_attentions: also give the weights of every layer that has any: (B, L, K, K, heads) of an outlook
-                layer, (B, L, places, heads) of the others, whose places are the neighbors from left to right.
+            states: Hidden states or word embeddings of the encoder.
+            mask: (B, L), True at tokens and False at padding. By default all are tokens.
+            output_attentions: Return the weights of the layers, too.
+
+        Returns:
+            The new states, and a tuple with the weights of each layer that has any, or `None`. Outlook weights are
+            (B, L, K, K, heads), others (B, L, neighbors from left to right, heads).
         """
         if self.convolution_block is not None:
             states = self.convolution_block(states, mask)
@@ -70,9 +73,9 @@ class LocalEncoder(nn.Module):
 
 
 def local_layer(config: CoolConfig) -> nn.Module:
-    """One layer of the configuration's local encoder, with input and output of `config.local_size`."""
+    """Build one local layer of width `config.local_size`."""
     size, window, neighbors = config.local_size, config.outlook_kernel_size, config.graph_window
-    # The backbone's heads; fewer where they do not divide a word embedding that is narrower than its layers.
+    # As many heads as the backbone has; fewer if they do not divide the width of narrow word embeddings.
     heads = math.gcd(size, config.num_attention_heads)
     match config.local_attention:
         case "outlook":

@@ -1,4 +1,4 @@
-"""Context outlook attention: every token predicts the weights with which the tokens around it mix.
+"""Context outlook attention, in which every token predicts the weights for mixing the tokens in its window.
 
 Source: COOL, a Context Outlooker (Zhu, Ng and Bressan), section 3.3, equations 6-13.
 
@@ -24,23 +24,30 @@ def outlook_attention(
     dropout: float = 0.0,
     return_weights: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Mix each window's values with the weights that its central token predicts, and sum overlapping windows.
+    """Mix the values of each window with the weights that its central token predicts, and sum overlapping windows.
 
-    The window centered at token j reads the sources j - K//2 .. j + K//2 and writes to the targets at the same places:
-    `out[j + p - K//2] += sum_r softmax_r(scores[j, p, r]) * values[j + r - K//2]` (equations 7, 9 and 10). Values are
-    0 outside the sequence and at pads, and windows centered on pads write nothing.
+    The window centered at token j reads the sources j - K//2 .. j + K//2 and writes to the targets at the same
+    positions: `out[j + p - K//2] += sum_r softmax_r(scores[j, p, r]) * values[j + r - K//2]` (equations 7, 9 and 10).
+    Values are 0 outside the sequence and at padding. Windows centered at padding write nothing.
 
     Args:
         values: (B, L, F).
-        scores: (B, L, K, K, N) as [central token, target, source, head]; N divides F.
-        mask: (B, L), true at real tokens; `None` when all are real.
-        joint_softmax: normalize over sources and heads of a target together, instead of over sources for each head.
-        mask_outside_window: leave sources outside the sequence and at pads out of the softmax.
-        dropout: probability of dropping a weight, 0 when not training.
-        return_weights: also return the normalized weights.
+        scores: (B, L, K, K, N) as [central token, target, source, head]. N divides F.
+        mask: (B, L), True at tokens and False at padding. By default all are tokens.
+        joint_softmax: Normalize over the sources and heads of a target together, not over the sources for each head.
+        mask_outside_window: Exclude sources outside the sequence and at padding from the softmax.
+        dropout: Dropout probability of the weights. Set it to 0 in evaluation.
+        return_weights: Return the normalized weights, too.
 
     Returns:
         The mixed values (B, L, F), and the weights (B, L, K, K, N) or `None`.
+
+    Example:
+        >>> import torch
+        >>> values, scores = torch.randn(1, 7, 4), torch.zeros(1, 7, 3, 3, 2)
+        >>> mixed, weights = outlook_attention(values, scores, return_weights=True)
+        >>> mixed.shape, weights.shape
+        (torch.Size([1, 7, 4]), torch.Size([1, 7, 3, 3, 2]))
     """
     if mask is not None:
         mask = mask.to(torch.bool)
@@ -58,23 +65,23 @@ def outlook_attention(
 
 
 def outlook_attention_matrix(weights: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
-    """Reduce outlook weights to one token-to-token map: how much of token s, on average over heads, reaches token t.
+    """Reduce outlook weights to one token-to-token map, averaged over heads.
 
     Args:
         weights: (B, L, K, K, N) as in `local_attentions`, [central token, target, source, head].
-        mask: (B, L), true at real tokens; `None` when all are real.
+        mask: (B, L), True at tokens and False at padding. By default all are tokens.
 
     Returns:
-        (B, L, L) as [target token, source token]. Where the softmax is per head, a row sums to the number of windows
-        that write to its token, less what they spend outside the sequence and on pads.
+        (B, L, L) as [target token, source token]. If the softmax is per head, a row sums to the number of windows that
+        write to its token, minus their weights outside the sequence and at padding.
 
     Raises:
-        ValueError: these are no outlook weights.
+        ValueError: The weights do not have five dimensions.
     """
     if weights.dim() != 5:
         raise ValueError(
             f"`weights` has shape {tuple(weights.shape)}; outlook weights are (batch, length, window, window, heads). "
-            "Those of other local encoders are no such map."
+            "Use the weights of a model with `local_attention='outlook'`."
         )
     batch, length, window, _, _ = weights.shape
     half = window // 2
@@ -89,7 +96,7 @@ def outlook_attention_matrix(weights: torch.Tensor, mask: torch.Tensor | None = 
 
 
 def _is_transformed() -> bool:
-    """Return True if the plain definition is needed: compilers fuse it themselves, and `torch.func` looks inside."""
+    """Return True under compilers, which fuse the plain definition, and under `torch.func`, which requires it."""
     functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: False)
     return torch.compiler.is_compiling() or functorch()
 
@@ -103,13 +110,13 @@ def _mask_sources(scores: torch.Tensor, mask: torch.Tensor | None) -> torch.Tens
 
 
 def _window_weights(scores: torch.Tensor, mask: torch.Tensor | None, joint_softmax: bool = False) -> torch.Tensor:
-    """Scores (B, L, K, K, N) normalized; windows centered on pads weigh nothing."""
+    """Normalize scores (B, L, K, K, N); the weights of windows centered at padding are 0."""
     weights = scores.flatten(3).softmax(-1).view_as(scores) if joint_softmax else scores.softmax(dim=3)
     return weights if mask is None else weights.masked_fill(~mask[:, :, None, None, None], 0.0)
 
 
 def _mix_windows(values: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """The definition on ready weights (B, L, K, K, N), differentiable by autograd."""
+    """Apply weights (B, L, K, K, N) by the definition, differentiable by autograd."""
     (batch, length, features), (window, heads) = values.shape, weights.shape[-2:]
     half = window // 2
     sources = _pad_windows(values, half).unflatten(-1, (heads, features // heads))
@@ -123,10 +130,10 @@ def _mix_windows(values: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
 
 
 class _BandedOutlook(torch.autograd.Function):
-    """Softmax over sources and mixing in one step: K*K fused multiply-adds on shifted views.
+    """Softmax over sources and mixing in one step, as K*K fused multiply-adds on shifted views.
 
-    Nothing of the size of the scores is kept for the gradient but the scores themselves: the softmax is recomputed,
-    and the gradient is written straight into its own buffer. One example at a time stays within the CPU's cache.
+    To save memory, backward recomputes the softmax from the scores and writes the gradient into one buffer. On a CPU
+    examples are processed one at a time, so that they stay in the cache.
     """
 
     @staticmethod
@@ -145,7 +152,7 @@ class _BandedOutlook(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad_mixed: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, None]:
         values, scores, mask = ctx.saved_tensors
-        if torch.is_grad_enabled():  # somebody will differentiate this gradient: let autograd see the definition
+        if torch.is_grad_enabled():  # for second derivatives autograd needs the definition
             mixed = _mix_windows(values.to(scores.dtype), _window_weights(scores, mask))
             grad_values, grad_scores = torch.autograd.grad(mixed, (values, scores), grad_mixed, create_graph=True)
             return grad_values, grad_scores, None
@@ -168,7 +175,7 @@ class _BandedOutlook(torch.autograd.Function):
 
 
 def _window_outputs(sources: torch.Tensor, scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the sum that all windows write to one of their targets (B, L, F), and its weights (B, L, K, F)."""
+    """Return the sums that all windows write to one of their targets (B, L, F), and the weights (B, L, K, F)."""
     length = scores.shape[1]
     weights = scores.softmax(dim=2)
     written = weights[:, :, 0] * sources[:, :length]
@@ -182,7 +189,7 @@ def _pad_windows(states: torch.Tensor, half: int) -> torch.Tensor:
 
 
 def _one_by_one(first: torch.Tensor, *others: torch.Tensor | None) -> Iterable[tuple[Any, ...]]:
-    """Iterate over the batch: on a CPU one example at a time, so that what is read again is still in its cache."""
+    """Iterate over the examples on a CPU, so that each stays in its cache; on other devices give the whole batch."""
     tensors = (first, *others)
     if first.device.type != "cpu":
         return [tensors]
@@ -190,16 +197,16 @@ def _one_by_one(first: torch.Tensor, *others: torch.Tensor | None) -> Iterable[t
 
 
 class OutlookLayer(GradientCheckpointingLayer):
-    """One context outlook layer: outlook attention and linear layers, each with a residual (equations 6-13).
+    """A context outlook layer: outlook attention and linear layers, each with a residual (equations 6-13).
 
     Args:
-        size: F, the width of its input and output.
-        window: K, odd.
-        num_heads: features of a head share their weights; F, one feature per head, is the paper's.
-        num_ffn_layers: linear layers after the attention, with GELU between them.
-        joint_softmax, mask_outside_window, dropout: as in `outlook_attention`.
-        bias: whether the value and score projections have one.
-        layer_norm: normalize the input of the attention and of the linear layers.
+        size: Width F of input and output.
+        window: Window size K; odd.
+        num_heads: Number of heads. The features of a head share their weights. By default F, as in the paper.
+        num_ffn_layers: Number of linear layers after the attention, with GELU between them.
+        joint_softmax, mask_outside_window, dropout: See `outlook_attention`.
+        bias: Add a bias to the value and score projections.
+        layer_norm: Normalize the input of the attention and of the linear layers.
     """
 
     def __init__(
@@ -228,7 +235,7 @@ class OutlookLayer(GradientCheckpointingLayer):
     def forward(
         self, states: torch.Tensor, mask: torch.Tensor | None = None, output_attentions: bool = False
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Map states (B, L, F) to states of that shape; the weights (B, L, K, K, N) come with `output_attentions`."""
+        """Map states (B, L, F) to the same shape. Weights (B, L, K, K, N) are returned with `output_attentions`."""
         normed = self.attention_norm(states)
         scores = self.score(normed).unflatten(-1, (self.window, self.window, self.num_heads))
         mixed, weights = outlook_attention(

@@ -1,7 +1,7 @@
-"""Checks of a model's inputs, so that what is wrong with one is said by its name before anything stumbles over it.
+"""Validation of model inputs, with errors that name the invalid input.
 
-Types and shapes are looked at always. Values are looked at where that does not hold up a device: on the CPU, outside
-compiled code.
+Types and shapes are always checked. Values are checked only on the CPU and outside compiled code, where reading them
+does not wait for a device.
 
 Shapes: B batch, L tokens, C classes.
 """
@@ -15,11 +15,11 @@ import torch
 
 WHOLE = (torch.int64, torch.int32)
 IGNORED = -100
-"""The label that losses pass over."""
+"""Label that losses ignore."""
 
 
 def check_tensor(name: str, value: Any) -> None:
-    """Raise `ValueError` for anything but a tensor."""
+    """Raise `ValueError` if a value is not a tensor."""
     if not isinstance(value, torch.Tensor):
         raise ValueError(f"`{name}` is a {type(value).__name__}; it must be a tensor.")
 
@@ -34,16 +34,16 @@ def check_numbers(
     ignored: int | None = None,
     one_for_all: bool = False,
 ) -> None:
-    """Raise `ValueError` for anything but whole numbers (B, ...) in a range.
+    """Raise `ValueError` if a value is not a tensor of integers with a given shape and range.
 
     Args:
-        name: of the input.
-        value: what is given.
-        shape: that it must have.
-        dtypes: that it may have.
-        rows: the numbers must be from 0 to below this; any if None.
-        ignored: a number that may be there besides.
-        one_for_all: whether one row may stand for all.
+        name: name of the input.
+        value: the input.
+        shape: required shape (B, ...).
+        dtypes (*optional*, defaults to `WHOLE`): allowed dtypes.
+        rows (*optional*): exclusive upper bound; values must be from 0 to `rows - 1`. Not checked if None.
+        ignored (*optional*): one more value that is allowed, such as -100.
+        one_for_all (*optional*, defaults to False): if True, a single row may stand for all rows of the batch.
     """
     check_tensor(name, value)
     is_one = one_for_all and value.dim() == len(shape) and value.shape[0] == 1
@@ -62,12 +62,15 @@ def check_numbers(
 
 
 def can_look_at(value: torch.Tensor) -> bool:
-    """Return True if there are values, and they can be read without waiting for a device."""
+    """Return True if a tensor is not empty and can be read without waiting for a device."""
     return value.device.type == "cpu" and not torch.compiler.is_compiling() and value.numel() > 0
 
 
 def check_positions(name: str, value: Any, batch: int) -> None:
-    """Raise `ValueError` for anything but a token's position for each row; beyond the end there is no answer."""
+    """Raise `ValueError` if a value is not an int64 tensor with one position per row.
+
+    Positions past the end are allowed: they stand for "no answer".
+    """
     check_tensor(name, value)
     if tuple(value.shape) not in ((batch,), (batch, 1)) or value.dtype != torch.int64:
         raise ValueError(
@@ -76,12 +79,12 @@ def check_positions(name: str, value: Any, batch: int) -> None:
 
 
 def check_text_labels(labels: Any, logits: torch.Tensor, problem_type: str | None) -> None:
-    """Raise `ValueError` for labels of texts that do not go with logits (B, C) and what is predicted."""
+    """Raise `ValueError` if the labels of texts do not fit the logits (B, C) and the problem type."""
     check_tensor("labels", labels)
     batch, classes = logits.shape
-    if problem_type is None:  # as transformers' own loss decides it
-        of_one = "multi_label_classification" if labels.dtype not in WHOLE else "single_label_classification"
-        problem_type = "regression" if classes == 1 else of_one
+    if problem_type is None:  # the rule of transformers' loss
+        by_dtype = "multi_label_classification" if labels.dtype not in WHOLE else "single_label_classification"
+        problem_type = "regression" if classes == 1 else by_dtype
     if problem_type == "single_label_classification":
         check_numbers("labels", labels.reshape(-1), (batch,), dtypes=WHOLE[:1], rows=classes, ignored=IGNORED)
         return

@@ -1,4 +1,4 @@
-"""Padded tokens: which count, the order of marked ones, and mean and softmax over them."""
+"""Operations on padded batches: masked mean and softmax, and sorting and gathering of marked tokens."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 
 
 def ensure_nonempty_mask(mask: torch.Tensor | None) -> torch.Tensor | None:
-    """Return the mask (B, L), with the first token True in rows that have none: they count as texts of length 1."""
+    """Return the mask (B, L) with the first position set to True in rows without any True."""
     if mask is None:
         return None
     is_first = torch.arange(mask.shape[1], device=mask.device) == 0
@@ -14,23 +14,21 @@ def ensure_nonempty_mask(mask: torch.Tensor | None) -> torch.Tensor | None:
 
 
 def masked_mean(states: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
-    """Return the mean (B, D) of states (B, L, D) over tokens that a mask (B, L) marks, at least one in each row."""
+    """Return the mean (B, D) of states (B, L, D) over the tokens in a mask (B, L) that has at least one per row."""
     if mask is None:
         return states.mean(1)
-    # Shares first: a sum over many tokens may not fit into half precision.
+    # Divide before summing, as a sum over many tokens may overflow in half precision.
     shares = mask.to(states.dtype) / mask.sum(-1, keepdim=True).to(states.dtype)
     return (shares.unsqueeze(1) @ states).squeeze(1)
 
 
 def masked_softmax(scores: torch.Tensor, mask: torch.Tensor | None, dim: int = -1) -> torch.Tensor:
-    """Apply a softmax along a dimension over the places where a mask is True; other places get 0.
-
-    Where a mask is False everywhere, all places get 0.
+    """Apply a softmax over the elements where a mask is True. Other elements get 0, even if no element is True.
 
     Args:
-        scores: of any shape.
-        mask: broadcastable to it; all places count when absent.
-        dim: the dimension.
+        scores: Tensor of any shape.
+        mask: Boolean mask that is broadcastable to `scores`. By default all elements are used.
+        dim: Dimension of the softmax.
     """
     if mask is None:
         return scores.softmax(dim)
@@ -38,12 +36,12 @@ def masked_softmax(scores: torch.Tensor, mask: torch.Tensor | None, dim: int = -
 
 
 def argsort_mask_first(mask: torch.Tensor) -> torch.Tensor:
-    """Return the positions (B, L) of the tokens that a mask (B, L) marks, then those of the others, in text order."""
+    """Return positions (B, L) with tokens where the mask (B, L) is True first, both parts in text order."""
     places = torch.arange(mask.shape[-1], device=mask.device)
-    # Keys that all differ, as no stable sort gets through transformers' exporter to ONNX.
+    # Unique keys, as transformers' ONNX exporter does not support a stable sort.
     return torch.where(mask, places, places + mask.shape[-1]).argsort(dim=-1)
 
 
 def gather_tokens(states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-    """Gather `states` (B, L, F) at the positions `tokens` (B, N): (B, N, F)."""
+    """Gather states (B, L, F) at positions (B, N), which gives (B, N, F)."""
     return states.gather(1, tokens.unsqueeze(-1).expand(-1, -1, states.shape[-1]))

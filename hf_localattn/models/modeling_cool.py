@@ -1,4 +1,4 @@
-"""COOL: a context outlooker on top of, below or beside a pretrained encoder.
+"""COOL: a pretrained encoder with a context outlooker on top of, below or parallel to it.
 
 Source: COOL, a Context Outlooker, and its Application to Question Answering and other Natural Language Processing
 Tasks (Zhu, Ng and Bressan), section 3 and figures 1 and 2.
@@ -44,7 +44,7 @@ class CoolPreTrainedModel(LocalAttentionPreTrainedModel):
         if self.config.local_attention == "deeper":
             with torch.device("meta"):
                 plain = self.backbone_auto_class.from_config(copy.deepcopy(self.config.backbone_config))
-            # Marked, as names change where modules are wrapped. (ALBERT adds none: it runs its layers more often.)
+            # Mark added modules, as names change when modules are wrapped. ALBERT has none: it repeats shared layers.
             known = {name for name, _ in plain.named_modules()}
             for name, module in self.backbone.named_modules():
                 module.is_added = name not in known
@@ -60,7 +60,7 @@ class CoolPreTrainedModel(LocalAttentionPreTrainedModel):
 
 
 class CoolModel(CoolPreTrainedModel):
-    """The encoder with the context outlooker, without a head."""
+    """The encoder with the context outlooker, without a task head."""
 
     def __init__(self, config: CoolConfig):
         super().__init__(config)
@@ -70,8 +70,8 @@ class CoolModel(CoolPreTrainedModel):
         width = getattr(self.get_input_embeddings(), "embedding_dim", None)
         if config.mode != "g2l" and width != config.local_input_size:
             raise ValueError(
-                f"`mode` is {config.mode!r}, which reads word embeddings {config.local_input_size} wide; those of "
-                f"{config.backbone_config.model_type!r} are none or others ({width}): leave `mode` at 'g2l'."
+                f"`mode` is {config.mode!r}, but {config.backbone_config.model_type!r} has no word embeddings of "
+                f"width {config.local_input_size} (found {width}): set `mode` to 'g2l'."
             )
         if config.mode == "g&l":
             self.fusion = Fusion(config.fusion, config.hidden_size, config.local_size)
@@ -87,14 +87,22 @@ class CoolModel(CoolPreTrainedModel):
         inputs_embeds: torch.Tensor | None = None,
         **kwargs: Any,
     ) -> LocalModelOutput:
-        """States (B, L, output size) of every token: F features in mode "g2l", the backbone's width otherwise.
+        """Compute the hidden states of all tokens.
 
         Args:
-            input_ids: (B, L); or `inputs_embeds` (B, L, E).
-            attention_mask: (B, L), 1 at real tokens, 0 at pads on either side; all real when absent.
-            token_type_ids: (B, L), where the backbone has segments.
-            position_ids: (B, L); real tokens are counted when absent.
-            **kwargs: `output_attentions`, `output_hidden_states` and others of the backbone.
+            input_ids: (B, L) token ids.
+            attention_mask: (B, L), 1 for tokens and 0 for padding on either side. By default all are tokens.
+            token_type_ids: (B, L) segment ids, if the backbone has segments.
+            position_ids: (B, L) positions. By default tokens are numbered without padding.
+            inputs_embeds: (B, L, E) embeddings in place of `input_ids`.
+            **kwargs: `output_attentions`, `output_hidden_states` and other arguments of the backbone.
+
+        Returns:
+            Hidden states of width F in mode "g2l" and of the backbone's width in other modes, with the weights of the
+            local layers as `local_attentions`.
+
+        Raises:
+            ValueError: Inputs are missing, or have invalid shapes or values.
         """
         self.resolve_output_flags(kwargs)
         given = check_inputs(input_ids, inputs_embeds, attention_mask)
@@ -123,31 +131,43 @@ class CoolModel(CoolPreTrainedModel):
 
 
 class CoolForQuestionAnswering(CoolPreTrainedModel, QuestionAnsweringHead):
-    """COOL with start and end logits of an answer span on top (section 3.4)."""
+    """COOL with a span prediction head for extractive question answering (section 3.4).
+
+    Example:
+        >>> from transformers import AutoTokenizer
+        >>> from hf_localattn import CoolForQuestionAnswering
+        >>> from hf_localattn.resources import tiny_backbone
+        >>> backbone = tiny_backbone()  # or "bert-base-cased"
+        >>> model = CoolForQuestionAnswering.from_backbone(backbone, num_local_layers=1)
+        >>> tokenizer = AutoTokenizer.from_pretrained(backbone)
+        >>> inputs = tokenizer("Who is the baker?", "The baker is Mira.", return_tensors="pt")
+        >>> model(**inputs).start_logits.shape == inputs.input_ids.shape
+        True
+    """
 
     base_model_class = CoolModel
 
 
 class CoolForSequenceClassification(CoolPreTrainedModel, SequenceClassificationHead):
-    """COOL with a classifier or regressor of whole texts or pairs on top."""
+    """COOL with a classification or regression head for texts and pairs of texts."""
 
     base_model_class = CoolModel
 
 
 class CoolForTokenClassification(CoolPreTrainedModel, TokenClassificationHead):
-    """COOL with a classifier of every token on top."""
+    """COOL with a token classification head."""
 
     base_model_class = CoolModel
 
 
 class CoolForMultipleChoice(CoolPreTrainedModel, MultipleChoiceHead):
-    """COOL with a score of every choice on top."""
+    """COOL with a multiple choice head."""
 
     base_model_class = CoolModel
 
 
 class CoolForConditionalGeneration(CoolPreTrainedModel, ConditionalGenerationHead):
-    """An encoder-decoder with the context outlooker on its encoder's output (section 4.3, question generation)."""
+    """An encoder-decoder for text generation with COOL's local layers on the encoder's output (section 4.3)."""
 
     local_encoder_class = LocalEncoder
 

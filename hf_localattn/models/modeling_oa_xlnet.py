@@ -1,4 +1,4 @@
-"""OA: blocks of orthogonal attention on top of a pretrained encoder, for a text and a query of its own tokens.
+"""OA: a pretrained encoder with blocks of orthogonal attention, whose query is a part of the tokens.
 
 Source: Orthogonal Attention: A Cloze-Style Approach to Negation Scope Resolution (Khandelwal and Attar), section 4.
 """
@@ -35,7 +35,7 @@ class OaXLNetPreTrainedModel(LocalAttentionPreTrainedModel):
 
 
 class OaXLNetModel(OaXLNetPreTrainedModel):
-    """The encoder with blocks of orthogonal attention, without a head."""
+    """The encoder with blocks of orthogonal attention, without a task head."""
 
     def __init__(self, config: OaXLNetConfig):
         super().__init__(config)
@@ -70,19 +70,20 @@ class OaXLNetModel(OaXLNetPreTrainedModel):
         query_mask: torch.Tensor | None = None,
         **kwargs: torch.Tensor,
     ) -> LocalModelOutput:
-        """States (B, L, H) of every token.
+        """Compute the hidden states (B, L, H) of all tokens.
 
         Args:
-            input_ids: (B, L); or `inputs_embeds` (B, L, E).
-            attention_mask: (B, L), 1 at real tokens, 0 at pads on either side; all real when absent.
-            token_type_ids: (B, L), where the backbone has segments.
-            position_ids: (B, L); real tokens are counted when absent.
-            query_mask: (B, L), 1 at the tokens of the query: a negation's cue, a question. Rows may have different
-                numbers of them, or none. Not read with `local_attention="none"`.
-            **kwargs: `output_attentions`, `output_hidden_states` and others of the backbone.
+            input_ids: (B, L) token ids.
+            attention_mask: (B, L), 1 for tokens and 0 for padding on either side. By default all are tokens.
+            token_type_ids: (B, L) segment ids, if the backbone has segments.
+            position_ids: (B, L) positions. By default tokens are numbered without padding.
+            inputs_embeds: (B, L, E) embeddings in place of `input_ids`.
+            query_mask: (B, L), 1 at the tokens of the query, such as the cue of a negation or a question. Each row may
+                have any number of them. Ignored with `local_attention="none"`.
+            **kwargs: `output_attentions`, `output_hidden_states` and other arguments of the backbone.
 
         Raises:
-            ValueError: the query mask is missing, or of another shape.
+            ValueError: `query_mask` is missing, or inputs have invalid shapes.
         """
         self.resolve_output_flags(kwargs)
         shape = check_inputs(input_ids, inputs_embeds, attention_mask).shape[:2]
@@ -94,7 +95,7 @@ class OaXLNetModel(OaXLNetPreTrainedModel):
         if query_tokens is not None:
             mask = None if attention_mask is None else attention_mask != 0
             positions, real = query_positions(query_tokens if mask is None else query_tokens & mask)
-            # Not `take_along_dim`, which export ties to the sizes of its example.
+            # With `take_along_dim` an exported graph would accept only the sizes of its example.
             places = positions.unsqueeze(-1).expand(-1, -1, states.shape[-1])
             local = self.dropout(states)
             for block in self.blocks:
@@ -111,11 +112,11 @@ class OaXLNetModel(OaXLNetPreTrainedModel):
 
 
 def checked_query_mask(query_mask: torch.Tensor | None, shape: torch.Size) -> torch.Tensor:
-    """The mask (B, L) as booleans, or `ValueError` if it is missing or of another shape."""
+    """Return the mask (B, L) as booleans, and raise `ValueError` if it is missing or has another shape."""
     if query_mask is None:
         raise ValueError(
-            "Orthogonal attention needs `query_mask` (batch, length), 1 at the tokens of the query: an "
-            "OaXLNetTokenizer gives it."
+            "`query_mask` is missing. Give a tensor (batch, length) with 1 at the tokens of the query, or encode the "
+            "texts with an OaXLNetTokenizer, which returns it."
         )
     check_tensor("query_mask", query_mask)
     if query_mask.shape != shape:
@@ -124,28 +125,41 @@ def checked_query_mask(query_mask: torch.Tensor | None, shape: torch.Size) -> to
 
 
 class OaXLNetForQuestionAnswering(OaXLNetPreTrainedModel, QuestionAnsweringHead):
-    """OA with start and end logits of an answer span on top; the query is the question."""
+    """OA with a span prediction head for extractive question answering. The query is the question."""
 
     base_model_class = OaXLNetModel
     forward = with_extra_inputs(QuestionAnsweringHead.forward, *QUERY)
 
 
 class OaXLNetForSequenceClassification(OaXLNetPreTrainedModel, SequenceClassificationHead):
-    """OA with a classifier or regressor of whole texts or pairs on top; of pairs the query is one text."""
+    """OA with a classification or regression head. In a pair of texts, one text is the query."""
 
     base_model_class = OaXLNetModel
     forward = with_extra_inputs(SequenceClassificationHead.forward, *QUERY)
 
 
 class OaXLNetForTokenClassification(OaXLNetPreTrainedModel, TokenClassificationHead):
-    """OA with a classifier of every token on top (section 4): the scope of a negation, whose cue is the query."""
+    """OA with a token classification head, such as for the scope of a negation, whose cue is the query (section 4).
+
+    Example:
+        >>> from transformers import AutoTokenizer
+        >>> from hf_localattn import OaXLNetForTokenClassification, OaXLNetTokenizer
+        >>> from hf_localattn.resources import tiny_backbone
+        >>> backbone = tiny_backbone()  # or "xlnet-base-cased"
+        >>> model = OaXLNetForTokenClassification.from_backbone(backbone, num_labels=2)
+        >>> tokenizer = OaXLNetTokenizer.from_backbone(AutoTokenizer.from_pretrained(backbone))
+        >>> _ = model.resize_token_embeddings(len(tokenizer))
+        >>> inputs = tokenizer("Mira is [CUE] not the baker.", return_tensors="pt")
+        >>> model(**inputs).logits.shape == (*inputs.input_ids.shape, 2)
+        True
+    """
 
     base_model_class = OaXLNetModel
     forward = with_extra_inputs(TokenClassificationHead.forward, *QUERY)
 
 
 class OaXLNetForMultipleChoice(OaXLNetPreTrainedModel, MultipleChoiceHead):
-    """OA with a score of every choice on top."""
+    """OA with a multiple choice head."""
 
     base_model_class = OaXLNetModel
     forward = with_extra_inputs(MultipleChoiceHead.forward, *QUERY)

@@ -1,4 +1,4 @@
-"""SAM: attention over the features and over the tokens of a text, on top of a pretrained encoder.
+"""SAM: a pretrained encoder with attention over the features and the tokens of a text.
 
 Source: Sequential Attention Module for Natural Language Processing (Zhou et al.), sections 3 and 4.1.
 """
@@ -23,7 +23,7 @@ from .task_heads import MultipleChoiceHead, QuestionAnsweringHead, SequenceClass
 
 
 class SamRobertaPreTrainedModel(LocalAttentionPreTrainedModel):
-    """Base class of SAM's models: configuration, names, initialization, and the frozen backbone."""
+    """Base class of SAM's models: configuration, names, initialization and frozen backbone."""
 
     config_class = SamRobertaConfig
     base_model_prefix = "sam"
@@ -38,8 +38,8 @@ class SamRobertaPreTrainedModel(LocalAttentionPreTrainedModel):
     def _init_weights(self, module: nn.Module) -> None:
         super()._init_weights(module)
         if isinstance(module, RecurrentEncoder | SequentialAttention | RecurrentAttention | DiSAN):
-            # As torch starts them, at the scale of their input: from the encoders' small normal numbers the networks
-            # of both attentions, which are narrow and two layers deep, would hardly get going.
+            # Initialize like torch, which preserves the scale of the input. With the small weights of encoders these
+            # narrow two-layer networks would hardly start to learn.
             for part in module.modules():
                 if callable(reset := getattr(part, "reset_parameters", None)):
                     reset()
@@ -54,20 +54,20 @@ class SamRobertaPreTrainedModel(LocalAttentionPreTrainedModel):
         super()._finalize_loading()
         for module in self.modules():
             if isinstance(module, nn.LSTM):
-                module.flatten_parameters()  # loading has put each weight where it liked
+                module.flatten_parameters()  # loading leaves the weights in separate memory
 
     def sequence_features(self, outputs: LocalModelOutput, attention_mask: torch.Tensor | None) -> torch.Tensor:
         assert outputs.pooler_output is not None
         return outputs.pooler_output
 
     def classification_head(self, num_outputs: int) -> nn.Module:
-        """Build the classifier of a text's vector: dropout and one linear layer (section 3.4)."""
+        """Build the classifier of pooled texts, dropout and one linear layer (section 3.4)."""
         output = nn.Linear(self.base_model.output_size, num_outputs)
         return nn.Sequential(OrderedDict(dropout=nn.Dropout(self.config.classifier_dropout), output=output))
 
 
 class SamRobertaModel(SamRobertaPreTrainedModel):
-    """The encoder with a BiLSTM and sequential attention, or what these are compared with, without a head."""
+    """The encoder with a BiLSTM and sequential attention, or a baseline, without a task head."""
 
     def __init__(self, config: SamRobertaConfig):
         super().__init__(config)
@@ -105,9 +105,9 @@ class SamRobertaModel(SamRobertaPreTrainedModel):
         self.post_init()
 
     def train(self, mode: bool = True) -> SamRobertaModel:
-        """As torch's own; a frozen backbone stays in evaluation, and `freeze_backbone`, if set anew, takes effect."""
+        """Set the training mode. A frozen backbone stays in evaluation mode. Applies changes of `freeze_backbone`."""
         super().train(mode)
-        if self.config.freeze_backbone != self.backbone_is_frozen:  # only then: some parts may be frozen by themselves
+        if self.config.freeze_backbone != self.backbone_is_frozen:  # keep parts that the user has frozen
             self.backbone.requires_grad_(not self.config.freeze_backbone)
             self._freeze_unused()
         if self.config.freeze_backbone:
@@ -124,21 +124,23 @@ class SamRobertaModel(SamRobertaPreTrainedModel):
         inputs_embeds: torch.Tensor | None = None,
         **kwargs: Any,
     ) -> LocalModelOutput:
-        """A vector (B, D) of every text, as `pooler_output`, and states (B, L, D) of every token.
+        """Compute a vector (B, D) of each text, as `pooler_output`, and the hidden states (B, L, D) of all tokens.
 
-        Where tokens are weighed the vector is a weighted sum over them, and the states carry their weights, times the
-        number of tokens of the text, so that the mean weight is 1.
+        If tokens are weighted, the vector is the weighted sum of the tokens. The states are then multiplied by the
+        weights and the number of tokens, so that the mean weight is 1.
 
         Args:
-            input_ids: (B, L); or `inputs_embeds` (B, L, E).
-            attention_mask: (B, L), 1 at real tokens, 0 at pads on either side; all real when absent.
-            token_type_ids: (B, L), where the backbone has segments.
-            position_ids: (B, L); real tokens are counted when absent.
-            **kwargs: `output_attentions`, `output_hidden_states` and others of the backbone. With `output_attentions`
-                there are `feature_attention` (B, D) and `token_attention` (B, L), where there are such.
+            input_ids: (B, L) token ids.
+            attention_mask: (B, L), 1 for tokens and 0 for padding on either side. By default all are tokens.
+            token_type_ids: (B, L) segment ids, if the backbone has segments.
+            position_ids: (B, L) positions. By default tokens are numbered without padding.
+            inputs_embeds: (B, L, E) embeddings in place of `input_ids`.
+            **kwargs: `output_attentions`, `output_hidden_states` and other arguments of the backbone. With
+                `output_attentions` the output has `feature_attention` (B, D) and `token_attention` (B, L), if the
+                model computes them.
 
         Raises:
-            ValueError: a text has more tokens than `tam_max_length`.
+            ValueError: A text has more tokens than `tam_max_length`, or inputs are invalid.
         """
         self.resolve_output_flags(kwargs)
         given = check_inputs(input_ids, inputs_embeds, attention_mask)
@@ -157,7 +159,7 @@ class SamRobertaModel(SamRobertaPreTrainedModel):
             pooled, states, tokens = self.pooling_attention(states, mask)
         else:
             if self.sequential_attention is not None:
-                # Of the configuration, as people change it there to compare.
+                # Read from the configuration, where users change it to compare thresholds.
                 states, features, tokens = self.sequential_attention(states, mask, self.config.fam_threshold)
             pooled = masked_mean(states, mask) if tokens is None else states.sum(1)
         if self.weighs_tokens:
@@ -180,18 +182,29 @@ class SamRobertaModel(SamRobertaPreTrainedModel):
 
 
 def sequence_lengths(states: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor | int:
-    """Return the number of real tokens of each row of states (B, L, D), in a shape that multiplies them."""
+    """Return the number of tokens in each row of states (B, L, D), in a shape that broadcasts to them."""
     return states.shape[1] if mask is None else mask.sum(-1)[:, None, None].to(states.dtype)
 
 
 class SamRobertaForQuestionAnswering(SamRobertaPreTrainedModel, QuestionAnsweringHead):
-    """SAM with start and end logits of an answer span on top."""
+    """SAM with a span prediction head for extractive question answering."""
 
     base_model_class = SamRobertaModel
 
 
 class SamRobertaForSequenceClassification(SamRobertaPreTrainedModel, SequenceClassificationHead):
-    """SAM with a classifier or regressor of whole texts or pairs on top (section 3.4)."""
+    """SAM with a classification or regression head for texts and pairs of texts (section 3.4).
+
+    Example:
+        >>> from transformers import AutoTokenizer
+        >>> from hf_localattn import SamRobertaForSequenceClassification
+        >>> from hf_localattn.resources import tiny_backbone
+        >>> backbone = tiny_backbone()  # or "roberta-base"
+        >>> model = SamRobertaForSequenceClassification.from_backbone(backbone, num_labels=3)
+        >>> tokenizer = AutoTokenizer.from_pretrained(backbone)
+        >>> model(**tokenizer("The baker is Mira.", return_tensors="pt")).logits.shape
+        torch.Size([1, 3])
+    """
 
     base_model_class = SamRobertaModel
 
@@ -200,13 +213,13 @@ class SamRobertaForSequenceClassification(SamRobertaPreTrainedModel, SequenceCla
 
 
 class SamRobertaForTokenClassification(SamRobertaPreTrainedModel, TokenClassificationHead):
-    """SAM with a classifier of every token on top."""
+    """SAM with a token classification head."""
 
     base_model_class = SamRobertaModel
 
 
 class SamRobertaForMultipleChoice(SamRobertaPreTrainedModel, MultipleChoiceHead):
-    """SAM with a score of every choice on top."""
+    """SAM with a multiple choice head."""
 
     base_model_class = SamRobertaModel
 

@@ -1,7 +1,7 @@
-"""SLA: syntax-aware local attention inside every layer of a pretrained encoder, mixed with the global one by a gate.
+"""SLA: syntax-aware local attention in the layers of a pretrained encoder, mixed with global attention by a gate.
 
-Source: Improving BERT with Syntax-aware Local Attention (Li et al.), section 3 and figure 1. The heads compute what
-the backbone's stock task classes compute, with the same pretrained pooler.
+Source: Improving BERT with Syntax-aware Local Attention (Li et al.), section 3 and figure 1. The heads compute the
+same as the backbone's task classes in transformers, and keep its pretrained pooler.
 """
 
 from __future__ import annotations
@@ -46,22 +46,22 @@ from .task_heads import MultipleChoiceHead, QuestionAnsweringHead, SequenceClass
 
 
 class SlaBertPreTrainedModel(LocalAttentionPreTrainedModel):
-    """Base class of SLA's models: configuration, names, initialization, and which of them has a pooler."""
+    """Base class of the SLA models, with initialization and the choice of a pooler."""
 
     config_class = SlaBertConfig
     base_model_prefix = "sla_bert"
     token_inputs = STRUCTURE
     _no_split_modules = ["SyntaxGuidedLayer"]  # noqa: RUF012 (transformers' own type)
-    _keys_to_ignore_on_load_unexpected = [r"\.pooler\."]  # noqa: RUF012 (that of a headless checkpoint)
+    _keys_to_ignore_on_load_unexpected = [r"\.pooler\."]  # noqa: RUF012 (headless checkpoints have one)
 
     stock_classes: ClassVar[Any]
-    """The stock classes of the same task, by configuration."""
+    """Mapping from configuration classes to transformers' classes for the same task."""
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
         super()._init_weights(module)
         if isinstance(module, SlaBertModel):
-            for part in module.modules():  # inside the backbone, which would initialize it in its own way
+            for part in module.modules():  # gates in the backbone, which would initialize them differently
                 if isinstance(part, LocalGate):
                     init.constant_(part.bias, self.config.gate_bias_init)
         elif isinstance(module, SyntaxGuidedLayer):
@@ -81,8 +81,8 @@ class SlaBertPreTrainedModel(LocalAttentionPreTrainedModel):
 
     @classmethod
     def has_pooler(cls, backbone_config: PreTrainedConfig) -> bool:
-        """True if the backbone keeps its pooler, as in the stock class of the task."""
-        if not super().pooler_kwargs(backbone_config):  # it never has one
+        """Return True if the backbone keeps its pooler, as in transformers' class for the task."""
+        if not super().pooler_kwargs(backbone_config):  # the backbone has no pooler
             return False
         with torch.device("meta"):
             stock = build_reference_head(cls.stock_classes, backbone_config)
@@ -112,8 +112,8 @@ class SlaBertPreTrainedModel(LocalAttentionPreTrainedModel):
     ) -> torch.Tensor:
         if self.config.local_attention == "lisa" and outputs.local_loss is None:
             raise ValueError(
-                "`local_attention='lisa'` needs `dep_heads` beside labels, which SlaBertTokenizer gives beside "
-                "`input_ids` if it has a `parser`."
+                "`local_attention='lisa'` needs `dep_heads` in addition to labels. SlaBertTokenizer returns them if "
+                "it has a `parser`."
             )
         return super().training_loss(loss, outputs, share)
 
@@ -129,7 +129,7 @@ class SlaBertPreTrainedModel(LocalAttentionPreTrainedModel):
 
 
 class SlaBertModel(SlaBertPreTrainedModel):
-    """The encoder with syntax-aware local attention in its layers, without a head."""
+    """Encoder with syntax-aware local attention in its layers, without a head."""
 
     stock_classes = MODEL_MAPPING
 
@@ -159,21 +159,24 @@ class SlaBertModel(SlaBertPreTrainedModel):
         dep_heads: torch.Tensor | None = None,
         **kwargs: Any,
     ) -> LocalModelOutput:
-        """States (B, L, H) of every token, and of its pooler where the backbone has one.
+        """Compute the states (B, L, H) of all tokens, and the pooled state (B, H) if the backbone has a pooler.
+
+        `SlaBertTokenizer` returns `word_index` and `dep_heads`.
 
         Args:
-            input_ids: (B, L); or `inputs_embeds` (B, L, E).
-            attention_mask: (B, L), 1 at real tokens, 0 at pads on either side; all real when absent.
-            token_type_ids: (B, L), where the backbone has segments.
-            position_ids: (B, L); real tokens are counted when absent.
-            word_index: (B, L), the number of each token's word, which counts on through the second segment; -1 at
-                special tokens and pads. Needed for "syntax", "window" and "sgnet".
-            dep_heads: (B, L), the position of the first token of the head of each token's word; a root has its own; -1
-                at special tokens and pads. Needed for "syntax" and "sgnet", and for "lisa" beside labels.
-                `SlaBertTokenizer` gives both.
-            **kwargs: `output_attentions`, `output_hidden_states` and others of the backbone. With `output_attentions`
-                there are `gates`, and with `attn_implementation="eager"` `local_attentions` (B, heads, L, L) beside
-                the `attentions` that were applied, which are the mixture of both (equation 6).
+            input_ids (*optional*): (B, L). Give either these or `inputs_embeds`.
+            attention_mask (*optional*, defaults to all ones): (B, L), 1 at real tokens, 0 at padding on either side.
+            token_type_ids (*optional*): (B, L), if the backbone has segments.
+            position_ids (*optional*): (B, L). By default real tokens are counted.
+            inputs_embeds (*optional*): (B, L, E).
+            word_index (*optional*): (B, L), the index of each token's word; the second segment continues the count. -1
+                at special tokens and padding. Required for "syntax", "window" and "sgnet".
+            dep_heads (*optional*): (B, L), the position of the first token of the word's head; a root points at its
+                own first token. -1 at special tokens and padding. Required for "syntax" and "sgnet", and for "lisa"
+                with labels.
+            **kwargs: further arguments of the backbone, such as `output_hidden_states`. With `output_attentions=True`
+                the output has `gates`; with `attn_implementation="eager"` it also has `local_attentions` (B, heads, L,
+                L), and its `attentions` are the mixture of global and local attention (equation 6).
         """
         self.resolve_output_flags(kwargs)
         wants_attentions = kwargs["output_attentions"]
@@ -204,34 +207,34 @@ class SlaBertModel(SlaBertPreTrainedModel):
         )
 
     def parent_loss(self, losses: list[torch.Tensor], states: torch.Tensor) -> torch.Tensor | None:
-        """The loss of "lisa" over all layers; none where nothing says which the parents are."""
+        """Return the weighted mean of the losses of "lisa" in all layers, or None if there are none."""
         if not losses:
             return None
         if states.requires_grad and not losses[0].requires_grad:
             raise ValueError(
-                "`local_attention='lisa'` takes its loss from inside the layers, which reentrant checkpointing runs "
-                "without gradients: checkpoint with `use_reentrant=False`."
+                "`local_attention='lisa'` computes its loss inside the layers, which reentrant gradient checkpointing "
+                "runs without gradients: set `use_reentrant=False`."
             )
         return self.config.lisa_loss_weight * torch.stack(losses).mean()
 
     def checked_structure(
         self, states: torch.Tensor, tokens: torch.Tensor | None, **structure: torch.Tensor | None
     ) -> dict[str, torch.Tensor]:
-        """Return those of `word_index` and `dep_heads` that the local attention needs, with -1 at pads.
+        """Return the inputs that local attention needs among `word_index` and `dep_heads`, with -1 at padding.
 
-        Whoever pads without knowing these inputs, as transformers' pipelines do, fills them up with 0, also on the
-        left, where heads have to be moved.
+        Code that does not know these inputs, such as transformers' pipelines, pads them with 0. After such padding on
+        the left, heads are shifted.
 
         Raises:
-            ValueError: one is missing, has another shape than the tokens, or says what cannot be; the last is found on
-                the CPU alone, outside compiled code: a GPU would have to be waited for.
+            ValueError: if a required input is missing, or an input has an invalid dtype, shape or value. Values are
+                checked only on the CPU and outside compiled code, since reading them would wait for a GPU.
         """
         needed, kind = self.config.required_inputs, self.config.local_attention
         for name, value in structure.items():
-            if value is None and name in needed and kind != "lisa":  # which asks when there are labels
+            if value is None and name in needed and kind != "lisa":  # `training_loss` checks it for "lisa"
                 raise ValueError(
-                    f"`local_attention={kind!r}` needs `{name}`, which SlaBertTokenizer gives "
-                    f"beside `input_ids`{' if it has a `parser`' if name == 'dep_heads' else ''}; without it use "
+                    f"`local_attention={kind!r}` needs `{name}`, which SlaBertTokenizer returns"
+                    f"{' if it has a `parser`' if name == 'dep_heads' else ''}; without it use "
                     "`local_attention='none'`."
                 )
             if value is None:
@@ -243,7 +246,7 @@ class SlaBertModel(SlaBertPreTrainedModel):
                     f"{tuple(states.shape[:2])}."
                 )
             if value.dtype not in WHOLE:
-                raise ValueError(f"`{name}` holds whole numbers; these are {value.dtype}.")
+                raise ValueError(f"`{name}` is of {value.dtype}; it must be of {' or '.join(map(str, WHOLE))}.")
         given = {name: value for name, value in structure.items() if name in needed and value is not None}
         if tokens is not None and "word_index" in given:
             given["word_index"] = given["word_index"].masked_fill(~tokens, -1)
@@ -255,7 +258,7 @@ class SlaBertModel(SlaBertPreTrainedModel):
         return given
 
     def local_mask(self, tokens: torch.Tensor | None, **structure: torch.Tensor) -> Any:
-        """Make the local mask, as the backbone's attention implementation takes it, from (B, L) tensors."""
+        """Build the local mask from inputs (B, L), in the form that the backbone's attention implementation needs."""
         config = self.config
         if config.local_attention == "window":
             allowed = window_mask(**structure, window_size=config.window_size)
@@ -269,14 +272,14 @@ class SlaBertModel(SlaBertPreTrainedModel):
                 connect_roots=config.connect_roots,
             )
         if tokens is not None:
-            # Pads see themselves, so that no row is empty.
-            own = torch.eye(allowed.shape[-1], dtype=torch.bool, device=allowed.device)
-            allowed = (allowed & tokens.unsqueeze(1)) | own
+            # All tokens attend to themselves, so that no row is empty.
+            diagonal = torch.eye(allowed.shape[-1], dtype=torch.bool, device=allowed.device)
+            allowed = (allowed & tokens.unsqueeze(1)) | diagonal
         return prepared_mask(allowed, self.backbone.config, self.backbone.dtype)
 
 
 class SlaBertForQuestionAnswering(SlaBertPreTrainedModel, QuestionAnsweringHead):
-    """SLA with start and end logits of an answer span on top."""
+    """SLA model with a span classification head for extractive question answering."""
 
     base_model_class = SlaBertModel
     stock_classes = MODEL_FOR_QUESTION_ANSWERING_MAPPING
@@ -284,7 +287,7 @@ class SlaBertForQuestionAnswering(SlaBertPreTrainedModel, QuestionAnsweringHead)
 
 
 class SlaBertForSequenceClassification(SlaBertPreTrainedModel, SequenceClassificationHead):
-    """SLA with the backbone's own classifier or regressor of whole texts or pairs on top."""
+    """SLA model with the backbone's classification or regression head for texts and pairs of texts."""
 
     base_model_class = SlaBertModel
     stock_classes = MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
@@ -292,7 +295,7 @@ class SlaBertForSequenceClassification(SlaBertPreTrainedModel, SequenceClassific
 
 
 class SlaBertForTokenClassification(SlaBertPreTrainedModel, TokenClassificationHead):
-    """SLA with a classifier of every token on top."""
+    """SLA model with a token classification head."""
 
     base_model_class = SlaBertModel
     stock_classes = MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING
@@ -300,7 +303,7 @@ class SlaBertForTokenClassification(SlaBertPreTrainedModel, TokenClassificationH
 
 
 class SlaBertForMultipleChoice(SlaBertPreTrainedModel, MultipleChoiceHead):
-    """SLA with the backbone's own score of every choice on top."""
+    """SLA model with the backbone's multiple choice head."""
 
     base_model_class = SlaBertModel
     stock_classes = MODEL_FOR_MULTIPLE_CHOICE_MAPPING

@@ -1,4 +1,4 @@
-"""Orthogonal attention: every context token attends over the query tokens, with keys and values of its own for each.
+"""Orthogonal attention, in which every context token attends to query tokens with keys and values for each pair.
 
 Source: Orthogonal Attention: A Cloze-Style Approach to Negation Scope Resolution (Khandelwal and Attar), sections 3.1
 and 3.2.
@@ -34,27 +34,29 @@ from .oa_interaction import (
 
 
 class OrthogonalAttention(nn.Module):
-    """`C_i = sum_j softmax_j(K_ij . Q_j / sqrt(d)) V_ij` for each head, the heads side by side, times W_D.
+    """Multi-head orthogonal attention.
 
-    Keys K and values V belong to pairs of a context token i and a query token j (alpha), query vectors Q to query
-    tokens (beta). With one query token the softmax is the constant 1, and beta has a gradient of zero.
+    Each head computes `C_i = sum_j softmax_j(K_ij . Q_j / sqrt(d)) V_ij`. The heads are concatenated and multiplied by
+    W_D. The function alpha gives keys K and values V of pairs of a context token i and a query token j. The function
+    beta gives query vectors Q of query tokens. With one query token the softmax is always 1, and the gradient of beta
+    is 0.
 
     Args:
-        size: D.
-        num_heads: k, which divides it.
-        interaction: "em", "emb", "c" or "ca": how pairs interact, and whether query vectors have seen the context.
-        kv_sharing: of `PairInteraction`: "trunk", "none" or "all".
-        share_context_projection: let beta of "emb" and "ca" use alpha's features of the context (alpha's keys').
-        conv_num_filters: of alpha's convolution, for "c" and "ca"; sqrt(d) when absent.
-        query_summary: "tanh", or "plain", which leaves out its output layer.
-        dropout: of the weights.
-        chunk_size: compute keys and values for so many context tokens at a time, and again in the backward pass. The
-            result is the same; the memory for (B, M, N, D) becomes that for (B, chunk_size, N, D). Chunks below d
-            save no more, as the maps of the query tokens are (B, N, D, d).
+        size: Width D.
+        num_heads: Number of heads k. It must divide D; for "c" and "ca" the width d of a head must be a square.
+        interaction: Interaction of a pair: "em" and "emb" multiply element-wise, "c" and "ca" convolve. The query
+            vectors of "emb" and "ca" depend on the context.
+        kv_sharing: Layers that keys and values share: "trunk", "none" or "all". See `PairInteraction`.
+        share_context_projection: In "emb" and "ca", let beta use the context features of alpha's keys.
+        conv_num_filters: Number of filters of alpha's convolution in "c" and "ca". By default sqrt(d).
+        query_summary: Summary of the context in "emb" and "ca": "tanh", or "plain" without output layer.
+        dropout: Dropout probability of the weights.
+        chunk_size: Number of context tokens whose keys and values are computed at a time, and recomputed in the
+            backward pass. The result is the same, with memory for (B, chunk_size, N, D) instead of (B, M, N, D).
+            Chunks smaller than d save nothing more, as the maps of the query tokens are (B, N, D, d).
 
     Raises:
-        ValueError: the heads do not divide the width, or d is no square for the convolutional variants; an option
-            is not one of those named.
+        ValueError: `num_heads` does not fit `size`, or an option is unknown.
     """
 
     def __init__(
@@ -101,13 +103,17 @@ class OrthogonalAttention(nn.Module):
         query_mask: torch.Tensor | None = None,
         output_attentions: bool = False,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Return Z (B, M, D), and with `output_attentions` the weights (B, k, M, N), before dropout.
+        """Compute the attention of context tokens to query tokens.
 
         Args:
             context: (B, M, D).
             query: (B, N, D).
-            context_mask: (B, M), True at real tokens; all are when absent.
-            query_mask: (B, N), likewise; a row without any has Z = 0 and weights of 0.
+            context_mask: (B, M), True at tokens and False at padding. By default all are tokens.
+            query_mask: (B, N), True at tokens and False at padding. By default all are tokens.
+            output_attentions: Return the weights, too.
+
+        Returns:
+            Z (B, M, D), and the weights before dropout (B, k, M, N) or `None`. Rows without query tokens get zeros.
         """
         keys, values = self.interaction(context, query)
         if self.is_bidirectional:
@@ -130,7 +136,7 @@ class OrthogonalAttention(nn.Module):
     def _attend(
         self, vectors: torch.Tensor, query_mask: torch.Tensor | None, keys: PairMaps, values: PairMaps | None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Weighted sums (B, k, d, M) of values, and the weights (B, k, N, M); query vectors are (B, k, N, d)."""
+        """Return weighted sums of values (B, k, d, M) and the weights (B, k, N, M) for query vectors (B, k, N, d)."""
         key = keys.vectors()
         real = None if query_mask is None else query_mask[:, None, :, None]
         weights = masked_softmax((vectors.unsqueeze(-2) @ key).squeeze(-2), real, dim=2)
@@ -147,7 +153,7 @@ class OrthogonalAttention(nn.Module):
         key_features: torch.Tensor,
         value_features: torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """`_attend` for some context tokens, whose keys and values backward computes again."""
+        """Run `_attend` for a chunk of context tokens, whose keys and values are recomputed in backward."""
         keys = keys._replace(features=key_features)
         values = values and values._replace(features=value_features)
         if not torch.is_grad_enabled():
@@ -156,7 +162,7 @@ class OrthogonalAttention(nn.Module):
 
 
 class SelfAttention(nn.Module):
-    """Scaled dot-product self-attention with several heads; its output layer has no bias (section 2.3)."""
+    """Multi-head scaled dot-product self-attention, with an output layer without bias (section 2.3)."""
 
     def __init__(self, size: int, num_heads: int):
         super().__init__()
@@ -167,7 +173,7 @@ class SelfAttention(nn.Module):
         self.output = nn.Linear(size, size, bias=False)
 
     def forward(self, states: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
-        """Map (B, M, D) to the same shape; `mask` (B, M) is True at tokens to attend to, of which each row has one."""
+        """Map (B, M, D) to the same shape. `mask` (B, M) is True at tokens to attend to, at least one in each row."""
         query, key, value = (
             layer(states).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
             for layer in (self.query, self.key, self.value)
@@ -178,16 +184,16 @@ class SelfAttention(nn.Module):
 
 
 class OrthogonalAttentionBlock(GradientCheckpointingLayer):
-    """The encoder block of section 3.1: orthogonal attention, self-attention, two linear layers.
+    """Encoder block of section 3.1: orthogonal attention, self-attention and two linear layers.
 
-    `X2 = LN(MHOA(C, Q) + C)`, `X4 = W2 ReLU(W SelfAttention(X2) + b)`, `C' = LN(X4 + X2)`. As printed there is no
-    residual around the self-attention, and no bias to W2.
+    `X2 = LN(MHOA(C, Q) + C)`, `X4 = W2 ReLU(W SelfAttention(X2) + b)`, `C' = LN(X4 + X2)`. As printed in the paper,
+    the self-attention has no residual and W2 has no bias.
 
     Args:
-        size: D.
-        num_heads: of both attentions.
-        intermediate_size: width between the linear layers.
-        **attention: further arguments of `OrthogonalAttention`.
+        size: Width D.
+        num_heads: Number of heads of both attentions.
+        intermediate_size: Width between the two linear layers.
+        **attention: Further arguments of `OrthogonalAttention`.
     """
 
     def __init__(self, size: int, num_heads: int, intermediate_size: int, **attention: Any):
@@ -200,7 +206,7 @@ class OrthogonalAttentionBlock(GradientCheckpointingLayer):
         self.output_norm = nn.LayerNorm(size)
 
     def initialize(self) -> None:
-        """Give all layers their first values; `_init_weights` calls it."""
+        """Initialize all layers. Called by `_init_weights`."""
         for layer in self.modules():
             if isinstance(layer, nn.Linear | HeadwiseLinear):
                 initialize(layer)
@@ -213,7 +219,7 @@ class OrthogonalAttentionBlock(GradientCheckpointingLayer):
         query_mask: torch.Tensor | None = None,
         output_attentions: bool = False,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """As `OrthogonalAttention.forward`, with C' (B, M, D) in place of Z."""
+        """Run the block. Arguments and results are those of `OrthogonalAttention.forward`, with C' in place of Z."""
         attended, weights = self.attention(context, query, context_mask, query_mask, output_attentions)
         states = self.attention_norm(attended + context)
         exchanged = self.self_attention(states, ensure_nonempty_mask(context_mask))
@@ -221,14 +227,14 @@ class OrthogonalAttentionBlock(GradientCheckpointingLayer):
 
 
 def query_positions(query_mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return where the query tokens of a batch are, and which of these places are real.
+    """Return the positions of the query tokens in a batch, padded to the same number.
 
     Args:
         query_mask: (B, L), True at query tokens.
 
     Returns:
-        Positions (B, N) in the order of the text and a mask (B, N), N being the most that a row has, at least 1. In a
-        compiled or exported graph, where a size cannot depend on the data, N is L.
+        Positions (B, N) in text order and a mask (B, N), False at padding. N is the largest number of query tokens in
+        a row, and at least 1. In compiled and exported graphs, whose sizes cannot depend on data, N is L.
     """
     order = argsort_mask_first(query_mask)
     if not torch.compiler.is_compiling():
@@ -237,7 +243,7 @@ def query_positions(query_mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
 
 
 def possible_heads(size: int, interaction: str) -> list[int]:
-    """Return the numbers of heads that divide the width; for "c" and "ca" those whose width is a square."""
+    """Return the numbers of heads that divide the width, for "c" and "ca" only those with heads of a square width."""
     small = [heads for heads in range(1, math.isqrt(size) + 1) if size % heads == 0]
     divisors = sorted({*small, *(size // heads for heads in small)})
     if interaction not in CONVOLUTIONAL:
@@ -246,14 +252,11 @@ def possible_heads(size: int, interaction: str) -> list[int]:
 
 
 def check_heads(size: int, num_heads: int, interaction: str) -> None:
-    """Raise `ValueError` if heads do not divide the width, or if their width is no square for "c" or "ca"."""
+    """Raise `ValueError` for a number of heads that `possible_heads` does not contain."""
     possible = possible_heads(size, interaction)
     if num_heads in possible:
         return
     problem = f"does not divide the width {size}"
     if size % num_heads == 0:
-        problem = (
-            f"makes heads {size // num_heads} wide, which is not a square: {interaction!r} convolves them with as many"
-            " filters as these are wide"
-        )
-    raise ValueError(f"`oa_num_heads` is {num_heads}, which {problem}. Take one of {', '.join(map(str, possible))}.")
+        problem = f"gives heads of width {size // num_heads}: {interaction!r} needs a square width"
+    raise ValueError(f"`oa_num_heads` is {num_heads}, which {problem}. Use one of {', '.join(map(str, possible))}.")

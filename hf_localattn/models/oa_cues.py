@@ -1,6 +1,6 @@
-"""Cue markers: the words in a text that say which words after them are a cue, such as a negation.
+"""Cue markers: special words in a text that mark the next word as part of a cue, such as a negation.
 
-Plain text in, plain text out: what encodes it is not known here.
+This module works on plain text and is independent of tokenizers.
 """
 
 import re
@@ -8,24 +8,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 CUE_MARKER = "[CUE]"
-"""Stands before each word of a cue: `I do [CUE] not know`."""
+"""Marker before each word of a cue: `I do [CUE] not know`."""
 
 TYPED_MARKERS = {kind: f"[CUE:{kind}]" for kind in ("affix", "single", "multi")}
-"""Markers that tell as well what the cue is: a part of the word, one word, several words."""
+"""Markers by type of cue: a part of a word, one word, or several words."""
 
 MARKERS = (CUE_MARKER, *TYPED_MARKERS.values())
 
 MARKER_MODES = ("keep", "drop", "typed")
-"""Treatments of the markers in a text: see `read_cues`."""
+"""Values of `cue_marker`. See `read_cues`."""
 
 _ANY = "|".join(map(re.escape, MARKERS))
 _MARKER = re.compile(_ANY)
-# With the blanks before it, of which byte-level and sentence-piece backends would make a token.
+# Includes the spaces before a marker, of which byte-level and SentencePiece tokenizers would make a token.
 _WRITTEN = re.compile(rf"(?<!\s)\s*(?:{_ANY})")
-# With the blanks after it, where those before it do for both sides.
+# Includes the spaces after a marker, unless it directly follows a word.
 _DROPPED = re.compile(rf"(?<!\S)(?:{_ANY})\s*|{_ANY}")
-# An apostrophe, straight or curly, or a hyphen inside a word does not end it. What does not begin as a word reaches to
-# the next blank or marker.
+# An apostrophe (straight or curly) or a hyphen inside a word does not end it. A cue that does not start with a letter
+# or digit ends at the next space or marker.
 _CUE = re.compile(rf"(?:{_ANY})(?:\s*(?:{_ANY}))*\s*(?P<word>\w+(?:['\u2019-]\w+)*|(?:(?!{_ANY})\S)+)?")
 
 Offsets = tuple[int, int]
@@ -37,15 +37,22 @@ def is_marker(word: str) -> bool:
 
 
 def mark_cues(tokens: Sequence[str], cue: Sequence[int], cue_type: str | None = None) -> list[str]:
-    """Put a marker before each word of a cue.
+    """Insert a marker before each word of a cue.
 
     Args:
-        tokens: the words of a sentence.
-        cue: of each word 1 if it is of the cue, also if only an affix of it is, or 0.
-        cue_type: "affix", "single" or "multi" for a typed marker; `None` for a plain one.
+        tokens: Words of a sentence.
+        cue: A label for each word: 1 if the word or an affix of it belongs to the cue, else 0.
+        cue_type (str, *optional*): Type of the markers: "affix", "single" or "multi". By default they are plain.
+
+    Returns:
+        Words and markers.
 
     Raises:
-        ValueError: another type, or not one 0 or 1 for each word.
+        ValueError: `cue_type` is unknown, or `cue` does not have a 0 or 1 for each word.
+
+    Example:
+        >>> mark_cues(["I", "do", "not", "know"], [0, 0, 1, 0])
+        ['I', 'do', '[CUE]', 'not', 'know']
     """
     if cue_type is not None and cue_type not in tuple(TYPED_MARKERS):
         raise ValueError(f"`cue_type` is {cue_type!r}; choose one of {', '.join(map(repr, TYPED_MARKERS))}, or None.")
@@ -57,14 +64,13 @@ def mark_cues(tokens: Sequence[str], cue: Sequence[int], cue_type: str | None = 
 
 @dataclass(frozen=True, slots=True)
 class CuedText:
-    """A text with its markers as they are to be encoded, and the way back to the text as given.
+    """A text to encode, with the alignment to the given text.
 
     Attributes:
-        encoded: the text to encode.
-        cues: offsets [begin, end) of the cue words in the text as given.
-        has_marker: whether there is any, be it without a word after it.
-        origins: of each character of `encoded` the offsets in the text as given that it stands for, and at last those
-            of the end. `None`: the two are the same.
+        encoded: Text to encode.
+        cues: Offsets [begin, end) of the cue words in the given text.
+        has_marker: True if the given text has a marker, even if no word follows it.
+        origins: Offsets in the given text of each character of `encoded` and of its end. `None` if both are the same.
     """
 
     encoded: str
@@ -73,7 +79,7 @@ class CuedText:
     origins: tuple[Offsets, ...] | None = None
 
     def restored(self, offsets: Offsets, word: int | None) -> tuple[Offsets, int | None]:
-        """Offsets and word number of a token in the text as given, from those in `encoded`."""
+        """Map offsets and word number of a token in `encoded` to those in the given text."""
         if self.origins is None:
             return offsets, word
         begin, end = offsets
@@ -81,9 +87,9 @@ class CuedText:
         return (start, stop if begin < end else start), word
 
     def is_cue(self, offsets: Offsets, word: int | None) -> bool:
-        """Return True for a token of a cue word, by its offsets in the text as given.
+        """Return True for a token of a cue word, given its offsets in the given text.
 
-        An empty token (a byte-level blank whose offsets were trimmed) is of the word that begins there.
+        An empty token, such as a byte-level space with trimmed offsets, belongs to the word that starts there.
         """
         start, stop = offsets[0], max(offsets[1], offsets[0] + 1)
         return any(start < end and begin < stop for begin, end in self.cues)
@@ -91,14 +97,14 @@ class CuedText:
 
 @dataclass(frozen=True, slots=True)
 class CuedWords:
-    """As `CuedText`, of a text that is split into words, some of which are markers.
+    """Words to encode, with the alignment to the given words.
 
     Attributes:
-        encoded: the words to encode.
-        cues: numbers of the cue words among the words as given.
-        has_marker: whether there is any.
-        origins: of each word of `encoded` its number among the words as given, and for a marker its offsets there.
-            `None`: the two are the same.
+        encoded: Words to encode.
+        cues: Indices of the cue words in the given words.
+        has_marker: True if the given words contain a marker.
+        origins: Index in the given words of each word of `encoded`, with the offsets of a marker. `None` if both are
+            the same.
     """
 
     encoded: Sequence[str]
@@ -107,32 +113,35 @@ class CuedWords:
     origins: tuple[tuple[int, Offsets | None], ...] | None = None
 
     def restored(self, offsets: Offsets, word: int | None) -> tuple[Offsets, int | None]:
-        """Offsets and word number of a token among the words as given, from those in `encoded`."""
+        """Map offsets and word index of a token in `encoded` to those in the given words."""
         if self.origins is None or word is None:
             return offsets, word
         number, whole = self.origins[word]
         return whole or offsets, number
 
     def is_cue(self, offsets: Offsets, word: int | None) -> bool:
-        """Return True for a token of a cue word, by its word's number among the words as given."""
+        """Return True for a token of a cue word, given the index of its word in the given words."""
         return word in self.cues
 
 
 def read_cues(text: str | Sequence[str], mode: str) -> CuedText | CuedWords:
-    """Find the cue words of a text, and write its markers as a mode wants them.
+    """Find the cue words of a text and rewrite its markers.
 
-    The word after a marker is a cue word. In plain text it is a run of letters, digits and apostrophes or hyphens
-    between them, or else all up to the next blank; among given words it is the next that is not empty. A marker with
-    nothing after it marks nothing.
+    The word after a marker is a cue word. In a text it is a sequence of letters and digits, with apostrophes or
+    hyphens between them; any other cue ends at the next space. In a list of words it is the next word that is not
+    empty. A marker at the end is ignored.
 
     Args:
-        text: a text, or its words, markers being words of their own.
-        mode: "keep": all markers are plain ones; "drop": there are none, nor the blanks between a marker and its
-            word; "typed": plain ones tell whether the text has one cue word or several, typed ones stay. No blanks
-            are before those that stay.
+        text: A text, or a list of words in which markers are separate words.
+        mode: "keep" makes all markers plain. "drop" removes the markers and the spaces after them. "typed" keeps typed
+            markers and replaces plain ones by `[CUE:single]` or `[CUE:multi]`, depending on the number of cue words.
+            Spaces before kept markers are removed.
+
+    Returns:
+        The text or words to encode, with their alignment to the given ones.
 
     Raises:
-        ValueError: a given word holds a marker and something else.
+        ValueError: A word contains a marker and other characters.
     """
     if isinstance(text, str):
         return _read_text(text, mode) if _MARKER.search(text) else CuedText(text)
@@ -173,8 +182,8 @@ def _read_words(words: Sequence[str], mode: str) -> CuedWords:
             after_marker = True
         elif _MARKER.search(word):
             raise ValueError(
-                f"Word {number} ({word!r}) holds a cue marker and something else: in a text that is split into words,"
-                " a marker is a word of its own."
+                f"Word {number} ({word!r}) contains a cue marker and other characters: make the marker a separate"
+                " word."
             )
         elif after_marker and word.strip():
             cues.add(number)

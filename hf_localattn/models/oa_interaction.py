@@ -1,12 +1,12 @@
-"""The functions alpha and beta of orthogonal attention: keys and values of every pair of tokens, and query vectors.
+"""The functions alpha (keys and values of pairs of tokens) and beta (query vectors) of orthogonal attention.
 
 Source: Orthogonal Attention: A Cloze-Style Approach to Negation Scope Resolution (Khandelwal and Attar), section 3.3.
 
 Shapes: B batch, M context tokens, N query tokens, D width, k heads, d = D / k the width of a head, s = sqrt(d).
 
-The last linear layer of alpha always reads something linear in the context token: the context features times those of
-the query token (em, emb), or convolved with filters that the query token gives (c, ca). Both steps together are one
-linear map for each query token, so that no tensor of the pairs is built before the keys and values themselves.
+The input of alpha's last linear layer is linear in the features of the context token: they are multiplied by features
+of the query token (em, emb), or convolved with filters from the query token (c, ca). Both steps together are one
+linear map for each query token. No tensor over pairs is thus needed before the keys and values themselves.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from .masking import masked_softmax
 
 CONVOLUTIONAL = ("c", "ca")
 BIDIRECTIONAL = ("emb", "ca")
-"""Interactions whose query vectors have seen the context."""
+"""Interactions whose query vectors depend on the context."""
 INTERACTIONS = ("em", "emb", "c", "ca")
 KV_SHARING = ("trunk", "none", "all")
 QUERY_SUMMARIES = ("tanh", "plain")
 
 
 class PairMaps(NamedTuple):
-    """Keys, or values, of all pairs, not yet computed: each query token's map of the context's features.
+    """Keys or values of all pairs before they are computed, as a linear map for each query token.
 
     Args:
-        features: of the context tokens (B, k, d, M).
-        weight: (B, k, N, d, d), as [..., out, in].
-        bias: (B, k, N, d).
+        features: (B, k, d, M) features of the context tokens.
+        weight: (B, k, N, d, d) weights of the maps, as [..., out, in].
+        bias: (B, k, N, d) biases of the maps.
     """
 
     features: torch.Tensor
@@ -42,14 +42,14 @@ class PairMaps(NamedTuple):
     bias: torch.Tensor
 
     def vectors(self) -> torch.Tensor:
-        """Compute them: (B, k, N, d, M)."""
+        """Compute the keys or values (B, k, N, d, M)."""
         mapped = self.weight.flatten(2, 3) @ self.features
-        # In place: of these, the largest tensors there are, backward needs the last one alone.
+        # In place, as these are the largest tensors of the model and backward needs only the last one.
         return mapped.unflatten(2, self.bias.shape[2:]).add_(self.bias[..., None]).relu_()
 
 
 class HeadwiseLinear(nn.Module):
-    """A linear layer for each head: weights (k, out, in), biases (k, out)."""
+    """A separate linear layer for each head, with weights (k, out, in) and biases (k, out)."""
 
     def __init__(self, num_heads: int, in_features: int, out_features: int, bias: bool = True):
         super().__init__()
@@ -64,7 +64,7 @@ class HeadwiseLinear(nn.Module):
 
 
 def initialize(layer: nn.Linear | HeadwiseLinear) -> None:
-    """Start a layer as torch starts its linear ones: whatever the width, the scale of the input is kept."""
+    """Initialize a layer like `nn.Linear`, which preserves the scale of the input at any width."""
     bound = layer.weight.shape[-1] ** -0.5
     init.uniform_(layer.weight, -bound, bound)
     if layer.bias is not None:
@@ -72,16 +72,16 @@ def initialize(layer: nn.Linear | HeadwiseLinear) -> None:
 
 
 def head_features(states: torch.Tensor, layer: nn.Linear, num_heads: int) -> torch.Tensor:
-    """A linear layer and ReLU over tokens (B, M, D), by heads: (B, k, d, M)."""
+    """Project tokens (B, M, D) with a linear layer and ReLU, and split them into heads (B, k, d, M)."""
     return layer(states).relu().unflatten(-1, (num_heads, -1)).permute(0, 2, 3, 1)
 
 
 class ElementwiseTrunk(nn.Module):
-    """Features of pairs: those of the context token times those of the query token (OA-EM, OA-EMB).
+    """Features of pairs as products of the features of context and query token (OA-EM, OA-EMB).
 
     Args:
-        size: D.
-        num_heads: k.
+        size: Width D.
+        num_heads: Number of heads k.
     """
 
     def __init__(self, size: int, num_heads: int):
@@ -92,15 +92,15 @@ class ElementwiseTrunk(nn.Module):
         self.num_features = size // num_heads
 
     def context_features(self, context: torch.Tensor) -> torch.Tensor:
-        """C1 of the equations, for each head: (B, M, D) to (B, k, d, M)."""
+        """Map the context (B, M, D) to the features C1 of each head (B, k, d, M)."""
         return head_features(context, self.context, self.num_heads)
 
     def pair_maps(self, query: torch.Tensor, last: HeadwiseLinear) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return each query token's map from context features to what the last layer of alpha makes of the pair.
+        """Return the linear map of each query token from context features to outputs of alpha's last layer.
 
         Args:
             query: (B, N, D).
-            last: this layer.
+            last: The last layer of alpha.
 
         Returns:
             Weights (B, k, N, d, d), as [..., out, in], and biases (B, k, N, d).
@@ -111,15 +111,15 @@ class ElementwiseTrunk(nn.Module):
 
 
 class ConvolutionTrunk(nn.Module):
-    """Features of pairs: those of the context token, convolved with filters that the query token gives (OA-C, OA-CA).
+    """Features of pairs as convolutions of context features with filters from the query token (OA-C, OA-CA).
 
-    A filter is s wide and moves by s, so that it gives s numbers. The numbers of one filter lie side by side.
+    Filters have size s and stride s, so that each gives s outputs. The outputs of one filter are adjacent.
 
     Args:
-        size: D.
-        num_heads: k.
-        num_filters: how many filters a query token gives each head; s when absent, as the text has it (the equation
-            as printed has one).
+        size: Width D.
+        num_heads: Number of heads k.
+        num_filters: Number of filters for each query token and head. By default s, as in the paper's text; the printed
+            equation has 1.
     """
 
     def __init__(self, size: int, num_heads: int, num_filters: int | None = None):
@@ -133,11 +133,11 @@ class ConvolutionTrunk(nn.Module):
         self.num_features = self.num_filters * self.width
 
     def context_features(self, context: torch.Tensor) -> torch.Tensor:
-        """C1 of the equations, for each head: (B, M, D) to (B, k, d, M)."""
+        """Map the context (B, M, D) to the features C1 of each head (B, k, d, M)."""
         return head_features(context, self.context, self.num_heads)
 
     def pair_maps(self, query: torch.Tensor, last: HeadwiseLinear) -> tuple[torch.Tensor, torch.Tensor]:
-        """As `ElementwiseTrunk.pair_maps`."""
+        """Return weights and biases as `ElementwiseTrunk.pair_maps` does."""
         assert last.bias is not None
         filters = self.filters(query).unflatten(-1, (self.num_heads, self.num_filters, self.width))
         biases = self.biases(query).unflatten(-1, (self.num_heads, self.num_filters))
@@ -147,15 +147,15 @@ class ConvolutionTrunk(nn.Module):
 
 
 class PairInteraction(nn.Module):
-    """Alpha: the keys and values of all pairs of a context and a query token, as maps of the context's features.
+    """The function alpha, which gives keys and values of all pairs of a context token and a query token.
 
     Args:
-        size: D.
-        num_heads: k.
-        convolutional: whether pairs interact by convolution, not element by element.
-        num_filters: of `ConvolutionTrunk`.
-        kv_sharing: what keys and values have in common: "trunk", all but the last linear layer; "none", nothing;
-            "all", everything, so that they are the same.
+        size: Width D.
+        num_heads: Number of heads k.
+        convolutional: Use `ConvolutionTrunk` in place of `ElementwiseTrunk`.
+        num_filters: Number of filters of `ConvolutionTrunk`.
+        kv_sharing: Layers that keys and values share: "trunk", all but the last linear layer; "none"; or "all", with
+            values equal to keys.
     """
 
     def __init__(self, size: int, num_heads: int, convolutional: bool, num_filters: int | None, kv_sharing: str):
@@ -173,7 +173,7 @@ class PairInteraction(nn.Module):
         self.value = None if kv_sharing == "all" else HeadwiseLinear(num_heads, self.trunk.num_features, head_size)
 
     def forward(self, context: torch.Tensor, query: torch.Tensor) -> tuple[PairMaps, PairMaps | None]:
-        """Return the keys and the values (None: the same as the keys) of context (B, M, D) and query (B, N, D)."""
+        """Return keys and values of context (B, M, D) and query (B, N, D). `None` stands for values equal to keys."""
         features = self.trunk.context_features(context)
         keys = PairMaps(features, *self.trunk.pair_maps(query, self.key))
         if self.value is None:
@@ -185,15 +185,15 @@ class PairInteraction(nn.Module):
 
 
 class DotAttention(nn.Module):
-    """PyTorch-NLP's "dot" attention, for each head: a summary of the context for each query token.
+    """PyTorch-NLP's "dot" attention for each head, which summarizes the context for each query token.
 
-    `tanh(W [mix; q])`, where mix is the mean of the context's features, weighted by the softmax of their unscaled
-    products with q, and W has no bias.
+    The summary is `tanh(W [mix; q])` with W without bias. `mix` is the mean of the context features, weighted by the
+    softmax of their unscaled dot products with q.
 
     Args:
-        num_heads: k.
-        head_size: d.
-        plain: leave the rest out and give mix itself.
+        num_heads: Number of heads k.
+        head_size: Width d of a head.
+        plain: Return `mix` without the output layer.
     """
 
     def __init__(self, num_heads: int, head_size: int, plain: bool = False):
@@ -203,7 +203,7 @@ class DotAttention(nn.Module):
     def forward(self, query: torch.Tensor, context: torch.Tensor, context_mask: torch.Tensor | None) -> torch.Tensor:
         """Map query features (B, N, k, d) and context features (B, k, d, M) to summaries (B, N, k, d).
 
-        `context_mask` is (B, M), True at real tokens, of which each row has one.
+        `context_mask` (B, M) is True at tokens, at least one in each row.
         """
         real = None if context_mask is None else context_mask[:, None, None]
         weights = masked_softmax(query.transpose(1, 2) @ context, real)
@@ -212,7 +212,7 @@ class DotAttention(nn.Module):
 
 
 class QueryVectors(nn.Module):
-    """Beta of OA-EM and OA-C: a linear layer and ReLU."""
+    """The function beta of OA-EM and OA-C: a linear layer and ReLU."""
 
     def __init__(self, size: int, num_heads: int):
         super().__init__()
@@ -225,17 +225,17 @@ class QueryVectors(nn.Module):
 
 
 class ContextualQueryVectors(QueryVectors):
-    """Beta of OA-EMB and OA-CA: query vectors that have seen a summary of the context.
+    """The function beta of OA-EMB and OA-CA, whose query vectors depend on a summary of the context.
 
-    The summary multiplies the query's features, and a linear layer and ReLU follow (OA-EMB), or it gives the filters
-    of a convolution of the query's features, which is the query vector (OA-CA).
+    In OA-EMB the summary is multiplied with the features of the query token, and a linear layer and ReLU follow. In
+    OA-CA the summary gives the filters of a convolution over the features of the query token.
 
     Args:
-        size: D.
-        num_heads: k.
-        convolutional: OA-CA.
-        plain: of `DotAttention`.
-        owns_context: whether there is a linear layer for the context's features, or those of alpha are given.
+        size: Width D.
+        num_heads: Number of heads k.
+        convolutional: Use OA-CA in place of OA-EMB.
+        plain: Use `DotAttention` without its output layer.
+        owns_context: Project the context with a linear layer, in place of alpha's features.
     """
 
     def __init__(self, size: int, num_heads: int, convolutional: bool, plain: bool, owns_context: bool):
@@ -251,12 +251,13 @@ class ContextualQueryVectors(QueryVectors):
         else:
             self.output = HeadwiseLinear(num_heads, head_size, head_size)
 
-    def forward(  # type: ignore[override]  # unlike the base's query vectors these have seen the context
+    def forward(  # type: ignore[override]  # these query vectors depend on the context
         self, query: torch.Tensor, context: torch.Tensor, context_mask: torch.Tensor | None
     ) -> torch.Tensor:
         """Map query tokens (B, N, D) to query vectors (B, N, k, d).
 
-        `context` is (B, M, D), or alpha's features (B, k, d, M) without a layer of our own; `context_mask` (B, M).
+        `context` is (B, M, D), or alpha's features (B, k, d, M) if this module has no projection. `context_mask` is
+        (B, M).
         """
         if self.context is not None:
             context = head_features(context, self.context, self.num_heads)

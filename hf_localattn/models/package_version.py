@@ -1,3 +1,3 @@
-"""The version of hf_localattn, in a file that travels with every checkpoint."""
+"""Version of hf_localattn, in a file that is saved with every checkpoint."""
 
 VERSION = "0.1.0"

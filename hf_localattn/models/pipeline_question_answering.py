@@ -1,6 +1,6 @@
-"""The pipeline "question-answering": answers in the words of a passage.
+"""The pipeline "question-answering", with the inputs, arguments and outputs of transformers 4.57.
 
-transformers removed its own with version 5. This one takes what that of 4.57 took and gives what it gave.
+transformers 5 removed its own.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ class Window:
 
 
 class QuestionAnsweringPipeline(ChunkPipeline):
-    """Answer questions in the words of a passage of any length, with any extractive reader.
+    """Extractive question answering over passages of any length.
 
-    A passage that is too long for the model is read in windows. `batch_size` windows, of one question or of several,
-    make a batch. The usual arguments of a call can be given to `pipeline(...)`, too, as defaults.
+    A passage that is too long for the model is split into windows. A batch has `batch_size` windows, of one or more
+    questions. The arguments of a call can be given to `pipeline(...)` as defaults.
 
     Raises:
-        ValueError: the model gives no logits of starts and ends, or the tokenizer is not a fast one.
+        ValueError: the model has no question-answering head, or the tokenizer is not a fast one.
 
     Example:
         >>> reader = pipeline("question-answering", model="OWNER/NAME", trust_remote_code=True)
@@ -84,30 +84,31 @@ class QuestionAnsweringPipeline(ChunkPipeline):
         super().__init__(model=model, tokenizer=tokenizer, **kwargs)
 
     def __call__(self, *inputs: Any, question: Any = None, context: Any = None, **settings: Any) -> Any:
-        """Answer one or several questions.
+        """Answer one or more questions.
 
         Args:
-            *inputs: a mapping with "question" and "context", such as a row of SQuAD (other keys are passed over);
-                several of them, as arguments, in a list or from an iterator; or a question and its context.
-            question: one, or a list.
-            context: one for all questions, or a list of as many.
-            top_k (int, *optional*, defaults to 1): how many answers to give; fewer if there are no more.
-            doc_stride (int, *optional*): tokens by which the windows of a long context overlap, by default 128, or
-                half of `max_seq_len` if that is less.
-            max_answer_len (int, *optional*, defaults to 15): tokens of the longest answer.
-            max_seq_len (int, *optional*): tokens of a window, by default 384, or as many as the model takes if these
-                are less.
-            max_question_len (int, *optional*, defaults to 64): tokens of a question; longer ones are cut.
-            handle_impossible_answer (bool, *optional*, defaults to False): whether no answer, "", is a possible one.
-            align_to_words (bool, *optional*, defaults to True): whether answers are widened to whole words.
-            padding (bool or str, *optional*): of each window by itself, as in calls of the tokenizer.
-            batch_size (int, *optional*, defaults to 1): windows in a batch.
-            num_workers (int, *optional*, defaults to 0): processes that make windows.
+            *inputs: mappings with "question" and "context", such as rows of SQuAD (other keys are ignored), as
+                arguments, in a list or from an iterator, which is read lazily; or a question and a context.
+            question: a text, or a list of texts.
+            context: a text for all questions, or a list with one for each.
+            top_k (int, *optional*, defaults to 1): largest number of answers.
+            doc_stride (int, *optional*): tokens by which windows overlap, defaults to 128, or half of `max_seq_len`
+                if that is less.
+            max_answer_len (int, *optional*, defaults to 15): largest number of tokens of an answer.
+            max_seq_len (int, *optional*): tokens of a window, defaults to 384, or the limit of the model if that is
+                less.
+            max_question_len (int, *optional*, defaults to 64): largest number of tokens of a question; longer ones
+                are cut.
+            handle_impossible_answer (bool, *optional*, defaults to False): if True, "" is a possible answer.
+            align_to_words (bool, *optional*, defaults to True): if True, answers are extended to whole words.
+            padding (bool or str, *optional*): padding of each window, as in calls of the tokenizer.
+            batch_size (int, *optional*, defaults to 1): windows per batch.
+            num_workers (int, *optional*, defaults to 0): processes that tokenize.
 
         Returns:
-            A dict with `score`, `start`, `end` and `answer`, where `answer` is `context[start:end]`; a list of such if
-            there are several; for several questions a list, for an iterator an iterator of these. The scores of equal
-            answers in a passage, which overlapping windows can give as well, are added.
+            A dict with `score`, `start`, `end` and `answer`, where `answer` is `context[start:end]`, or a list of them
+            if there are more answers; a list of these for a list of questions, an iterator for an iterator. Scores of
+            answers with the same text are added, also those of the same words in two windows.
 
         Raises:
             ValueError: a question or context is empty, or a setting is impossible.
@@ -198,7 +199,7 @@ class QuestionAnsweringPipeline(ChunkPipeline):
     def _forward(self, inputs: dict[str, Any]) -> dict[str, Any]:
         windows = inputs["window"] if isinstance(inputs["window"], list) else [inputs["window"]]
         rows = [window.inputs for window in windows]
-        # Padded here, as the base class pads with 0 what it does not know.
+        # Padded here: the base class pads the inputs of our families with 0.
         starts, ends = window_logits(self.model, self.tokenizer, rows, self.device)
         return {**inputs, "starts": starts, "ends": ends}
 
@@ -221,7 +222,7 @@ class QuestionAnsweringPipeline(ChunkPipeline):
             of_start, of_end, of_none = span_probabilities(starts, ends, inside, window.no_answer)
             no_answer = min(no_answer, of_none)
             scores = of_start[first] * of_end[last]
-            # Those of the same words become one.
+            # More than `top_k`, as spans of the same words become one answer.
             most = 2 * top_k + 10 if align_to_words else top_k
             for pair in scores.argsort(descending=True, stable=True)[:most].tolist():
                 start, end = self._characters(window, int(first[pair]), int(last[pair]), align_to_words)
@@ -256,10 +257,10 @@ class QuestionAnsweringPipeline(ChunkPipeline):
 
 
 def read_inputs(inputs: tuple[Any, ...], question: Any, context: Any) -> Any:
-    """Return what a call of the pipeline asks: a list of examples, or what gives one after the other.
+    """Return the inputs of a call as a list of checked examples, or as a generator or data set.
 
     Raises:
-        ValueError: it cannot be understood, or one of the listed examples is empty.
+        ValueError: the inputs are of another form, or an example in a list is empty.
     """
     if inputs and (question is not None or context is not None):
         raise ValueError("Give examples, or `question=` and `context=`, but not both.")
@@ -274,7 +275,7 @@ def read_inputs(inputs: tuple[Any, ...], question: Any, context: Any) -> Any:
         given = [given]
     if isinstance(given, Sized):
         return [_checked(*read_example(example)) for example in given]
-    return (example for example in given)  # a generator, which the base class reads as slowly as it is read itself
+    return (example for example in given)  # of generators the base class reads one batch at a time
 
 
 def _pairs(question: Any, context: Any) -> list[tuple[Any, Any]]:

@@ -1,4 +1,4 @@
-"""Windows of a passage: a passage that is too long becomes several overlapping inputs, each with the question."""
+"""Overlapping windows of a long passage, each encoded with the question."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 logger = logging.getLogger(__name__)
 
 MIN_NEW_TOKENS = 16
-"""Tokens by which a window should move on where possible, or a huge question would make hundreds of windows."""
+"""Fewest new tokens of a window: a very long question would split a passage into hundreds of windows."""
 
 Offsets = tuple[int, int] | None
 """Characters [start, end) of a token in the passage, None outside of it."""
@@ -24,7 +24,7 @@ def encode_windows(
     doc_stride: int,
     padding: bool | str = False,
 ) -> tuple[BatchEncoding, list[int], list[list[Offsets]]]:
-    """Return the model inputs of all windows, the row that each is from, and the offsets in the passage.
+    """Return the model inputs of all windows, the row index of each, and the offsets of its tokens in the passage.
 
     Args:
         questions: one for each row.
@@ -60,14 +60,14 @@ def encode_windows(
 def question_is_first(tokenizer: PreTrainedTokenizerBase) -> bool:
     """Return True if the question comes before the passage.
 
-    Tokenizers that pad on the left (XLNet) put the classification token last, and the passage first.
+    Tokenizers that pad on the left (XLNet) put the classification token last; the passage comes first there.
     """
     return tokenizer.padding_side == "right"
 
 
 def cut_question(question: str, tokenizer: PreTrainedTokenizerBase, length: int) -> str:
-    """Return a question cut to so many tokens: a cut question still asks something, a failed run answers nothing."""
-    if len(question.encode()) <= length:  # no tokenizer makes more tokens than bytes, so it need not be asked
+    """Return a question, cut to `length` tokens with a warning."""
+    if len(question.encode()) <= length:  # no tokenizer makes more tokens than bytes
         return question
     offsets = tokenizer(question, add_special_tokens=False, return_offsets_mapping=True, verbose=False).offset_mapping
     if len(offsets) <= length:
@@ -84,7 +84,7 @@ def cut_question(question: str, tokenizer: PreTrainedTokenizerBase, length: int)
 def no_answer_position(encoded: BatchEncoding, window: int, tokenizer: PreTrainedTokenizerBase) -> int | None:
     """Return the position of the classification token, which stands for "no answer here"; None if there is none.
 
-    A token that begins each text takes its place where a tokenizer has no other.
+    The beginning-of-text token replaces it if the tokenizer has no classification token.
     """
     special = [i for i, sequence in enumerate(encoded.sequence_ids(window)) if sequence is None]
     ids = encoded["input_ids"][window]

@@ -1,9 +1,9 @@
-"""Sequential attention: the features of a text are weighed, then its tokens, or the other way round.
+"""Sequential attention: feature-wise and token-wise attention over a text, one after the other.
 
 Source: Sequential Attention Module for Natural Language Processing (Zhou et al.), section 3.
 
-Shapes: B batch, L tokens, D features. A mask (B, L) is True at real tokens, wherever the pads are; without one all are
-real. A row of pads alone counts as a text of one token, its first.
+Shapes: B batch, L tokens, D features. A mask (B, L) is True at tokens and False at padding on any side. By default all
+are tokens. A row of padding counts as a text of one token, its first.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ INITIAL_THRESHOLD = 0.1
 
 
 class PooledAttention(nn.Module):
-    """Base of both attentions: one feed-forward network for the maximum and the mean, and their sum.
+    """Base class of both attentions, which sums a feed-forward network of the maximum and of the mean.
 
     Args:
-        size: values that the network (equation 1) reads and gives.
-        hidden_size: width between its two layers.
-        bias: give the second layer a bias.
+        size: Input and output width of the network (equation 1).
+        hidden_size: Width between its two layers.
+        bias: Add a bias to the second layer.
     """
 
     def __init__(self, size: int, hidden_size: int, bias: bool = True):
@@ -37,23 +37,25 @@ class PooledAttention(nn.Module):
         self.outer = nn.Linear(hidden_size, size, bias=bias)
 
     def scores(self, maximum: torch.Tensor, mean: torch.Tensor) -> torch.Tensor:
-        """Map both (..., size) to the argument of the sigmoid or the softmax, of the same shape."""
+        """Map maximum and mean (..., size) to scores of the same shape."""
         return self.outer(self.inner(torch.stack((maximum, mean))).relu()).sum(0)
 
 
 class FeatureAttention(PooledAttention):
-    """FAM: `X' = max(0, M - delta) X`, `M = sigmoid(FFN(max over tokens) + FFN(mean over tokens))` (equations 2-4).
+    """Feature-wise attention module (FAM, equations 2-4).
+
+    `X' = max(0, M - delta) X` with `M = sigmoid(FFN(max over tokens) + FFN(mean over tokens))`.
 
     Args:
-        size: D.
-        reduction: the network is D / reduction wide inside, at least 1.
-        threshold: delta, in [0, 1]; features that weigh less are left out.
-        learn_threshold: make delta the sigmoid of a parameter, so that it stays in (0, 1). It begins at `threshold`,
-            or at 0.1 if that is 0. The parameter is a bias by name: trainers spare these the weight decay, which would
-            pull delta to 0.5.
+        size: Number of features D.
+        reduction: The hidden layer of the network has width D // reduction, at least 1.
+        threshold: delta, in [0, 1]. It is subtracted from the weights, and negative weights become 0.
+        learn_threshold: Train delta as the sigmoid of a parameter. Its initial value is `threshold`, or 0.1 if that is
+            0. The parameter's name ends in "bias", so that Trainer excludes it from weight decay, which would pull
+            delta to 0.5.
 
     Raises:
-        ValueError: the threshold is outside [0, 1], or 1 where it is learned.
+        ValueError: `threshold` is outside [0, 1], or 1 although it is learned.
     """
 
     def __init__(self, size: int, reduction: int = 16, threshold: float = 0.0, learn_threshold: bool = False):
@@ -64,22 +66,28 @@ class FeatureAttention(PooledAttention):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Give the learned threshold its first value; its linear layers have methods of their own."""
+        """Initialize the learned threshold. The linear layers have their own `reset_parameters`."""
         if self.threshold_bias is not None:
             begin = self.threshold or INITIAL_THRESHOLD
             init.constant_(self.threshold_bias, math.log(begin / (1 - begin)))
 
     @property
     def delta(self) -> torch.Tensor | float:
-        """The threshold, fixed or learned."""
+        """Current threshold, fixed or learned."""
         return self.threshold if self.threshold_bias is None else self.threshold_bias.sigmoid().squeeze(0)
 
     def forward(
         self, states: torch.Tensor, mask: torch.Tensor | None = None, threshold: float | None = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the weighted states (B, L, D), 0 at pads, and the weights (B, D), from states (B, L, D).
+        """Weight the features of states.
 
-        A `threshold` takes the place of a fixed one.
+        Args:
+            states: (B, L, D).
+            mask: (B, L).
+            threshold: delta in place of the fixed one. Ignored if delta is learned.
+
+        Returns:
+            Weighted states (B, L, D), 0 at padding, and feature weights (B, D).
         """
         mask, lowered = ensure_nonempty_mask(mask), states
         if mask is not None:
@@ -93,20 +101,22 @@ class FeatureAttention(PooledAttention):
 
 
 class TokenAttention(PooledAttention):
-    """TAM: `X'' = M X'`, `M = softmax(FFN(max over features) + FFN(mean over features))` over tokens (equations 5, 6).
+    """Token-wise attention module (TAM, equations 5 and 6).
+
+    `X'' = M X'` with `M = softmax(FFN(max over features) + FFN(mean over features))` over tokens.
 
     Args:
-        ffn: "position", one network that reads and gives the values of all positions, counted from the first real
-            token, 0 beyond the last; or "token", one that reads and gives the value of one token.
-        max_length: how many positions there are. "token" takes any length.
-        hidden_size: width inside the network; by default 16, or for "position" a 16th of the positions, at least 1.
+        ffn: "position", a network over the values of all positions, counted from the first token and 0 after the last;
+            or "token", a network over the value of one token.
+        max_length: Number of positions of "position". "token" takes texts of any length.
+        hidden_size: Width of the hidden layer. By default `max_length // 16` for "position", and 16 for "token".
     """
 
     def __init__(self, ffn: str = "position", max_length: int = 512, hidden_size: int | None = None):
         if ffn not in TOKEN_FFNS:
             raise ValueError(f"`ffn` is {ffn!r}; choose one of {', '.join(map(repr, TOKEN_FFNS))}.")
         by_position = ffn == "position"
-        # All tokens of a text share the second bias of "token", and the softmax would drop it.
+        # In "token" all tokens share the second bias, which the softmax would cancel.
         super().__init__(
             max_length if by_position else 1,
             hidden_size or (max(max_length // 16, 1) if by_position else 16),
@@ -115,12 +125,17 @@ class TokenAttention(PooledAttention):
         self.by_position, self.max_length = by_position, max_length
 
     def forward(self, states: torch.Tensor, mask: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the weighted states (B, L, D) and the weights (B, L), from states (B, L, D).
+        """Weight the tokens of states.
 
-        The weights sum to 1 over the real tokens and are 0 at pads.
+        Args:
+            states: (B, L, D).
+            mask: (B, L).
+
+        Returns:
+            Weighted states (B, L, D), and token weights (B, L) that sum to 1 in each row and are 0 at padding.
 
         Raises:
-            ValueError: a text has more tokens than there are positions.
+            ValueError: A text has more tokens than the network has positions.
         """
         mask = ensure_nonempty_mask(mask)
         maximum, mean = states.amax(-1), states.mean(-1)
@@ -135,27 +150,27 @@ class TokenAttention(PooledAttention):
         return states * attention.unsqueeze(-1), attention
 
     def places(self, values: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
-        """The position (B, L) whose value each token is; for pads one past the last."""
+        """Return the position (B, L) of each token in its text. Padding gets `max_length`."""
         if mask is None:
             return torch.arange(values.shape[1], device=values.device).expand_as(values)
         return (mask.cumsum(-1) - 1).masked_fill(~mask, self.max_length)
 
     def aligned(self, values: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-        """Values (B, L) of the tokens as values (B, max_length) of the positions."""
-        past_the_last = 1  # a place for the values of pads, left out again
+        """Move values (B, L) of tokens to their positions (B, max_length)."""
+        past_the_last = 1  # position for the values of padding, which is removed again
         positions = values.new_zeros(values.shape[0], self.max_length + past_the_last)
         return positions.scatter(1, places, values)[:, : self.max_length]
 
 
 class SequentialAttention(nn.Module):
-    """SAM: both attentions, one after the other (section 3.4); without either, the states as they are.
+    """Sequential attention module (SAM, section 3.4): both attentions, one after the other.
 
     Args:
-        size: D.
-        order: "fam_tam", features first, or "tam_fam" (section 4.5).
-        use_fam, use_tam: leave the attention over features, or over tokens, out.
-        reduction, threshold, learn_threshold: of `FeatureAttention`.
-        ffn, max_length, hidden_size: of `TokenAttention`.
+        size: Number of features D.
+        order: "fam_tam", features before tokens; or "tam_fam" (section 4.5).
+        use_fam, use_tam: Apply `FeatureAttention` and `TokenAttention`.
+        reduction, threshold, learn_threshold: Arguments of `FeatureAttention`.
+        ffn, max_length, hidden_size: Arguments of `TokenAttention`.
     """
 
     def __init__(
@@ -181,9 +196,16 @@ class SequentialAttention(nn.Module):
     def forward(
         self, states: torch.Tensor, mask: torch.Tensor | None = None, threshold: float | None = None
     ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
-        """Return the weighted states (B, L, D) and the weights of the features (B, D) and of the tokens (B, L).
+        """Weight features and tokens of states.
 
-        A `threshold` takes the place of a fixed one.
+        Args:
+            states: (B, L, D).
+            mask: (B, L).
+            threshold: delta in place of the fixed one.
+
+        Returns:
+            Weighted states (B, L, D), feature weights (B, D) and token weights (B, L). Weights of an attention that is
+            not used are `None`.
         """
         features = tokens = None
         for name in self.names:
@@ -195,26 +217,26 @@ class SequentialAttention(nn.Module):
 
 
 def check_threshold(threshold: float, is_learned: bool) -> None:
-    """Raise `ValueError` for a threshold outside [0, 1], or for a learned one that cannot begin there."""
+    """Raise `ValueError` for a threshold outside [0, 1], or for 1 if the threshold is learned."""
     is_number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
     if not is_number or not 0 <= threshold <= 1:
         raise ValueError(f"`fam_threshold` is {threshold!r}; it must be a number in [0, 1].")
     if is_learned and threshold == 1:
-        raise ValueError("`fam_threshold` is 1; a learned one has to begin below, as the sigmoid never gets there.")
+        raise ValueError("`fam_threshold` is 1; a learned threshold is a sigmoid and must be less than 1.")
 
 
 def check_length(length: int, mask: torch.Tensor | None, max_length: int) -> None:
-    """Raise `ValueError` if a text has more tokens than the network across positions has positions.
+    """Raise `ValueError` if a text has more tokens than the network over positions has positions.
 
-    Real tokens count, not pads; in a compiled or exported graph, which cannot look at the mask, pads do too.
+    Padding does not count, except in compiled and exported graphs, which cannot depend on the mask.
     """
-    if length <= max_length:  # nearly always: no waiting for the device to count
+    if length <= max_length:  # the usual case, which needs no synchronization with the device
         return
     if mask is not None and not torch.compiler.is_compiling():
         length = int(mask.sum(-1).max())
     if length > max_length:
         raise ValueError(
-            f"`tam_max_length` is {max_length}, but a text has {length} tokens. Cut texts to that length (the "
-            "tokenizer's `truncation=True` with `max_length`), set a larger `tam_max_length` before training, or take "
-            "`tam_ffn='token'`, which has no fixed length."
+            f"`tam_max_length` is {max_length}, but a text has {length} tokens. Truncate texts to that length "
+            "(`truncation=True` and `max_length` of the tokenizer), set a larger `tam_max_length` before training, or "
+            "use `tam_ffn='token'`, which takes any length."
         )

@@ -1,4 +1,4 @@
-"""A bidirectional LSTM over the real tokens of padded texts.
+"""A bidirectional LSTM over the tokens of padded texts.
 
 Shapes: B batch, L tokens, H input width, F width of one direction.
 """
@@ -18,14 +18,14 @@ MERGES = ("concat", "sum")
 
 
 class RecurrentEncoder(nn.Module):
-    """BiLSTM that sees neither pads nor where they are, on the left, the right or both sides of a text.
+    """BiLSTM whose outputs do not depend on padding, on the left, the right or both sides of a text.
 
     Args:
-        size: H.
-        hidden_size: F.
-        num_layers: LSTM layers; each reads both directions of the one below.
-        dropout: between the layers.
-        merge: how the two directions of the last layer are joined: "concat" (2F features), or "sum" (F features, as in
+        size: Input width H.
+        hidden_size: Width F of one direction.
+        num_layers: Number of layers. Each reads both directions of the previous one.
+        dropout: Dropout probability between the layers.
+        merge: Combination of the two directions of the last layer: "concat" (2F features), or "sum" (F features, as in
             Attention-Based Bidirectional LSTM Networks for Relation Classification, Zhou et al. 2016, equation 8).
     """
 
@@ -42,21 +42,21 @@ class RecurrentEncoder(nn.Module):
             num_layers,
             batch_first=True,
             bidirectional=True,
-            dropout=dropout if num_layers > 1 else 0.0,  # torch warns of a dropout that has no place
+            dropout=dropout if num_layers > 1 else 0.0,  # torch warns about dropout with a single layer
         )
 
     def forward(self, states: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
-        """Map states (B, L, H) to (B, L, 2F or F), 0 at pads.
+        """Map states (B, L, H) to (B, L, 2F or F), 0 at padding.
 
-        `mask` (B, L) is True at real tokens; a row without any counts as one of a single token, its first.
+        The mask (B, L) is True at tokens. A row of padding counts as a text of one token, its first.
         """
         mask = ensure_nonempty_mask(mask)
         states = states.to(self.lstm.all_weights[0][0].dtype)
-        with torch.autocast("cpu", enabled=False):  # there torch's LSTM fails on states in full precision
+        with torch.autocast("cpu", enabled=False):  # where torch's LSTM fails with float32 states
             if mask is None:
                 encoded = self.lstm(states)[0]
             else:
-                # On a CPU torch runs packed texts without oneDNN, in more than twice the time.
+                # On a CPU torch runs packed sequences without oneDNN, more than twice as slowly.
                 encode = self.encode_by_direction if states.device.type == "cpu" else self.encode_packed
                 encoded = encode(states, mask).masked_fill(~mask.unsqueeze(-1), 0.0)
         if self.merge == "concat":
@@ -65,7 +65,7 @@ class RecurrentEncoder(nn.Module):
         return forward + backward
 
     def encode_packed(self, states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """Map states (B, L, H) to (B, L, 2F) with torch's packed sequences; at pads anything."""
+        """Map states (B, L, H) to (B, L, 2F) with packed sequences. Values at padding are undefined."""
         order, places = reading_order(mask)
         packed = pack_padded_sequence(
             gather_tokens(states, order), mask.sum(-1).cpu(), batch_first=True, enforce_sorted=False
@@ -74,7 +74,7 @@ class RecurrentEncoder(nn.Module):
         return gather_tokens(encoded, places)
 
     def encode_by_direction(self, states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """The same as one run for each direction of each layer, which reads the pads last, when nothing follows."""
+        """Map states like `encode_packed`, with a run for each layer and direction that reads the padding last."""
         for layer in range(self.lstm.num_layers):
             if layer > 0:
                 states = functional.dropout(states, self.lstm.dropout, self.training)
@@ -101,8 +101,8 @@ class RecurrentEncoder(nn.Module):
 
 
 def reading_order(mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The tokens (B, L), real ones first and otherwise as they stand, and the place (B, L) that each gets there.
+    """Return the positions (B, L) of tokens, then of padding, and the index (B, L) of each token in that order.
 
-    `mask` (B, L) is True at real tokens; the place of the others means nothing.
+    The mask (B, L) is True at tokens. The index of padding is undefined.
     """
     return argsort_mask_first(mask), (mask.cumsum(-1) - 1).clamp(min=0)

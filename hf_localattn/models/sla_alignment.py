@@ -1,7 +1,7 @@
-"""From a text's words and their heads to the tokens of one encoded sequence.
+"""Alignment of the words of a text and their heads with the tokens of an encoded sequence.
 
-Plain lists in, plain lists out: what parsed the text and what encoded it is not known here. The encoding may hold the
-text whole, cut or as one of its windows; everything is taken from the tokens that are there.
+The functions work on plain lists and know neither the parser nor the tokenizer. The sequence may be the whole text, a
+truncated text or one window of it; results refer only to tokens of the sequence.
 """
 
 from bisect import bisect_left, bisect_right
@@ -10,21 +10,21 @@ from dataclasses import dataclass
 from operator import index
 
 STRUCTURE = ("word_index", "dep_heads")
-"""Inputs for each token that the tokenizer adds and the models read."""
+"""Names of the inputs that the tokenizer adds and the models read, one value per token."""
 
 NO_WORD = -1
-"""`word_index` and `dep_heads` of special tokens and pads."""
+"""Value of `word_index` and `dep_heads` at special tokens and padding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words of one text, numbered from 0; white space is none.
+    """Words of one text, without white space.
 
     Attributes:
-        number: how many there are.
-        heads: the number of each word's head, the root's its own; `None`: not parsed.
-        starts, ends: character offsets [start, end) of each word. They cover everything in the text but white space.
-            `None`: the text came as words, and the encoding knows which token is of which.
+        number: number of words.
+        heads: index of each word's head, from 0; a root is its own head. None if the text was not parsed.
+        starts, ends: character offsets [start, end) of each word. Words cover the whole text except white space. None
+            if the text was given as words; the encoding then knows the word of each token.
     """
 
     number: int
@@ -34,29 +34,32 @@ class Words:
 
 
 def checked_heads(heads: Iterable[int], words: Sequence[str], row: str) -> Words:
-    """The words of a text that came with ready-made heads.
+    """Validate heads that the caller provides.
 
     Args:
-        heads: the number of each word's head, counted from 0; the root has its own number.
-        words: the words that they belong to.
-        row: what to call the row in an error.
+        heads: index of each word's head, from 0; a root is its own head.
+        words: the words.
+        row: name of the row in error messages.
+
+    Returns:
+        The words with these heads, without offsets.
 
     Raises:
-        ValueError: not one head for each word, a head that is no word, or a cycle.
+        ValueError: if there is not one head per word, a head is not the index of a word, or the heads form a cycle.
     """
     try:
         heads = [index(head) for head in heads]
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"{row} is no list of whole numbers ({error}): give the number of each word's head."
+            f"{row} is not a list of whole numbers ({error}): give the index of each word's head."
         ) from None
     if len(heads) != len(words):
         raise ValueError(f"{row} has {len(words)} words but {len(heads)} heads: give one head for each word.")
     for word, head in enumerate(heads):
         if not 0 <= head < len(heads):
             raise ValueError(
-                f"{row}, word {word} ({words[word]!r}): the head {head} is none of its {len(heads)} words. Count them"
-                " from 0 and give the root its own number (CoNLL-U counts from 1 and gives the root 0)."
+                f"{row}, word {word} ({words[word]!r}): the head {head} is not one of its {len(heads)} words. Count"
+                " words from 0 and give a root its own index (CoNLL-U counts from 1 and gives a root 0)."
             )
     rooted: set[int] = set()
     for word in range(len(heads)):
@@ -64,8 +67,8 @@ def checked_heads(heads: Iterable[int], words: Sequence[str], row: str) -> Words
         while word not in rooted and heads[word] != word:
             if word in path:
                 raise ValueError(
-                    f"{row}, word {word} ({words[word]!r}): its heads run in a cycle. Following the heads must end at"
-                    " a root, whose head is its own number."
+                    f"{row}, word {word} ({words[word]!r}): its heads form a cycle. Following the heads must end at a"
+                    " root, which is its own head."
                 )
             path.add(word)
             word = heads[word]
@@ -79,25 +82,27 @@ def align(
     word_ids: Sequence[int | None] | None,
     segments: Sequence[Words],
 ) -> tuple[list[int], list[int]]:
-    """Say of every token which word it belongs to, and where in this sequence the word's head begins.
+    """Return the word of each token, and the position of the first token of the word's head.
 
-    A token belongs to the word that holds its first character that is not white space, an empty one (a byte-level
-    blank whose offsets were trimmed) to the word that begins there; one of white space alone to the word of the token
-    before it, or to none where it comes first. A word without a token of its own, because a
-    token that begins in an earlier word covers it whole (`can` + `not` under the token `cannot`), is one with that
-    word; they take the head of the member nearest to the root, since any other could close a cycle.
+    A token belongs to the word of its first character that is not white space. Two kinds of tokens have none:
+
+    * An empty token (a byte-level blank whose offsets were trimmed) belongs to the word that begins there.
+    * A token of white space belongs to the word of the token before it, or to no word if it is the first.
+
+    One token may cover several words, as `cannot` covers `can` and `not`. Words without a token of their own are
+    merged with the word in which the token begins. The merged word takes the head of the member nearest to the root,
+    since any other head could close a cycle.
 
     Args:
-        sequence_ids: of each of the L tokens, the segment it is of: 0, 1, or `None` for special tokens and pads.
-        offsets: (begin, end) of each token in the characters of its segment; not needed for words that were given.
-        word_ids: of each token the number of its word; only for words that were given.
+        sequence_ids: the segment of each of the L tokens: 0, 1, or None for special tokens and padding.
+        offsets: (begin, end) of each token in the characters of its segment; not needed if words were given.
+        word_ids: the index of each token's word; only needed if words were given.
         segments: the words of the one or two segments.
 
     Returns:
-        `word_index`: L word numbers, which count on through the second segment and close up over words that became
-        one; `dep_heads`: L positions of the first token, present in this sequence, of the head. A root, and a word
-        whose head is not in the sequence, has its own first token. Both are -1 at special tokens and pads. Words that
-        were not parsed are all roots.
+        `word_index`, L word indices, and `dep_heads`, L positions in this sequence. The second segment continues the
+        count of words; merged words count as one. A root, and a word whose head is not in the sequence, points at its
+        own first token. Both are -1 at special tokens and padding. Words that were not parsed are all roots.
     """
     word_index = [NO_WORD] * len(sequence_ids)
     dep_heads = [NO_WORD] * len(sequence_ids)
@@ -127,15 +132,15 @@ def align(
 def _owners(
     offsets: Iterable[tuple[int, int]], starts: Sequence[int], ends: Sequence[int]
 ) -> tuple[list[int], dict[int, int]]:
-    """The word of each token, and the words that have none of their own with the word whose token covers them."""
+    """Return the word of each token, and for each word without a token the word whose token covers it."""
     owners: list[int] = []
     covered: dict[int, int] = {}
     owner = NO_WORD
     for begin, end in offsets:
         word = bisect_right(starts, begin) - 1
-        if word < 0 or begin >= ends[word]:  # begins with white space, as byte-level tokens do
+        if word < 0 or begin >= ends[word]:  # the token begins with white space, as byte-level tokens do
             word += 1
-            if word == len(starts) or starts[word] >= end:  # and is nothing else
+            if word == len(starts) or starts[word] >= end:  # and has no other characters
                 owners.append(owner)
                 continue
         owner = word
@@ -144,13 +149,13 @@ def _owners(
             for other in range(word + 1, bisect_right(ends, end)):
                 covered.setdefault(other, word)
     if covered:
-        own = set(owners)
-        covered = {word: owner for word, owner in covered.items() if word not in own}
+        with_token = set(owners)
+        covered = {word: owner for word, owner in covered.items() if word not in with_token}
     return owners, covered
 
 
 def _heads(owners: Sequence[int], merged: dict[int, int], heads: Sequence[int] | None, begin: int) -> dict[int, int]:
-    """Return for each word the position at which its head begins; `begin` is that of the first owner."""
+    """Return the position of the head of each word; `begin` is the position of the first token in `owners`."""
     first: dict[int, int] = {}
     for position, word in enumerate(owners, begin):
         first.setdefault(word, position)

@@ -1,7 +1,7 @@
-"""Local attention beside global attention, mixed by a gate: tensors in, tensors out.
+"""Local and global attention mixed by a gate, as functions on tensors.
 
-Source: Improving BERT with Syntax-aware Local Attention (Li et al.), section 3, equations 1 and 3 to 6; the supervised
-head is that of LISA (Strubell et al., 2018), to which the paper compares.
+Source: Improving BERT with Syntax-aware Local Attention (Li et al.), section 3, equations 1 and 3 to 6. The supervised
+head comes from LISA (Strubell et al., 2018), a baseline of the paper.
 
 Shapes: B batch, L tokens, heads, D width of a head.
 """
@@ -14,10 +14,10 @@ from torch.nn import functional
 
 
 class LocalGate(nn.Linear):
-    """The gate of each token's local attention: g = sigmoid(W h + b), shared by the heads (equation 5).
+    """Gate of each token's local attention: g = sigmoid(W h + b), shared by all heads (equation 5).
 
-    The module is the linear part alone and maps states (B, L, H) to logits (B, L, 1), so that what replaces linear
-    layers (quantization, LoRA) can replace it. The caller applies the sigmoid: 0 is all global, 1 is all local.
+    The module is only the linear part and maps states (B, L, H) to logits (B, L, 1); tools that replace linear layers
+    (quantization, LoRA) therefore work with it. The caller applies the sigmoid: 0 is all global, 1 is all local.
 
     Args:
         width: H, the width of the states.
@@ -39,20 +39,21 @@ def gated_attention(
     dropout: float = 0.0,
     training: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-    """Mix global and local attention, which are two softmaxes over the same scores (equations 1, 4 and 6).
+    """Compute global and local attention, two softmaxes over the same scores, and mix them (equations 1, 4 and 6).
 
     Args:
         query, key, value: (B, heads, L, D).
-        gate: (B, L, 1), of each query token; the attention is global alone when absent.
-        mask: (B, 1, L, L) of the global attention, added to the scores, or True where it may attend; none if absent.
-        local_mask: likewise, of the local one.
-        scaling: the factor of the scores, D ** -0.5.
-        dropout: probability of each attention, for which it is drawn separately.
-        training: whether there is dropout.
+        gate: (B, L, 1), the gate of each query token. If None, only global attention is computed.
+        mask: (B, 1, L, L), mask of global attention: added to the scores, or boolean and True where attention is
+            allowed. If None, all tokens are allowed.
+        local_mask (*optional*): mask of local attention, in the same form.
+        scaling: factor of the scores, D ** -0.5.
+        dropout (*optional*, defaults to 0.0): dropout probability, applied to both attentions independently.
+        training (*optional*, defaults to False): if True, apply dropout.
 
     Returns:
-        The output (B, L, heads, D), the weights that made it (B, heads, L, L), and the local ones that went into them;
-        all after dropout, if there is any.
+        The output (B, L, heads, D); the mixed weights (B, heads, L, L); and the local weights (B, heads, L, L), or
+        None without a gate. All are after dropout.
     """
     scores = torch.matmul(query, key.transpose(2, 3)) * scaling
     weights, local_weights = _softmax(scores, mask), None
@@ -68,30 +69,33 @@ def gated_attention(
 
 
 def mix(of_all: torch.Tensor, local: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
-    """Equation 6, exact where both are equal and where the gate is 0 or 1; the gate has as many dimensions."""
+    """Interpolate between global and local values (equation 6), exactly if they are equal or the gate is 0 or 1.
+
+    The gate must have as many dimensions as the values.
+    """
     return torch.lerp(of_all, local, gate.to(of_all.dtype))
 
 
 def parent_loss(
     query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None, parents: torch.Tensor, *, scaling: float
 ) -> torch.Tensor:
-    """Cross-entropy of one head's attention against the tokens it should attend to (LISA).
+    """Compute the cross-entropy between one head's attention and the tokens that it should attend to (LISA).
 
     Args:
-        query, key: (B, L, D), of that head.
-        mask: (B, L), True at tokens that can be attended to; all when absent.
-        parents: (B, L), the position that each token should attend to; -1 leaves it out.
+        query, key: (B, L, D), of the head.
+        mask: (B, L), True at tokens that can be attended to. If None, all can.
+        parents: (B, L), the position that each token should attend to; -1 is ignored.
 
     Returns:
-        The mean over tokens; 0 if there are none.
+        The mean over tokens, a scalar; 0 if all tokens are ignored.
     """
     scores = torch.matmul(query, key.transpose(1, 2)) * scaling
     if mask is not None:
         scores = scores.masked_fill(~mask.unsqueeze(1), torch.finfo(scores.dtype).min)
-        # Nothing can be learned from a parent that is not there, whose loss would drown all others.
-        there = mask.gather(-1, parents.clamp(0, mask.shape[-1] - 1))
-        parents = parents.masked_fill(~there | (parents >= mask.shape[-1]), -1)
-    # At least in single precision, like the tasks' own losses.
+        # Masked parents are ignored: their loss would be huge, and they cannot be learned.
+        visible = mask.gather(-1, parents.clamp(0, mask.shape[-1] - 1))
+        parents = parents.masked_fill(~visible | (parents >= mask.shape[-1]), -1)
+    # At least in single precision, like the losses of the tasks.
     scores = scores.flatten(0, 1).to(torch.promote_types(scores.dtype, torch.float32))
     losses = functional.cross_entropy(scores, parents.flatten(), ignore_index=-1, reduction="sum")
     return losses / (parents >= 0).sum().clamp(min=1)
@@ -102,17 +106,17 @@ def _softmax(scores: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
     elif mask is not None:
         scores = scores + mask
-        if scores.dtype is torch.float16:  # the only type whose lowest value a score can push over the edge
+        if scores.dtype is torch.float16:  # the only dtype in which adding a score to the lowest value can overflow
             scores = scores.clamp(min=torch.finfo(scores.dtype).min)
     return scores.softmax(dim=-1)
 
 
 @torch.no_grad()
 def _two_draws(like: torch.Tensor, dropout: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """Two independent dropouts of that shape: 0, or 1 / (1 - dropout).
+    """Return two independent dropout masks in the shape of `like`, with values 0 and 1 / (1 - dropout).
 
-    Both come from one random number, which is uniform again within either outcome of the first draw: on a CPU drawing
-    numbers is what dropout costs, and two layers of it cost more than all the rest of an attention.
+    Both are computed from one random number per element, since drawing numbers dominates the cost of dropout on the
+    CPU. Given the outcome of the first draw, the number is again uniform.
     """
     keep = 1.0 - dropout
     if not keep:

@@ -1,4 +1,4 @@
-"""Baseline of syntax-aware local attention: a syntax-guided layer on top of the encoder."""
+"""SG-Net, a baseline of syntax-aware local attention: one syntax-guided layer on top of the encoder."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .sla_self_attention import LocalAttentionRecord, localize
 
 
 class SyntaxGuidedLayer(nn.Module):
-    """One more layer of the encoder's kind, whose tokens see what a mask allows, mixed with what it reads.
+    """One more encoder layer with masked attention, whose output is mixed with its input.
 
-    The mixture is a softmax over two learned numbers, equal at the beginning.
+    The weights of the mixture are a softmax over two learned numbers, which are initially equal.
 
-    Source: SG-Net (Zhang et al., 2020), as compared with in section 4.1 of the SLA paper.
+    Source: SG-Net (Zhang et al., 2020), a baseline in section 4.1 of the SLA paper.
 
     Args:
-        backbone: the encoder, for the kind of its layers.
+        backbone: the encoder, which determines the class and the sizes of the layer.
     """
 
     def __init__(self, backbone: PreTrainedModel):
@@ -30,7 +30,7 @@ class SyntaxGuidedLayer(nn.Module):
         self.mixture = nn.Parameter(torch.zeros(2))
 
     def forward(self, states: torch.Tensor, mask: Any, record: LocalAttentionRecord) -> torch.Tensor:
-        """Map states (B, L, H) to states (B, L, H), with a mask as the attention implementation takes it."""
+        """Map states (B, L, H) to states (B, L, H), with a mask from `prepared_mask`."""
         guided = self.layer(states, mask, record=record, is_local=True)
         of_encoder, of_syntax = self.mixture.softmax(0)
         return of_encoder * states + of_syntax * guided

@@ -1,17 +1,17 @@
-"""Masks of the tokens that are near each other in a dependency forest, made on the device from two integers a token.
+"""Attention masks from dependency trees, computed on the device from two integers per token.
 
 Source: Improving BERT with Syntax-aware Local Attention (Li et al.), section 3.1, equations 2 and 3, and section 4.3
 for pairs; SG-Net (Zhang et al., 2020) for the ancestors.
 
-Shapes: B batch, L tokens. Everywhere
+Shapes: B batch, L tokens. All functions read
 
-* `word_index` (B, L) is the number of each token's word, which counts on through the second segment; -1 at special
-  tokens and pads. A run of -1 between words separates segments.
-* `dep_heads` (B, L) is the position of the first token of the head of each token's word; a root has its own. -1 at
-  special tokens and pads.
+* `word_index` (B, L): the index of each token's word; the second segment continues the count. -1 at special tokens and
+  padding. A run of -1 between words separates segments.
+* `dep_heads` (B, L): the position of the first token of the word's head; a root points at its own first token. -1 at
+  special tokens and padding.
 
-The tokens of a word share its row and its column. Special tokens, and pads, which the attention mask takes out later,
-see all and are seen by all.
+All tokens of a word have the same row and the same column in a mask. Special tokens and padding attend to all tokens
+and all tokens attend to them; the attention mask excludes padding later.
 """
 
 from __future__ import annotations
@@ -31,20 +31,22 @@ def syntax_mask(
     neighbor_window: int = 1,
     connect_roots: bool = False,
 ) -> torch.Tensor:
-    """Allow a token those within reach of its word or of that word's neighbors (equations 2 and 3).
+    """Let tokens attend to words that are near their own word or its neighbors in the tree (equations 2 and 3).
 
-    Two words are within m edges of each other iff going up a edges from one and b from the other leads to the same
-    word, with a + b <= m: no shortest paths and no powers of matrices are needed.
+    Two words are within m edges of each other iff going up a edges from one and b edges from the other leads to the
+    same word, for some a + b <= m. This needs no shortest paths and no matrix powers.
 
     Args:
         word_index, dep_heads: (B, L), see above.
-        threshold: m, the edges that reach; counted from the nearest of the word and its neighbors.
-        neighbor_window: words on either side that are neighbors: word numbers that far apart in the same segment.
-        connect_roots: take the roots of a segment's trees (its sentences) as joined pairwise by edges.
+        threshold (*optional*, defaults to 3): m, the largest distance in edges from the word or from the nearest of
+            its neighbors.
+        neighbor_window (*optional*, defaults to 1): number of words on each side that are neighbors. Neighbors are in
+            the same segment.
+        connect_roots (*optional*, defaults to False): if True, edges connect all roots of a segment, one per sentence.
 
     Returns:
-        (B, L, L), [query, key], True where the query may attend to the key. Not symmetric: the neighbors are the
-        query's. All tokens of another segment are allowed.
+        Boolean mask (B, L, L), [query, key], True where the query may attend to the key. It is not symmetric, since
+        the neighbors are those of the query. All tokens of the other segment are allowed.
     """
     first = first_tokens(word_index)
     heads = _heads(word_index, dep_heads, first)
@@ -53,7 +55,7 @@ def syntax_mask(
         ancestors.append(heads.gather(-1, ancestors[-1]))
     reach = _within(ancestors, threshold)
     if connect_roots:
-        # Whatever lies higher than the threshold cannot be reached over a root.
+        # Words deeper than the threshold reach nothing through a root, so their exact depth does not matter.
         depth = torch.stack([up != down for up, down in pairwise(ancestors)]).sum(0)
         reach |= _rows(depth) + 1 + _columns(depth) <= threshold
     nearby = reach
@@ -63,29 +65,29 @@ def syntax_mask(
 
 
 def window_mask(word_index: torch.Tensor, *, window_size: int = 3) -> torch.Tensor:
-    """Allow a token those whose words are at most `window_size` words away (WLA, section 4.1).
+    """Let tokens attend to words at most `window_size` words away (WLA, section 4.1).
 
     Returns:
-        (B, L, L), as from `syntax_mask`.
+        Boolean mask (B, L, L), as from `syntax_mask`.
     """
     near = (_rows(word_index) - _columns(word_index)).abs() <= window_size
     return near | _is_open(word_index) | _in_other_segment(word_index)
 
 
 def ancestor_mask(word_index: torch.Tensor, dep_heads: torch.Tensor, *, max_length: int | None = None) -> torch.Tensor:
-    """Allow a token its own word and the ancestors of that word up to the root (SGNet).
+    """Let tokens attend to their own word and its ancestors up to the root (SG-Net).
 
     Args:
         word_index, dep_heads: (B, L), see above.
-        max_length: the most tokens there can be, which bounds how deep a tree is; these L when absent.
+        max_length (*optional*, defaults to L): largest number of tokens, an upper bound for the depth of trees.
 
     Returns:
-        (B, L, L), as from `syntax_mask`; but of another segment nothing is allowed.
+        Boolean mask (B, L, L), as from `syntax_mask`, but without the other segment.
     """
     first = first_tokens(word_index)
     heads = _heads(word_index, dep_heads, first)
     seen = _rows(first) == _columns(first)
-    # Each round doubles how far up is seen: from a word, and from the one as far up as that went.
+    # Each round doubles the number of ancestors: it adds those of the highest ancestor found so far.
     for _ in range(((max_length or word_index.shape[-1]) - 1).bit_length()):
         seen = seen | seen.gather(1, _rows(heads).expand_as(seen))
         heads = heads.gather(-1, heads)
@@ -93,23 +95,23 @@ def ancestor_mask(word_index: torch.Tensor, dep_heads: torch.Tensor, *, max_leng
 
 
 def first_tokens(word_index: torch.Tensor) -> torch.Tensor:
-    """Return the position of the first token of each token's word, and their own of special tokens: (B, L)."""
+    """Return the position (B, L) of the first token of each token's word; a special token counts as a word."""
     positions = torch.arange(word_index.shape[-1], device=word_index.device).expand_as(word_index)
     begins = (word_index < 0) | (word_index != _shifted(word_index))
     number = begins.cumsum(-1) - 1
-    # One position adds up for each beginning. (`cummax` would do, if ONNX had it.)
+    # Only one position is added for each word. (`cummax` would be simpler, but ONNX lacks it.)
     return torch.zeros_like(number).scatter_add(-1, number, torch.where(begins, positions, 0)).gather(-1, number)
 
 
 def shifted_heads(dep_heads: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-    """Put right the heads of rows that were padded on the left, with 0, by who does not know that they are positions.
+    """Fix `dep_heads` that were padded on the left by code that does not shift positions.
 
     Args:
-        dep_heads: (B, L), where pads have -1, or 0 if the heads were not shifted by them.
+        dep_heads: (B, L). Padding is -1, or 0 where such code has padded.
         tokens: (B, L), True at real tokens.
 
     Returns:
-        (B, L), -1 at pads.
+        `dep_heads` (B, L), with -1 at padding.
     """
     before = (tokens.long().cumsum(-1) == 0).sum(-1, keepdim=True)
     unshifted = ~tokens[:, :1] & (dep_heads[:, :1] == 0)
@@ -118,10 +120,9 @@ def shifted_heads(dep_heads: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor
 
 
 def check_structure(word_index: torch.Tensor | None, dep_heads: torch.Tensor) -> None:
-    """Raise `ValueError` where `dep_heads` are not those of a forest; it names the row and the position.
+    """Raise `ValueError` if `dep_heads` do not form a forest. The message names the row and the position.
 
-    It waits for the device, so it is for the CPU, where what the heads say comes from. Without `word_index` every
-    token that has a head counts as a word.
+    Call it on the CPU only, since it reads values. Without `word_index`, each token that has a head counts as a word.
     """
     if word_index is None:
         positions = torch.arange(dep_heads.shape[-1]).expand_as(dep_heads)
@@ -135,36 +136,39 @@ def check_structure(word_index: torch.Tensor | None, dep_heads: torch.Tensor) ->
     _complain(is_word & ((dep_heads < 0) | (dep_heads >= length)), dep_heads, f"outside the {length} tokens")
     heads = torch.where(is_word, dep_heads, 0)
     first = first_tokens(word_index)
-    _complain(is_word & ~is_word.gather(-1, heads), dep_heads, "at a special token or a pad")
+    _complain(is_word & ~is_word.gather(-1, heads), dep_heads, "at a special token or padding")
     _complain(is_word & (first.gather(-1, heads) != heads), dep_heads, "not the first token of a word")
-    _complain(is_word & (heads != heads.gather(-1, first)), dep_heads, "another than that of the word's first token")
+    _complain(is_word & (heads != heads.gather(-1, first)), dep_heads, "not that of the word's first token")
     segment = _segments(word_index)
     _complain(is_word & (segment != segment.gather(-1, heads)), dep_heads, "in another segment")
     ancestors = heads
     for _ in range((length - 1).bit_length()):
         ancestors = ancestors.gather(-1, ancestors)
-    _complain(is_word & (heads.gather(-1, ancestors) != ancestors), dep_heads, "on the way into a cycle")
+    _complain(is_word & (heads.gather(-1, ancestors) != ancestors), dep_heads, "on a path into a cycle")
 
 
-def _complain(wrong: torch.Tensor, dep_heads: torch.Tensor, what: str) -> None:
+def _complain(wrong: torch.Tensor, dep_heads: torch.Tensor, problem: str) -> None:
     if wrong.any():
         row, position = wrong.nonzero()[0].tolist()
         raise ValueError(
-            f"`dep_heads` of row {row} at position {position} is {dep_heads[row, position]}: this head is {what}. Give"
-            " the position, in the same row, of the first token of the word's head, and a root its own."
+            f"`dep_heads` of row {row} at position {position} is {dep_heads[row, position]}: this head is {problem}."
+            " Give the position, in the same row, of the first token of the word's head; a root is its own head."
         )
 
 
 def _heads(word_index: torch.Tensor, dep_heads: torch.Tensor, first: torch.Tensor) -> torch.Tensor:
-    """The heads of words, and special tokens as their own. Nothing points outside, which would stop a GPU for good."""
+    """Return the heads of words; special tokens are their own heads.
+
+    Heads are clamped, since an index out of range would make the process's GPU unusable.
+    """
     return torch.where(word_index >= 0, dep_heads.clamp(0, dep_heads.shape[-1] - 1), first)
 
 
 def _within(ancestors: list[torch.Tensor], edges: int) -> torch.Tensor:
-    """Tell which tokens' words are at most that many edges apart, from their ancestors (B, L) by generation."""
+    """Return True (B, L, L) for words at most `edges` edges apart, from their ancestors (B, L) by generation."""
     reach = torch.zeros((), dtype=torch.bool, device=ancestors[0].device)
-    # Meeting ever higher costs two edges more each time, and above its root a tree goes on for ever (the root is its
-    # own head): whoever meets within the limit does so with exactly as many edges as it has, or with one fewer.
+    # Words that meet at an ancestor also meet one level higher, with two more edges (a root is its own head). So words
+    # that meet with fewer edges also meet with exactly `edges` or `edges - 1`.
     for total in range(max(edges - 1, 0), edges + 1):
         for up in range(total + 1):
             reach = reach | (_rows(ancestors[up]) == _columns(ancestors[total - up]))
@@ -172,11 +176,11 @@ def _within(ancestors: list[torch.Tensor], edges: int) -> torch.Tensor:
 
 
 def _neighbors(word_index: torch.Tensor, window: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Positions (B, L) of a token of each neighbor of each token's word, and whether there is that neighbor."""
+    """Yield, neighbor by neighbor, the position (B, L) of one of its tokens, and whether the neighbor exists."""
     last = word_index.shape[-1] - 1
     for place, exists in _words_before(word_index, window):
         yield place, exists
-    # Those after are those before in the reversed text.
+    # The words after a word come before it in the reversed text.
     for place, exists in _words_before(word_index.flip(-1), window):
         yield last - place.flip(-1), exists.flip(-1)
 
@@ -192,7 +196,7 @@ def _words_before(word_index: torch.Tensor, window: int) -> Iterator[tuple[torch
 
 
 def _segments(word_index: torch.Tensor) -> torch.Tensor:
-    """Number each token's segment (B, L); of special tokens and pads it says nothing."""
+    """Number each token's segment (B, L). Values at special tokens and padding have no meaning."""
     return ((word_index >= 0) & (_shifted(word_index) < 0)).cumsum(-1)
 
 
@@ -207,7 +211,7 @@ def _is_open(word_index: torch.Tensor) -> torch.Tensor:
 
 
 def _shifted(word_index: torch.Tensor) -> torch.Tensor:
-    """Shift values by one position to the right; the first one becomes that of a special token."""
+    """Shift values one position to the right; the first value becomes -1."""
     return functional.pad(word_index, (1, 0), value=-1)[..., :-1]
 
 

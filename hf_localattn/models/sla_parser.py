@@ -1,7 +1,7 @@
-"""Dependency parses of texts and of given words, by spaCy.
+"""Dependency parsing of texts and of lists of words with spaCy.
 
-Loaded pipelines and recent parses are kept in this module, for the whole process, and not on the tokenizer, which has
-to stay small and equal to itself: `datasets` recognizes what it has computed before by the tokenizer's hash.
+Loaded pipelines and recent parses are cached in this module, for the whole process. They cannot be attributes of the
+tokenizer, because `datasets` finds cached results by the tokenizer's hash, which must not change.
 """
 
 import json
@@ -19,18 +19,18 @@ from transformers.utils import TRANSFORMERS_DYNAMIC_MODULE_NAME
 from .sla_alignment import Words
 
 WORDS = ("parser", "whitespace")
-"""Whose words a text has: the pipeline's own tokens, or what stands between white space."""
+"""Ways to split a text into words: the pipeline's tokens, or splitting at white space."""
 
 MAX_CACHED_WORDS = 1_000_000
-"""Most words of the parses that this process keeps: about 100 MB with their texts."""
+"""Largest number of words in the cache of parses, about 100 MB with their texts."""
 
 COMES_WITH_CHECKPOINT = __name__.partition(".")[0] == TRANSFORMERS_DYNAMIC_MODULE_NAME
-"""True in the copy of this file that a checkpoint brings along, which runs only with `trust_remote_code=True`."""
+"""True in the copy of this file that is saved with a checkpoint, which runs only with `trust_remote_code=True`."""
 
 ENTRY_POINTS = "spacy_models"
-"""The group of entry points by which an installed distribution declares a spaCy pipeline."""
+"""Group of entry points in which installed distributions declare spaCy pipelines."""
 
-# They write what no parser reads, unless it was built to; any other component before the parser may matter to it.
+# Parsers do not read the annotations of these components by default. They may need any other component before them.
 _NEEDLESS = {
     *("tagger", "morphologizer", "attribute_ruler", "lemmatizer", "trainable_lemmatizer", "textcat"),
     *("ner", "beam_ner", "entity_ruler", "entity_linker", "span_ruler", "spancat", "spancat_singlelabel"),
@@ -40,7 +40,11 @@ _WRITTEN_BY_THEM = ("TAG", "POS", "MORPH", "LEMMA", "ENT_TYPE", "ENT_IOB")
 
 
 class ParseCache:
-    """The parses used last, as many as have `capacity` words together."""
+    """Least recently used cache of parses.
+
+    Args:
+        capacity: largest number of words of all parses together.
+    """
 
     def __init__(self, capacity: int):
         self.capacity = capacity
@@ -51,14 +55,14 @@ class ParseCache:
         return len(self._parses)
 
     def get(self, key: Hashable) -> Words | None:
-        """Return the value kept under a key; None if it is no longer there."""
+        """Return the parse stored under a key, or None."""
         parse = self._parses.pop(key, None)
         if parse is not None:
             self._parses[key] = parse
         return parse
 
     def put(self, key: Hashable, parse: Words) -> None:
-        """Keep a parse, and forget those that were not used for the longest time where it gets too many."""
+        """Store a parse, and remove the least recently used ones if there are too many words."""
         replaced = self._parses.pop(key, None)
         self.size += _size(parse) - (_size(replaced) if replaced else 0)
         self._parses[key] = parse
@@ -67,13 +71,13 @@ class ParseCache:
             self.size -= _size(forgotten)
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all parses."""
         self._parses.clear()
         self.size = 0
 
 
 def _size(parse: Words) -> int:
-    return parse.number + 1  # a text without words takes room, too
+    return parse.number + 1  # a text without words takes memory, too
 
 
 _cache = ParseCache(MAX_CACHED_WORDS)
@@ -83,19 +87,22 @@ _pipelines: dict[tuple[str, bool], Any] = {}
 def parse(
     texts: Sequence[str | tuple[str, ...]], parser: str, words: str = "parser", *, named_by_checkpoint: bool = False
 ) -> list[Words]:
-    """Parse texts, all that are not known yet in one go.
+    """Parse texts. Texts that are not in the cache go through the pipeline together.
 
     Args:
-        texts: each a string, or a tuple of words, which stay as they are; those that are empty or white space are not
-            shown to the parser and become roots.
+        texts: strings, or tuples of words. Words are not split further; the parser does not see empty or blank words,
+            which become roots.
         parser: name or folder of a spaCy pipeline with a dependency parser.
-        words: how a string is split, one of `WORDS`.
-        named_by_checkpoint: as in `load_pipeline`.
+        words (*optional*, defaults to "parser"): the way to split strings, one of `WORDS`.
+        named_by_checkpoint (*optional*, defaults to False): as in `load_pipeline`.
+
+    Returns:
+        The words of each text, with their heads.
 
     Raises:
-        ImportError: spaCy is not installed.
-        OSError: the pipeline is not installed, or not in the folder.
-        ValueError: it cannot parse, a text is too long for it, or a checkpoint names a folder.
+        ImportError: if spaCy is not installed.
+        OSError: if the pipeline is not installed, or not in the folder.
+        ValueError: if the pipeline cannot parse, a text is too long, or a checkpoint names a folder.
     """
     source = _source(parser, named_by_checkpoint)
     parses: dict[str | tuple[str, ...], Words] = {}
@@ -118,26 +125,29 @@ def parse(
 
 
 def whitespace_words(text: str) -> Words:
-    """The words of a text that is not parsed: what stands between white space."""
+    """Split a text at white space, without heads."""
     spans = [match.span() for match in re.finditer(r"\S+", text)]
     return Words(len(spans), None, array("i", [start for start, _ in spans]), array("i", [end for _, end in spans]))
 
 
 def load_pipeline(parser: str, *, named_by_checkpoint: bool = False) -> Any:
-    """Load a spaCy pipeline once in this process, with no more components than its dependency parser needs.
+    """Load a spaCy pipeline once per process, with only the components that its dependency parser needs.
 
-    spaCy imports any installed package whose name it is given, and loads any folder. Both may run code, so what a
-    checkpoint alone names is loaded only if an installed distribution declares it as a pipeline.
+    spaCy imports any installed package by its name and loads any folder, and both may run code. A pipeline that only a
+    checkpoint names is therefore loaded only if an installed distribution declares it.
 
     Args:
-        parser: name or folder.
-        named_by_checkpoint: True if the name comes from a checkpoint and not from the caller. It makes no difference
-            in code that came with the checkpoint: that code could load anything by itself.
+        parser: name or folder of the pipeline.
+        named_by_checkpoint (*optional*, defaults to False): True if the name comes from a checkpoint and not from the
+            caller. Ignored in code that was saved with the checkpoint, since that code could load anything anyway.
+
+    Returns:
+        The pipeline, a `spacy.Language`.
 
     Raises:
-        ImportError: spaCy is not installed.
-        OSError: the pipeline is not installed, or not in the folder.
-        ValueError: it has no dependency parser, or a checkpoint names a folder.
+        ImportError: if spaCy is not installed.
+        OSError: if the pipeline is not installed, or not in the folder.
+        ValueError: if the pipeline has no dependency parser, or a checkpoint names a folder.
     """
     source = _source(parser, named_by_checkpoint)
     if source not in _pipelines:
@@ -149,7 +159,7 @@ def load_pipeline(parser: str, *, named_by_checkpoint: bool = False) -> Any:
 
 
 def pipeline_version(parser: str, *, named_by_checkpoint: bool = False) -> str | None:
-    """Return the version of a pipeline without importing it; None if it is not installed, or a folder without one.
+    """Return the version of a pipeline without importing it, or None if it is not installed or has no version.
 
     Args:
         parser, named_by_checkpoint: as in `load_pipeline`.
@@ -167,12 +177,12 @@ def pipeline_version(parser: str, *, named_by_checkpoint: bool = False) -> str |
 
 
 def _source(parser: str, named_by_checkpoint: bool) -> tuple[str, bool]:
-    """Return what a pipeline is cached under: its name, and whether that has to be a declared one."""
+    """Return the cache key of a pipeline: its name, and True if a distribution has to declare it."""
     return parser, named_by_checkpoint and not COMES_WITH_CHECKPOINT
 
 
 def _declaration(parser: str) -> EntryPoint | None:
-    """Return the entry point by which an installed distribution declares a pipeline. It imports nothing."""
+    """Return the entry point that declares a pipeline, without importing anything."""
     return next(iter(entry_points(group=ENTRY_POINTS, name=parser)), None)
 
 
@@ -181,7 +191,7 @@ def _load_declared(parser: str) -> Any:
     if declared is None and not re.fullmatch(r"\w+", parser):
         raise ValueError(
             f"The checkpoint names the parser {parser!r}, which is not the name of an installed spaCy pipeline. A"
-            f" folder that only a checkpoint names is not loaded, as it may run code. {_BY_CALLER}"
+            f" folder that only a checkpoint names is not loaded, because it may run code. {_BY_CALLER}"
         )
     if declared is None:
         raise OSError(
@@ -193,7 +203,7 @@ def _load_declared(parser: str) -> Any:
         return declared.load().load()
     except (ImportError, AttributeError) as error:
         raise OSError(
-            f"The distribution that declares the spaCy pipeline {parser!r} is broken ({error}): install it again."
+            f"The distribution that declares the spaCy pipeline {parser!r} is broken ({error}): reinstall it."
         ) from error
 
 
@@ -201,21 +211,21 @@ def _load_given(parser: str) -> Any:
     try:
         return _spacy().load(parser)
     except OSError as error:
-        remedy = " There is no such folder." if os.sep in parser else _download(parser)
+        remedy = " The folder does not exist." if os.sep in parser else _download(parser)
         raise OSError(
-            f"Cannot load the spaCy pipeline {parser!r}: {error} --{remedy} Let the tokenizer's `parser` name an"
-            " installed pipeline or the folder of one (in scripts `--local_config parser=NAME`)."
+            f"Cannot load the spaCy pipeline {parser!r}: {error} --{remedy} Set the tokenizer's `parser` to an"
+            " installed pipeline, or to the folder of one (in scripts: `--local_config parser=NAME`)."
         ) from error
 
 
 def _download(parser: str) -> str:
-    """Return how to install a pipeline whose name has the form of spaCy's own."""
+    """Return the command that installs a pipeline, if its name looks like one of spaCy's pipelines."""
     is_like_spacys = re.fullmatch(r"[a-z]{2,3}_\w+", parser)
     return f" If it is one of spaCy's, install it with `python -m spacy download {parser}`." if is_like_spacys else ""
 
 
 _BY_CALLER = (
-    "To use another one, or a folder that you trust, name it yourself:"
+    "To use another pipeline, or a folder that you trust, name it yourself:"
     " `AutoTokenizer.from_pretrained(CHECKPOINT, parser=NAME_OR_FOLDER)`, in scripts `--local_config"
     " parser=NAME_OR_FOLDER`, in `hf-localattn inspect` `--config parser=NAME_OR_FOLDER`."
 )
@@ -238,16 +248,16 @@ def _needless_components(pipeline: Any, parser: str) -> list[str]:
     if not parsing:
         raise ValueError(
             f"The spaCy pipeline {parser!r} has no dependency parser (its components: {', '.join(names) or 'none'})."
-            " Let the tokenizer's `parser` name one that has."
+            " Set the tokenizer's `parser` to a pipeline that has one."
         )
     upto = names[: names.index(parsing[-1]) + 1]
     factory = {name: pipeline.get_pipe_meta(name).factory for name in upto}
-    # An embedding layer names the attributes that it reads in its configuration.
+    # The configuration of an embedding layer lists the attributes that it reads.
     read = repr([pipeline.get_pipe_config(name) for name in upto if factory[name] not in _NEEDLESS])
     tagged = any(repr(attribute) in read for attribute in _WRITTEN_BY_THEM)
     needed: set[str] = set()
     for name in reversed(upto):
-        listeners = getattr(pipeline.get_pipe(name), "listening_components", None)  # of layers that others share
+        listeners = getattr(pipeline.get_pipe(name), "listening_components", None)  # of a shared embedding layer
         if (tagged or factory[name] not in _NEEDLESS) and (listeners is None or needed & set(listeners)):
             needed.add(name)
     return [name for name in reversed(names) if name not in needed]
@@ -259,16 +269,16 @@ def _check_length(text: str | tuple[str, ...], pipeline: Any) -> None:
         start = " ".join(text)[:40] if isinstance(text, tuple) else text[:40]
         raise ValueError(
             f"A text of {length:,} characters ({start!r}...) is too long to parse: spaCy takes up to"
-            f" {pipeline.max_length:,}, for its parser needs up to 1 GB of memory for every 100,000. Split the text."
+            f" {pipeline.max_length:,}, since its parser needs up to 1 GB of memory per 100,000. Split the text."
         )
 
 
 def _document(text: str | tuple[str, ...], words: str, pipeline: Any) -> Any:
-    """Return the input of `pipeline.pipe`: a text that it splits itself, or words as given."""
+    """Return the input of `pipeline.pipe`: a text that the pipeline splits, or a document with fixed words."""
     if isinstance(text, str) and words == "parser":
         return text
-    settled = text.split() if isinstance(text, str) else [word for word in text if not _is_blank(word)]
-    return _spacy().tokens.Doc(pipeline.vocab, words=settled)
+    fixed = text.split() if isinstance(text, str) else [word for word in text if not _is_blank(word)]
+    return _spacy().tokens.Doc(pipeline.vocab, words=fixed)
 
 
 def _is_blank(word: str) -> bool:
@@ -276,9 +286,9 @@ def _is_blank(word: str) -> bool:
 
 
 def _words(text: str | tuple[str, ...], words: str, document: Any, parser: str) -> Words:
-    """Reduce a parse to what is kept of it."""
+    """Convert a parsed document to `Words`."""
     starts, lengths, heads, blank = document.to_array(["IDX", "LENGTH", "HEAD", "IS_SPACE"]).view("int64").T.tolist()
-    heads = [word + head for word, head in enumerate(heads)]  # spaCy's are relative, the root's is 0
+    heads = [word + head for word, head in enumerate(heads)]  # heads in spaCy are relative; a root's is 0
     if not isinstance(text, str):
         kept = [number for number, word in enumerate(text) if not _is_blank(word)]
         given = list(range(len(text)))
@@ -291,7 +301,7 @@ def _words(text: str | tuple[str, ...], words: str, document: Any, parser: str) 
     if document.text != text:
         raise ValueError(
             f"The tokenizer of the spaCy pipeline {parser!r} changes the text ({text[:40]!r} became"
-            f" {document.text[:40]!r}), so that its words cannot be found in it. Take another `parser`, or"
+            f" {document.text[:40]!r}), so its words cannot be found in the text. Use another `parser`, or"
             " words='whitespace'."
         )
     if any(blank):
@@ -304,7 +314,7 @@ def _words(text: str | tuple[str, ...], words: str, document: Any, parser: str) 
 
 
 def _without(out: Sequence[int], heads: Sequence[int]) -> list[int]:
-    """Heads numbered without the tokens that are `out`, which hand their dependents on to their own heads."""
+    """Remove the tokens marked in `out` and renumber heads; their dependents are attached to their heads."""
     kept = [token for token, gone in enumerate(out) if not gone]
     number = {token: word for word, token in enumerate(kept)}
 

@@ -1,8 +1,8 @@
-"""Local attention inside the layers of a pretrained encoder, whose code stays as it is.
+"""Local attention inside the layers of a pretrained encoder, without changes to the encoder's code.
 
-Encoders built like BERT hand all further keyword arguments of a call down to their self-attentions. Each of these gets
-a class of its own, derived from the one it had, that takes from these arguments what local attention needs. Weights,
-their names and the configuration stay as they were, and without the arguments the encoder's own code runs.
+Encoders built like BERT pass additional keyword arguments on to their self-attention modules. The class of each of
+these modules is replaced by a subclass that reads the arguments of local attention. Weights, their names and the
+configuration do not change. Without these arguments the encoder's own code runs.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ IMPLEMENTATIONS = ("eager", "sdpa", "flex_attention")
 
 @dataclass
 class LocalAttentionRecord:
-    """Attention maps and gates of one call of an encoder, layer by layer.
+    """Gates, local attention weights and losses of one forward pass, one of each per layer.
 
     Args:
-        gates: (B, L) each.
-        local_attentions: (B, heads, L, L) each, in eager mode alone.
+        gates: each (B, L).
+        local_attentions: each (B, heads, L, L); only with eager attention.
         parent_losses: scalars.
     """
 
@@ -37,16 +37,16 @@ class LocalAttentionRecord:
 
 
 def check_interface(backbone_class: type[PreTrainedModel], model_type: str) -> None:
-    """Raise `ValueError` for a kind of encoder that does not let its configuration choose the attention function."""
+    """Raise `ValueError` for encoders that do not use transformers' attention interface."""
     if not hasattr(sys.modules[backbone_class.__module__], "ALL_ATTENTION_FUNCTIONS"):
         _refuse(model_type)
 
 
 def self_attentions(backbone: PreTrainedModel) -> list[Any]:
-    """Return the self-attention modules of an encoder built as BERT is, by layer.
+    """Return the self-attention modules of an encoder built like BERT, one per layer.
 
     Raises:
-        ValueError: it is built otherwise.
+        ValueError: if the encoder is built differently.
     """
     layers = getattr(getattr(backbone, "encoder", None), "layer", ())
     found: list[Any] = [getattr(getattr(layer, "attention", None), "self", None) for layer in layers]
@@ -56,7 +56,7 @@ def self_attentions(backbone: PreTrainedModel) -> list[Any]:
 
 
 def _is_like_berts(module: Any, width: int) -> bool:
-    """Return True for a self-attention that reads states of that width and has BERT's parts and no others."""
+    """Return True if a self-attention has exactly the submodules of BERT's and reads states of the given width."""
     parts = dict(module.named_children()) if isinstance(module, nn.Module) else {}
     return (
         parts.keys() == {"query", "key", "value", "dropout"}
@@ -75,24 +75,31 @@ def _refuse(model_type: str) -> NoReturn:
 
 
 def localize(modules: Iterable[Any]) -> None:
-    """Make self-attentions local ones, which without the arguments of `LocalSelfAttention` do what they did."""
+    """Turn self-attention modules into local ones; they behave as before without the arguments of local attention.
+
+    Replacing the class, and not the module, keeps weights and their names, hooks and references to the module.
+    """
     for module in modules:
         module.__class__ = local_class(type(module))
 
 
 def add_gates(modules: Iterable[Any], width: int) -> None:
-    """Give local self-attentions gates for their input (B, L, width)."""
+    """Add a gate to each local self-attention, for states (B, L, width)."""
     for module in modules:
         module.gate = LocalGate(width)
 
 
 def prepared_mask(allowed: torch.Tensor, config: PreTrainedConfig, dtype: torch.dtype) -> Any:
-    """Return a mask as the attention implementation of a configuration takes it.
+    """Convert a boolean mask to the form that the attention implementation needs.
 
     Args:
-        allowed: (B, L, L), [query, key], True where it may attend.
-        config: the backbone's.
-        dtype: of the scores.
+        allowed: (B, L, L), [query, key], True where the query may attend to the key.
+        config: configuration of the backbone, which names the implementation.
+        dtype: dtype of the scores.
+
+    Returns:
+        A boolean mask (B, 1, L, L) for "sdpa", a mask (B, 1, L, L) that is added to the scores for "eager", or a
+        `BlockMask` for "flex_attention".
     """
     implementation = config._attn_implementation
     if implementation == "sdpa":
@@ -121,17 +128,17 @@ def _checked(implementation: str) -> str:
     if implementation not in IMPLEMENTATIONS:
         raise ValueError(
             f'Specified `attn_implementation="{implementation}"` is not supported with local attention. (Flash '
-            "attention has no masks of single tokens and would silently leave it out.) Use one of "
+            "attention has no masks of single tokens and would silently ignore the local one.) Use one of "
             f"{', '.join(map(repr, IMPLEMENTATIONS))}, or `local_attention='none'`."
         )
     return implementation
 
 
 class LocalSelfAttention(nn.Module):
-    """The self-attention of an encoder like BERT, with local attention: the first base of the classes made here."""
+    """Self-attention of an encoder like BERT with local attention; `local_class` combines it with the encoder's."""
 
     encoders_own: ClassVar[type[nn.Module]]
-    """The class that the encoder gave it, which gives it the following."""
+    """The encoder's self-attention class, which sets the following attributes."""
 
     config: PreTrainedConfig
     query: nn.Module
@@ -155,16 +162,21 @@ class LocalSelfAttention(nn.Module):
         is_local: bool = False,
         **kwargs: Any,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Map states (B, L, H) to states and, in eager mode, the weights that made them.
+        """Attend to states (B, L, H).
 
         Args:
-            hidden_states, attention_mask, past_key_values: the encoder's own; there is no cache.
-            record: takes what the local attention leaves behind; without one the encoder's own code runs.
-            local_mask: from `prepared_mask`, if there is local attention beside the global one, mixed by the gate.
-            parents: (B, L), the `dep_heads` that the last head is taught.
-            token_mask: (B, L), True at real tokens, beside `parents`.
-            is_local: `attention_mask` itself is a local one.
-            **kwargs: for the attention function.
+            hidden_states: (B, L, H).
+            attention_mask (*optional*): global mask, in the form that the attention implementation needs.
+            past_key_values: not used.
+            record (*optional*): filled with gates, local weights and losses. If None, the encoder's own code runs.
+            local_mask (*optional*): mask from `prepared_mask`. If given, the gate mixes local and global attention.
+            parents (*optional*): (B, L), the `dep_heads` to which the last head is trained to attend.
+            token_mask (*optional*): (B, L), True at real tokens; used with `parents`.
+            is_local (*optional*, defaults to False): True if `attention_mask` itself is a local mask.
+            **kwargs: passed to the attention function.
+
+        Returns:
+            States (B, L, H), and the attention weights (B, heads, L, L) with eager attention, else None.
         """
         if record is None:
             return super().forward(hidden_states, attention_mask, **kwargs)
@@ -180,7 +192,7 @@ class LocalSelfAttention(nn.Module):
             record.gates.append(gate.squeeze(-1))
         implementation = _checked(self.config._attn_implementation)
         settings: dict[str, Any] = {"scaling": self.scaling, "dropout": self.dropout.p if self.training else 0.0}
-        # SDPA's kernels for the CPU know no dropout and fall back to plain products, here done once instead of twice.
+        # With dropout, SDPA falls back to plain matrix products on the CPU. Here scores are computed once for both.
         has_dropout_on_cpu = settings["dropout"] > 0 and query.device.type == "cpu"
         falls_back = implementation == "sdpa" and gate is not None and has_dropout_on_cpu
         weights = None
@@ -201,12 +213,12 @@ class LocalSelfAttention(nn.Module):
         return output.reshape(*hidden_states.shape[:-1], -1).contiguous(), weights
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        """As an object of a class that is made anew where it is unpickled."""
+        """Pickle the encoder's class, from which unpickling makes this one again."""
         return _bare, (self.encoders_own,), self.__dict__
 
 
 def local_class(encoders_own: Any) -> Any:
-    """Return the class of local self-attentions derived from an encoder's own, always the same one."""
+    """Return the local subclass of an encoder's self-attention class; it is created once."""
     if encoders_own not in _MADE:
         name, bases = f"Local{encoders_own.__name__}", (LocalSelfAttention, encoders_own)
         _MADE[encoders_own] = type(name, bases, {"encoders_own": encoders_own})

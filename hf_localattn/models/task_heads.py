@@ -1,8 +1,8 @@
-"""The task heads, written once for all families that sit on top of a backbone.
+"""Task heads that all families share.
 
-A family's class inherits from a head and, first, from the family's own base class, and names its `base_model_class`.
-Each head's layers have a name of their own, so that a checkpoint of one task loads into the head of another. Each
-`forward` names its inputs, although they are alike: Trainer drops the columns of a data set that it does not name.
+A family's class inherits from the family's base class and from a head, in this order, and sets `base_model_class`. The
+layers of each head have different names, so a checkpoint of one task loads into the model of another. Each `forward`
+lists its inputs explicitly, because Trainer drops all columns that are not in its signature.
 
 Shapes: B batch, L tokens, C choices or classes.
 """
@@ -55,15 +55,16 @@ class LocalMultipleChoiceOutput(LocalOutputs, MultipleChoiceModelOutput):
 
 
 HANDED_ON = ("hidden_states", "attentions", *(field.name for field in fields(LocalOutputs)))
+"""Outputs of the headless model that all heads return, too."""
 
 
 class PooledClassifier(nn.Module):
-    """Logits of a whole sequence from the features of its one token that stands for all: a pooler, dropout, linear.
+    """Classifier of a sequence from the features of one token: pooler, dropout and a linear layer.
 
     Args:
         size: width of the features.
-        num_outputs: logits.
-        dropout: before the last layer.
+        num_outputs: number of logits.
+        dropout: dropout probability before the last layer.
     """
 
     def __init__(self, size: int, num_outputs: int, dropout: float):
@@ -78,7 +79,7 @@ class PooledClassifier(nn.Module):
 
 
 class QuestionAnsweringHead(LocalAttentionPreTrainedModel):
-    """Start and end logits of the answer span from every token's features: a linear layer (COOL, equations 14, 15)."""
+    """Start and end logits of an answer span, by a linear layer on each token (COOL, equations 14 and 15)."""
 
     pipelines: ClassVar = {
         "question-answering": {
@@ -90,7 +91,7 @@ class QuestionAnsweringHead(LocalAttentionPreTrainedModel):
     def __init__(self, config: Any):
         super().__init__(config)
         self.add_base_model()
-        # Not every family has these; the stock classes have neither.
+        # Not all families have these fields.
         self.qa_dropout = nn.Dropout(getattr(config, "qa_dropout", 0.0))
         qa_loss = getattr(config, "qa_loss", "mean")
         self.qa_outputs = nn.Linear(self.base_model.output_size, 2)
@@ -111,13 +112,16 @@ class QuestionAnsweringHead(LocalAttentionPreTrainedModel):
         num_items_in_batch: torch.Tensor | int | None = None,
         **kwargs: Any,
     ) -> LocalQuestionAnsweringOutput:
-        """Logits (B, L) of every token being the answer's first and last one.
+        """Compute start and end logits, each (B, L), of the answer.
 
         Args:
-            input_ids: (B, L); or `inputs_embeds` (B, L, E).
-            attention_mask: (B, L), 1 at real tokens, 0 at pads on either side; all real when absent.
-            start_positions, end_positions: (B,), token positions of the answer; positions past the end are ignored in
-                the loss.
+            input_ids (*optional*): (B, L). Give either these or `inputs_embeds`.
+            attention_mask (*optional*, defaults to all ones): (B, L), 1 at real tokens, 0 at padding on either side.
+            token_type_ids, position_ids (*optional*): (B, L).
+            inputs_embeds (*optional*): (B, L, E).
+            start_positions, end_positions (*optional*): (B,), positions of the answer's first and last token. The loss
+                ignores positions past the end.
+            num_items_in_batch (*optional*): divisor of the loss. By default the loss is a mean.
         """
         outputs = self.run_base_model(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
         start_logits, end_logits = self.qa_outputs(self.qa_dropout(outputs.last_hidden_state)).unbind(-1)
@@ -137,9 +141,9 @@ class QuestionAnsweringHead(LocalAttentionPreTrainedModel):
 
 
 class SequenceClassificationHead(LocalAttentionPreTrainedModel):
-    """Logits of a whole text or pair, for classes, several labels at once, or regression (`problem_type`)."""
+    """Logits of a text or a pair of texts, for the classification or regression that `problem_type` selects."""
 
-    accepts_loss_kwargs = False  # the loss is a mean over the batch: a trainer has to scale it itself
+    accepts_loss_kwargs = False  # the loss is a mean over the batch, which the trainer has to scale
 
     def __init__(self, config: Any):
         super().__init__(config)
@@ -149,7 +153,7 @@ class SequenceClassificationHead(LocalAttentionPreTrainedModel):
         self.post_init()
 
     def new_classifier(self) -> nn.Module:
-        """Build the module from the features of a sequence (B, F) to its logits."""
+        """Build the module that maps features of sequences (B, F) to logits (B, num_labels)."""
         return PooledClassifier(self.base_model.output_size, self.config.num_labels, self.config.classifier_dropout)
 
     @can_return_tuple
@@ -163,12 +167,15 @@ class SequenceClassificationHead(LocalAttentionPreTrainedModel):
         labels: torch.Tensor | None = None,
         **kwargs: Any,
     ) -> LocalSequenceClassifierOutput:
-        """Logits (B, num_labels).
+        """Compute logits (B, num_labels).
 
         Args:
-            input_ids: (B, L); or `inputs_embeds` (B, L, E).
-            attention_mask: (B, L), 1 at real tokens, 0 at pads on either side; all real when absent.
-            labels: (B,), classes, or numbers where `num_labels` is 1; (B, num_labels), numbers for several at once.
+            input_ids (*optional*): (B, L). Give either these or `inputs_embeds`.
+            attention_mask (*optional*, defaults to all ones): (B, L), 1 at real tokens, 0 at padding on either side.
+            token_type_ids, position_ids (*optional*): (B, L).
+            inputs_embeds (*optional*): (B, L, E).
+            labels (*optional*): (B,), class indices, or floats if `num_labels` is 1. (B, num_labels), floats for
+                multi-label classification or several regressions.
         """
         outputs = self.run_base_model(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
         logits = self.sequence_classifier(self.sequence_features(outputs, attention_mask))
@@ -180,7 +187,7 @@ class SequenceClassificationHead(LocalAttentionPreTrainedModel):
 
 
 class TokenClassificationHead(LocalAttentionPreTrainedModel):
-    """Logits of every token: dropout and one linear layer."""
+    """Logits of each token, by dropout and a linear layer."""
 
     def __init__(self, config: Any):
         super().__init__(config)
@@ -202,12 +209,15 @@ class TokenClassificationHead(LocalAttentionPreTrainedModel):
         num_items_in_batch: torch.Tensor | int | None = None,
         **kwargs: Any,
     ) -> LocalTokenClassifierOutput:
-        """Logits (B, L, num_labels).
+        """Compute logits (B, L, num_labels).
 
         Args:
-            input_ids: (B, L); or `inputs_embeds` (B, L, E).
-            attention_mask: (B, L), 1 at real tokens, 0 at pads on either side; all real when absent.
-            labels: (B, L), classes; -100 is ignored in the loss.
+            input_ids (*optional*): (B, L). Give either these or `inputs_embeds`.
+            attention_mask (*optional*, defaults to all ones): (B, L), 1 at real tokens, 0 at padding on either side.
+            token_type_ids, position_ids (*optional*): (B, L).
+            inputs_embeds (*optional*): (B, L, E).
+            labels (*optional*): (B, L), class indices. The loss ignores -100.
+            num_items_in_batch (*optional*): divisor of the loss. By default the loss is a mean.
         """
         outputs = self.run_base_model(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
         logits = self.token_classifier(self.dropout(outputs.last_hidden_state))
@@ -223,9 +233,9 @@ class TokenClassificationHead(LocalAttentionPreTrainedModel):
 
 
 class MultipleChoiceHead(LocalAttentionPreTrainedModel):
-    """One score for each choice, which are texts or pairs of their own."""
+    """One logit for each choice; each choice is a text or a pair of texts."""
 
-    accepts_loss_kwargs = False  # the loss is a mean over the batch: a trainer has to scale it itself
+    accepts_loss_kwargs = False  # the loss is a mean over the batch, which the trainer has to scale
 
     def __init__(self, config: Any):
         super().__init__(config)
@@ -234,7 +244,7 @@ class MultipleChoiceHead(LocalAttentionPreTrainedModel):
         self.post_init()
 
     def new_classifier(self) -> nn.Module:
-        """Build the module from the features of a choice (B * C, F) to its score."""
+        """Build the module that maps features of choices (B * C, F) to logits (B * C, 1)."""
         return PooledClassifier(self.base_model.output_size, 1, self.config.classifier_dropout)
 
     @can_return_tuple
@@ -248,15 +258,16 @@ class MultipleChoiceHead(LocalAttentionPreTrainedModel):
         labels: torch.Tensor | None = None,
         **kwargs: Any,
     ) -> LocalMultipleChoiceOutput:
-        """Logits (B, C).
+        """Compute logits (B, C).
+
+        Hidden states and attentions have choices in the batch dimension (B * C), as in transformers' classes.
 
         Args:
-            input_ids: (B, C, L); or `inputs_embeds` (B, C, L, E).
-            attention_mask: (B, C, L), 1 at real tokens, 0 at pads on either side; all real when absent.
-            token_type_ids, position_ids: (B, C, L).
-            labels: (B,), the right choice.
-
-        Hidden states and attentions come with the choices in the batch dimension (B * C), as from the stock classes.
+            input_ids (*optional*): (B, C, L). Give either these or `inputs_embeds`.
+            attention_mask (*optional*, defaults to all ones): (B, C, L), 1 at real tokens, 0 at padding.
+            token_type_ids, position_ids (*optional*): (B, C, L).
+            inputs_embeds (*optional*): (B, C, L, E).
+            labels (*optional*): (B,), index of the right choice.
         """
         shape = _shape_of_choices(input_ids, inputs_embeds)
         each = {
@@ -273,18 +284,18 @@ class MultipleChoiceHead(LocalAttentionPreTrainedModel):
         loss = None
         if labels is not None:
             check_numbers("labels", labels, logits.shape[:1], dtypes=WHOLE[:1], rows=logits.shape[1], ignored=IGNORED)
-            # Not `loss_function`: for this class's name transformers takes one that shifts labels.
+            # Not `loss_function`: transformers chooses it by the name of the class, here one that shifts labels.
             loss = self.training_loss(functional.cross_entropy(logits, labels), outputs)
         return LocalMultipleChoiceOutput(loss=loss, logits=logits, **extra_outputs(outputs))
 
 
 def extra_outputs(outputs: LocalModelOutput) -> dict[str, Any]:
-    """Return the outputs of a headless model that a head passes on."""
+    """Return the outputs of the headless model that a head returns, too."""
     return {name: outputs[name] for name in HANDED_ON if name in outputs}
 
 
 def _by_choice(name: str, values: torch.Tensor) -> torch.Tensor:
-    """Inputs (B, C, ...) with the choices in the batch dimension."""
+    """Flatten inputs (B, C, ...) to (B * C, ...)."""
     check_tensor(name, values)
     if values.dim() < 3:
         raise ValueError(f"`{name}` has shape {tuple(values.shape)}; multiple choice needs (batch, choices, length).")
@@ -292,14 +303,14 @@ def _by_choice(name: str, values: torch.Tensor) -> torch.Tensor:
 
 
 def _shape_of_choices(input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None) -> torch.Size:
-    """The number of examples, and of choices of each."""
+    """Return the number of examples and the number of choices per example, (B, C)."""
     for name, values, wanted in (("input_ids", input_ids, 3), ("inputs_embeds", inputs_embeds, 4)):
         if values is not None:
             check_tensor(name, values)
         if values is not None and values.dim() != wanted:
             raise ValueError(
                 f"`{name}` has shape {tuple(values.shape)}; multiple choice needs (batch, choices, length"
-                f"{', width' if wanted == 4 else ''}), with as many choices for every example."
+                f"{', width' if wanted == 4 else ''}), with the same number of choices for every example."
             )
     given = inputs_embeds if input_ids is None else input_ids
     if given is None:
@@ -314,7 +325,10 @@ def sum_question_answering_loss(
     end_positions: torch.Tensor,
     **kwargs: Any,
 ) -> torch.Tensor:
-    """Sum, not mean, of the start and end cross-entropy ("the sum of the negative log probabilities", section 3.4)."""
+    """Return the sum of the start and end cross-entropy, not their mean.
+
+    Source: COOL, section 3.4, "the sum of the negative log probabilities".
+    """
     return 2 * ForQuestionAnsweringLoss(start_logits, end_logits, start_positions, end_positions, **kwargs)
 
 
@@ -326,7 +340,10 @@ def printed_question_answering_loss(
     num_items_in_batch: torch.Tensor | int | None = None,
     **kwargs: Any,
 ) -> torch.Tensor:
-    """Equation 16 of COOL as printed: -log(p(start) + p(end)), a mean over the examples with an answer in range."""
+    """Return -log(p(start) + p(end)), averaged over the examples whose answer is in range.
+
+    Source: COOL, equation 16 as printed.
+    """
     length = start_logits.shape[1]
     device = start_logits.device
     starts, ends = (given.view(-1).to(device).clamp(0, length) for given in (start_positions, end_positions))

@@ -1,4 +1,4 @@
-"""Base class of the families' tokenizers: a backbone's fast tokenizer with further inputs for each token."""
+"""Base class of the families' tokenizers: a backbone's fast tokenizer that returns additional inputs."""
 
 import os
 import re
@@ -10,8 +10,8 @@ from transformers import BatchEncoding, PreTrainedTokenizerFast
 
 from .tokenizer_checks import check_file, check_settings, check_tokenizer, is_backends
 
-# Settings that say where a tokenizer was loaded from, or which padding and truncation its file had baked in: calls
-# settle these by themselves.
+# Settings that describe where a tokenizer was loaded from, or the padding and truncation saved in its file. Calls
+# choose padding and truncation themselves.
 _NOT_CARRIED_OVER = {
     *("vocab_file", "merges_file", "tokenizer_file", "special_tokens_map_file", "added_tokens_decoder", "auto_map"),
     *("vocab", "merges", "tokenizer_object", "is_local", "local_files_only", "add_bos_token", "add_eos_token"),
@@ -27,23 +27,23 @@ _warned: dict[str, bool] = {}
 
 
 class BackboneTokenizer(PreTrainedTokenizerFast):
-    """A backbone's fast tokenizer with inputs of its own, one value for each token.
+    """Fast tokenizer of a backbone that returns additional inputs, one value per token.
 
-    A subclass computes them in `_encode_plus`, unless `add_own_inputs` is False there: ids and tokens alone do not
-    need them. It stays equal to itself: no call changes its hash, so that `datasets` finds what it has computed.
+    A subclass computes them in `_encode_plus`, unless its argument `add_own_inputs` is False, as in `tokenize` and
+    `encode`. Calls do not change the tokenizer's hash, by which `datasets` finds cached results.
 
     Args:
-        own_inputs: the names of those of `OWN_INPUTS` that its calls give.
+        own_inputs (*optional*): names of the inputs in `OWN_INPUTS` that calls return.
     """
 
     SETTINGS: ClassVar[tuple[str, ...]] = ()
-    """The arguments that other tokenizers do not have."""
+    """Names of the arguments that other tokenizers do not have."""
 
     OWN_INPUTS: ClassVar[dict[str, int]] = {}
-    """The inputs that other tokenizers do not give, with their value at pads."""
+    """Names of the additional inputs, with their values at padding."""
 
     OWN_POSITIONS: ClassVar[tuple[str, ...]] = ()
-    """Those of them whose values are positions of tokens, which padding on the left moves."""
+    """Names of the additional inputs whose values are positions of tokens. Padding on the left shifts them."""
 
     def __init__(self, *args: Any, own_inputs: Iterable[str] = (), **kwargs: Any):
         names = kwargs.pop("model_input_names", self.model_input_names)
@@ -51,20 +51,23 @@ class BackboneTokenizer(PreTrainedTokenizerFast):
         super().__init__(*args, **kwargs)
         splitter = self._tokenizer.pre_tokenizer
         if "add_prefix_space" in kwargs and hasattr(splitter, "add_prefix_space"):
-            # The base class only remembers it; those of byte-level backbones (RoBERTa) heed it.
+            # The base class does not apply it, but the tokenizers of byte-level backbones (RoBERTa) do.
             splitter.add_prefix_space = self.add_prefix_space
         self._forget_call()
 
     @classmethod
     def from_backbone(cls, tokenizer: PreTrainedTokenizerFast, **settings: Any) -> Self:
-        """Wrap a copy of a backbone's tokenizer, which encodes the same.
+        """Create a tokenizer that encodes like a backbone's tokenizer.
 
         Args:
-            tokenizer: a fast one. One of this class keeps its settings where none are given.
-            **settings: those of `SETTINGS`.
+            tokenizer: a fast tokenizer, which is copied. If it is of this class, its settings are the defaults.
+            **settings: values for names in `SETTINGS`.
+
+        Returns:
+            The new tokenizer.
 
         Raises:
-            ValueError: the tokenizer is a slow one, or a setting is unknown.
+            ValueError: if the tokenizer is slow, or a setting is unknown.
         """
         if unknown := [name for name in settings if name not in cls.SETTINGS]:
             raise ValueError(f"{cls.__name__} has no setting {unknown[0]!r}; it has {', '.join(cls.SETTINGS)}.")
@@ -72,44 +75,44 @@ class BackboneTokenizer(PreTrainedTokenizerFast):
             raise ValueError(f"Give a tokenizer, not its name: AutoTokenizer.from_pretrained({str(tokenizer)!r}).")
         if not getattr(tokenizer, "is_fast", False):
             raise ValueError(
-                f"{type(tokenizer).__name__} is a slow tokenizer, which does not say where in the text its tokens are."
-                " Load the backbone's fast one (AutoTokenizer does where there is a tokenizer.json)."
+                f"{type(tokenizer).__name__} is a slow tokenizer, which does not return the positions of tokens in the"
+                " text. Load the backbone's fast tokenizer (AutoTokenizer does if there is a tokenizer.json)."
             )
-        # What it was made from, and above that what may have been changed since.
+        # The arguments that created it, then attributes that may have changed since.
         fields = {name: value for name, value in tokenizer.init_kwargs.items() if name not in _NOT_CARRIED_OVER}
         fields |= {name: getattr(tokenizer, name) for name in _CARRIED_OVER}
         fields["extra_special_tokens"] = list(tokenizer._extra_special_tokens)
         fields["model_specific_special_tokens"] = {}
         for name, token in tokenizer._special_tokens_map.items():
-            own = name not in cls.SPECIAL_TOKENS_ATTRIBUTES
-            (fields["model_specific_special_tokens"] if own else fields)[name] = token
+            is_specific = name not in cls.SPECIAL_TOKENS_ATTRIBUTES
+            (fields["model_specific_special_tokens"] if is_specific else fields)[name] = token
         fields = {name: value for name, value in fields.items() if value not in (None, [], {})}
         backend = deepcopy(tokenizer.backend_tokenizer)
-        if hasattr(backend.pre_tokenizer, "add_prefix_space"):  # what it does, whatever it was made from
+        if hasattr(backend.pre_tokenizer, "add_prefix_space"):  # the backend decides, not the arguments
             fields["add_prefix_space"] = backend.pre_tokenizer.add_prefix_space
-        backend.no_truncation()  # the traces of calls, which would become settings
+        backend.no_truncation()  # calls leave these behind, and they would become settings
         backend.no_padding()
         return cls(tokenizer_object=backend, **(fields | settings))
 
     @classmethod
     def convert_to_native_format(cls, **kwargs: Any) -> dict[str, Any]:
-        # Not taken apart and built anew, as the backbones' own classes do it: only the file knows what it all holds.
+        # The backbones' classes rebuild the tokenizer from its parts, which may lose some. The file has all of them.
         return kwargs if kwargs.get("tokenizer_file") else super().convert_to_native_format(**kwargs)
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> Any:
-        """As transformers' own.
+        """Load a tokenizer and check its files.
 
         Raises:
-            ValueError: the files name others, are no tokenizer's, or have patterns that could take a text for ever
-                (tokenizer_checks.py).
-            OSError: they cannot be fetched.
+            ValueError: if the files are not those of a tokenizer, name other files, or have patterns that could take
+                forever on some text (see tokenizer_checks.py).
+            OSError: if the files cannot be fetched.
         """
         try:
             tokenizer = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
         except (ValueError, OSError, ImportError):
             raise
-        except BaseException as error:  # of any class: values of a wrong type can break every line of the base classes
+        except BaseException as error:  # values of a wrong type can raise anything inside the base classes
             if not is_backends(error):
                 raise
             raise ValueError(
@@ -129,12 +132,12 @@ class BackboneTokenizer(PreTrainedTokenizerFast):
 
     @property
     def deprecation_warnings(self) -> dict[str, bool]:
-        """The warnings given already, by whichever tokenizer of the process."""
+        """Warnings that any tokenizer of the process has already given."""
         return _warned
 
     @deprecation_warnings.setter
     def deprecation_warnings(self, value: dict[str, bool]) -> None:
-        """Not kept here: a warning would change the tokenizer's hash, and `datasets` forget what it has computed."""
+        """Ignore the value, since it would change the tokenizer's hash and invalidate the cache of `datasets`."""
 
     def tokenize(self, *args: Any, **kwargs: Any) -> list[str]:
         return super().tokenize(*args, **kwargs, add_own_inputs=False)
@@ -147,7 +150,7 @@ class BackboneTokenizer(PreTrainedTokenizerFast):
         try:
             return super()._encode_plus(text, text_pair, **kwargs)
         except BaseException as error:
-            # The backend's errors have no type of their own, and some of them pass for none.
+            # The backend raises plain `Exception`, or a panic that does not derive from it.
             if type(error) is not Exception and type(error).__name__ != "PanicException":
                 raise
             remedy = "Give another `truncation`, `max_length` or `stride`."
@@ -169,23 +172,23 @@ class BackboneTokenizer(PreTrainedTokenizerFast):
         return padded
 
     def _forget_call(self) -> None:
-        """Take back what a call has set in the backend, which would change the tokenizer's hash as well."""
+        """Reset what a call sets in the backend, since it would change the tokenizer's hash."""
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
 
 
 def check_texts(text: Any, text_pair: Any, split: bool) -> None:
-    """Raise `ValueError` for arguments of a call that are no text, pair or batch; it names the row.
+    """Raise `ValueError` if the arguments of a call are not texts, pairs or batches. The message names the row.
 
     Args:
-        text, text_pair: what is to be encoded.
-        split: whether texts are lists of words.
+        text, text_pair: arguments of the call.
+        split: True if texts are lists of words.
     """
     batched = is_batch(text, split)
     if batched and not text:
-        raise ValueError("`text` is an empty batch: give one text at least.")
+        raise ValueError("`text` is an empty batch: give at least one text.")
     if batched and text_pair is not None and (not is_batch(text_pair, split) or len(text_pair) != len(text)):
-        raise ValueError(f"`text` is a batch of {len(text)}: `text_pair` must be a batch of as many.")
+        raise ValueError(f"`text` is a batch of {len(text)}: `text_pair` must be a batch of the same size.")
     for name, given in (("text", text), ("text_pair", text_pair)):
         if given is None and name == "text_pair":
             continue
@@ -203,19 +206,19 @@ def _is_text(one: Any, split: bool) -> bool:
     return all(isinstance(word, str) and (word.isascii() or _HALF.search(word) is None) for word in words)
 
 
-# Half of a pair of UTF-16, which json can hold: it has no UTF-8, and so no backend takes it.
+# Surrogates, halves of a character in UTF-16. JSON can hold them, but UTF-8 and so the backends cannot.
 _HALF = re.compile("[\ud800-\udfff]")
 
 
 def is_batch(text: Any, split: bool) -> bool:
-    """Return True if the first argument of a call is a batch; with `split` its texts are lists of words."""
+    """Return True if the first argument of a call is a batch. With `split`, its texts are lists of words."""
     if not isinstance(text, list | tuple):
         return False
     return not split or (bool(text) and isinstance(text[0], list | tuple))
 
 
 def samples_of(text: Any, text_pair: Any, split: bool) -> list[tuple]:
-    """The one or two texts of each row of a call: strings, or tuples of words."""
+    """Return the one or two texts of each row of a call, as strings or as tuples of words."""
     if not is_batch(text, split):
         text = [text]
         text_pair = [text_pair] if text_pair else None
@@ -228,7 +231,7 @@ def samples_of(text: Any, text_pair: Any, split: bool) -> list[tuple]:
 
 
 def sample_numbers(encoded: BatchEncoding) -> Iterable[int]:
-    """Return for each encoded row the number of the sample that it is a window of."""
+    """Return the index of the sample that each encoded row is a window of."""
     windows = encoded.get("overflow_to_sample_mapping")
     return range(len(encoded.encodings)) if windows is None else map(int, windows)
 
@@ -236,12 +239,12 @@ def sample_numbers(encoded: BatchEncoding) -> Iterable[int]:
 def set_columns(
     encoded: BatchEncoding, columns: Mapping[str, Sequence[Sequence]], batched: bool, return_tensors: Any
 ) -> None:
-    """Add values of each token to encoded texts, in the shape that the call's other values have.
+    """Add columns of values to encoded texts, as lists or tensors like the other columns.
 
     Args:
-        encoded: changed in place: the encodings behind `word_ids()` and the like stay.
-        columns: by name, one row of values for each row of `encoded`.
-        batched: whether the call had a batch.
+        encoded: the output of the call, changed in place. This keeps its encodings, which `word_ids()` reads.
+        columns: rows of values by name of the column, one row for each row of `encoded`.
+        batched: True if the call encoded a batch.
         return_tensors: as in the call.
     """
     if not batched and return_tensors is None and "overflow_to_sample_mapping" not in encoded:

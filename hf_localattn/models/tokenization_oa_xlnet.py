@@ -1,4 +1,4 @@
-"""The tokenizer of orthogonal attention: any fast one, with the tokens that are the query."""
+"""Tokenizer of OA: a fast tokenizer that also returns the mask of the query tokens."""
 
 import json
 from typing import Any, ClassVar
@@ -20,31 +20,40 @@ _SEGMENTS = {"auto": None, "first": 0, "second": 1}
 
 
 class OaXLNetTokenizer(BackboneTokenizer):
-    """A backbone's fast tokenizer that adds which tokens are the query that the OA models ask about.
+    """A backbone's fast tokenizer that also returns `query_mask`, the tokens of the query for the OA models.
 
-    `query_mask` (B, L) is 1 at all tokens of all query words, and 0 at others, special tokens and pads.
+    `query_mask` (B, L) is 1 at the tokens of query words and 0 elsewhere. Query words are found as follows:
 
-    * The word after a cue marker is a query word: in `I do [CUE] not know` it is `not`. Cues of several words have a
-      marker before each; a cue that is an affix has it before the whole word. In words that the caller has split
-      (`is_split_into_words=True`) markers are words of their own. `mark_cues` puts them there.
-    * In a pair of texts without any marker one whole text is the query.
-    * A text without any marker has no query.
-    * In a pair with markers these decide, unless `query_segment` names a text.
+    * In a text with cue markers, the word after each marker is a query word, such as `not` in `I do [CUE] not know`.
+      Each word of a cue has a marker. If only an affix is the cue, the marker is before the whole word. With
+      `is_split_into_words=True` markers are separate words. `mark_cues` inserts them.
+    * In a pair of texts without markers, one text is the query.
+    * In a pair with markers, the markers decide, unless `query_segment` is "first" or "second".
+    * A single text without markers has no query.
 
-    The markers `[CUE]`, `[CUE:affix]`, `[CUE:single]` and `[CUE:multi]` are special tokens, whatever the settings, so
-    the model's embeddings must have `len(tokenizer)` rows. Offsets, `word_ids()` and what is made of them refer to the
-    texts or words as given, with their markers. Made from a backbone's tokenizer by `from_backbone`.
+    The markers `[CUE]`, `[CUE:affix]`, `[CUE:single]` and `[CUE:multi]` are always special tokens. The model's
+    embeddings must therefore have `len(tokenizer)` rows. Offsets and `word_ids()` refer to the given texts or words,
+    including their markers. `from_backbone` builds this tokenizer from that of a backbone.
 
     Args:
-        cue_marker: "keep" (the paper's Augment): each marker is one token, `[CUE]`; "drop" (Normal): the text is
-            encoded as it is without markers; "typed": a plain marker becomes `[CUE:single]` in a text of one cue word
-            and `[CUE:multi]` in one of several, others stay.
-        query_segment: which text of a pair is the query: "first"; "second"; or "auto", in a pair without markers the
-            one that truncation protects, so that it is the question: the second with `truncation="only_first"`,
-            otherwise the first.
+        cue_marker (str, *optional*, defaults to "keep"): Encoding of the markers: "keep" encodes each as `[CUE]` (the
+            paper's Augment); "drop" removes them (the paper's Normal); "typed" encodes plain markers as `[CUE:single]`
+            in a text with one cue word and as `[CUE:multi]` in others, and keeps typed ones.
+        query_segment (str, *optional*, defaults to "auto"): The query in a pair of texts: "first"; "second"; or
+            "auto", which uses the markers and, without any, the text that is not truncated: the second with
+            `truncation="only_first"`, else the first.
 
     Raises:
-        ValueError: a setting is none of these; in calls: a given word holds a marker and something else.
+        ValueError: A setting is unknown or, in a call, a word contains a marker and other characters.
+
+    Example:
+        >>> from transformers import AutoTokenizer
+        >>> from hf_localattn import OaXLNetTokenizer
+        >>> from hf_localattn.resources import tiny_backbone
+        >>> tokenizer = OaXLNetTokenizer.from_backbone(AutoTokenizer.from_pretrained(tiny_backbone()))
+        >>> inputs = tokenizer("Mira is [CUE] not the baker.")
+        >>> [token for token, is_query in zip(inputs.tokens(), inputs["query_mask"]) if is_query]
+        ['not']
     """
 
     SETTINGS: ClassVar = ("cue_marker", "query_segment")
@@ -62,7 +71,7 @@ class OaXLNetTokenizer(BackboneTokenizer):
         )
         self.add_special_tokens({"extra_special_tokens": MARKERS}, replace_extra_special_tokens=False)
 
-    def _encode_plus(  # type: ignore[no-untyped-def]  # the base's many arguments are passed on as they come
+    def _encode_plus(  # type: ignore[no-untyped-def]  # the base class's other arguments are passed on
         self,
         text,
         text_pair=None,
@@ -104,7 +113,7 @@ class OaXLNetTokenizer(BackboneTokenizer):
         return encoded
 
     def _query_mask(self, encoding: EncodingFast, texts: list[CuedText | CuedWords], protected: int) -> list[int]:
-        """1 at the tokens of cue words, or of the one text of a pair that is the query."""
+        """Return 1 at the tokens of cue words, or at those of the text that is the query."""
         segment = _SEGMENTS[self.query_segment]
         named = len(texts) == 2 and segment is not None
         if any(one.has_marker for one in texts) and not named:
@@ -114,26 +123,26 @@ class OaXLNetTokenizer(BackboneTokenizer):
         return [int(len(texts) == 2 and of == segment) for of in encoding.sequence_ids]
 
     def _to_encode(self, text: Any, split: bool) -> Any:
-        """Return the given texts, in the same shape, with markers as they are to be encoded."""
+        """Return the given texts, in the same nesting, with rewritten markers."""
         if isinstance(text, str) or (split and isinstance(text, list | tuple) and text and isinstance(text[0], str)):
             return read_cues(text, self.cue_marker).encoded
         if isinstance(text, list | tuple):
             texts = [self._to_encode(one, split) for one in text]
             return tuple(texts) if isinstance(text, tuple) else texts
-        return text  # no text: the base says so
+        return text  # not a text: the base class raises the error
 
 
 def _restore(encoding: EncodingFast, texts: list[CuedText | CuedWords]) -> None:
-    """Let an encoding refer to the texts or words as given, in place.
+    """Make the offsets and words of an encoding refer to the given texts, in place.
 
-    Its fields cannot be set one by one; what it is pickled as can.
+    The fields of an encoding are read-only, but its pickled state can be changed.
     """
     state = json.loads(encoding.__getstate__())
     offsets, words = encoding.offsets, encoding.word_ids
     for place, of in enumerate(encoding.sequence_ids):
         if of is not None:
             state["offsets"][place], state["words"][place] = texts[of].restored(offsets[place], words[place])
-    state["overflowing"] = []  # those that the call returns are encodings of their own, and others nobody reads
+    state["overflowing"] = []  # returned overflows are separate encodings
     encoding.__setstate__(json.dumps(state).encode())
 
 

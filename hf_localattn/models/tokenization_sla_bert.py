@@ -1,4 +1,4 @@
-"""The tokenizer of syntax-aware local attention: any fast one, with the word of each token and the word's head."""
+"""Tokenizer of syntax-aware local attention: a fast tokenizer that also returns words and their heads."""
 
 import os
 from collections.abc import Sequence
@@ -14,42 +14,55 @@ from .tokenization_local_attention import BackboneTokenizer, is_batch, sample_nu
 logger = logging.get_logger(__name__)
 
 DEFAULT_PARSER = "en_core_web_sm"
-"""The spaCy pipeline that parses if none is named."""
+"""Name of the default spaCy pipeline."""
 
 
 class SlaBertTokenizer(BackboneTokenizer):
-    """A backbone's fast tokenizer that adds the syntactic structure which the SLA models read.
+    """Fast tokenizer of a backbone that also returns the syntactic structure for SLA models.
 
-    It encodes as the backbone's tokenizer does, and adds
+    It encodes like the backbone's tokenizer, from which `from_backbone` creates it, and adds
 
-    * `word_index` (B, L): the number of each token's word, counting on through the second text of a pair;
-    * `dep_heads` (B, L): the position in the sequence of the first token of the word's head, the same for all tokens
-      of a word. The root of a sentence, and a word whose head was cut off, have their own first token.
+    * `word_index` (B, L): the index of each token's word. The second text of a pair continues the count.
+    * `dep_heads` (B, L): the position in the sequence of the first token of the word's head. All tokens of a word have
+      the same head. The root of a sentence, and a word whose head was truncated, point at their own first token.
 
-    Both are -1 at special tokens and pads. Special tokens are what tells the texts of a pair apart: without them
-    (`add_special_tokens=False`) a pair counts as one text. A text is parsed whole, before it is cut or split into
-    windows; recent parses are kept for the whole process. Made from a backbone's tokenizer by `from_backbone`.
+    Both are -1 at special tokens and padding. Without special tokens (`add_special_tokens=False`) a pair of texts
+    counts as one text. A text is parsed as a whole, before it is truncated or split into windows. Recent parses are
+    cached for the whole process.
 
-    Calls take two more arguments, for `is_split_into_words=True`: `heads`, and for the second texts `heads_pair`, are
-    ready-made heads, one list of word numbers (a batch: a list of these), counted from 0, the root with its own
-    number. Then nothing is parsed, and no `parser` is needed.
+    With `is_split_into_words=True`, calls also accept known heads as `heads`, and as `heads_pair` for second texts.
+    Heads are a list of word indices for each text, counted from 0; a root is its own head. No parser runs then.
 
     Args:
-        parser: name or folder of the spaCy pipeline that parses, loaded when the first text needs it. It is saved
-            as it is with the tokenizer, so a checkpoint for the Hub should name a pipeline that others can install,
-            and no private folder. `None`: there are no `dep_heads`, which `local_attention="window"` does not need.
-            A parser that only a checkpoint names has to be one that an installed distribution declares (entry points
-            of the group `spacy_models`); pass `parser=` to `from_pretrained` for any other, such as a folder.
-        words: whose words a text has: "parser", the pipeline's own tokens, which also serves languages without
-            spaces; or "whitespace", as in the paper (appendix A.1). Without a parser white space splits in either
-            case. Words that the caller has split stay as given.
-        parser_version: version of the parser with which the tokenizer was saved. `from_pretrained` warns if another
-            one is installed.
+        parser (*optional*, defaults to "en_core_web_sm"): name or folder of a spaCy pipeline, which is loaded for the
+            first text. It is saved with the tokenizer, so a checkpoint for the Hub should name a pipeline that others
+            can install, not a private folder. If None, there are no `dep_heads`; `local_attention="window"` does not
+            need them. If only a checkpoint names the parser, an installed distribution has to declare it (entry points
+            of the group `spacy_models`). To use another pipeline, pass `parser=` to `from_pretrained`.
+        words (*optional*, defaults to "parser"): the way to split a text into words: "parser" uses the tokens of the
+            pipeline, also for languages without spaces; "whitespace" splits at white space, as in the paper (appendix
+            A.1). Without a parser, texts are always split at white space. Lists of words are not split further.
+        parser_version (*optional*): version of the parser when the tokenizer was saved. `from_pretrained` warns if
+            another version is installed.
 
     Raises:
-        ValueError: `words` is neither, or `parser` is not a name; in calls: heads that are no tree or for text that
-            is not split, or a parser that the checkpoint may not name.
-        ImportError, OSError: in calls: spaCy or the pipeline is not installed.
+        ValueError: if `words` or `parser` is invalid. In calls: if `heads` do not form a tree or the text is not split
+            into words, or if the checkpoint must not name the parser.
+        ImportError: in calls, if spaCy is not installed.
+        OSError: in calls, if the pipeline is not installed.
+
+    Example:
+        >>> from transformers import AutoTokenizer
+        >>> from hf_localattn.resources import tiny_backbone
+        >>> backbone = AutoTokenizer.from_pretrained(tiny_backbone())
+        >>> tokenizer = SlaBertTokenizer.from_backbone(backbone)
+        >>> encoded = tokenizer(["the", "farmer", "works"], is_split_into_words=True, heads=[1, 2, 2])
+        >>> encoded.tokens()
+        ['[CLS]', 'the', 'farm', '##er', 'work', '##s', '[SEP]']
+        >>> encoded["word_index"]
+        [-1, 0, 1, 1, 2, 2, -1]
+        >>> encoded["dep_heads"]
+        [-1, 2, 4, 4, 4, 4, -1]
     """
 
     SETTINGS: ClassVar = ("parser", "words")
@@ -74,24 +87,24 @@ class SlaBertTokenizer(BackboneTokenizer):
             raise ValueError(f"`parser_version` is {parser_version!r}; it must be text, or None.")
         self.parser: str | None = parser
         self.words = words
-        self.parser_named_by_checkpoint = True  # until it is known: transformers asks for `parser_version` below
+        self.parser_named_by_checkpoint = True  # to be safe, since `super().__init__` reads `parser_version`
         self._saved_version = parser_version
-        own = STRUCTURE if parser is not None else STRUCTURE[:1]
-        super().__init__(*args, parser=parser, words=words, parser_version=parser_version, own_inputs=own, **kwargs)
-        self.parser_named_by_checkpoint = False  # but by the caller, unless `from_pretrained` says otherwise
+        inputs = STRUCTURE if parser is not None else STRUCTURE[:1]
+        super().__init__(*args, parser=parser, words=words, parser_version=parser_version, own_inputs=inputs, **kwargs)
+        self.parser_named_by_checkpoint = False  # `from_pretrained` sets it
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> Any:
-        """As transformers' own; `parser=` names the spaCy pipeline in place of the checkpoint."""
+        """Load a tokenizer; `parser=` replaces the spaCy pipeline that the checkpoint names."""
         is_given = "parser" in kwargs
         if is_given:
-            kwargs["parser_version"] = None  # of the checkpoint's
+            kwargs["parser_version"] = None  # the saved version is that of another parser
         tokenizer = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
         tokenizer.parser_named_by_checkpoint = not is_given
         saved, found = tokenizer._saved_version, tokenizer.parser_version
         if saved != found and saved is not None:
             logger.warning(
-                "The tokenizer was saved with version %s of the parser %r, and version %s is installed: its parses may"
+                "The tokenizer was saved with version %s of the parser %r, but version %s is installed. Parses may"
                 " differ.",
                 *(saved, tokenizer.parser, found),
             )
@@ -102,29 +115,31 @@ class SlaBertTokenizer(BackboneTokenizer):
         made = super().from_backbone(tokenizer, **settings)
         if "parser" in settings:
             made._saved_version = None
-        else:  # whoever has named it for the other one has named it for this one
+        else:  # the parser of `tokenizer`, named by whoever named it there
             by_checkpoint = "parser" in tokenizer.init_kwargs
             made.parser_named_by_checkpoint = getattr(tokenizer, "parser_named_by_checkpoint", by_checkpoint)
         return made
 
     @property
     def parser_version(self) -> str | None:
-        """Version of the parser that is installed; where it is not, the one with which the tokenizer was saved."""
+        """Version of the installed parser, or the saved version if the parser is not installed."""
         if self.parser is None:
             return None
         found = pipeline_version(self.parser, named_by_checkpoint=self.parser_named_by_checkpoint)
         return found or self._saved_version
 
     def check_parser(self) -> None:
-        """Load the parser, if there is one, as the first text would.
+        """Load the parser, if there is one, before the first text needs it.
 
         Raises:
-            ImportError, OSError, ValueError: it is not installed, cannot parse, or the checkpoint may not name it.
+            ImportError: if spaCy is not installed.
+            OSError: if the pipeline is not installed.
+            ValueError: if the pipeline cannot parse, or the checkpoint must not name it.
         """
         if self.parser is not None:
             load_pipeline(self.parser, named_by_checkpoint=self.parser_named_by_checkpoint)
 
-    def _encode_plus(  # type: ignore[no-untyped-def]  # the base's many arguments are passed on as they come
+    def _encode_plus(  # type: ignore[no-untyped-def]  # passes the base class's many arguments on
         self,
         text,
         text_pair=None,
@@ -138,7 +153,7 @@ class SlaBertTokenizer(BackboneTokenizer):
     ) -> BatchEncoding:
         if not is_split_into_words and (heads is not None or heads_pair is not None):
             raise ValueError(
-                "`heads` are the heads of words, and this text is not split into words: pass lists of words and"
+                "`heads` are the heads of words, but this text is not split into words: pass lists of words and"
                 " is_split_into_words=True."
             )
         encoded = super()._encode_plus(
@@ -170,7 +185,7 @@ class SlaBertTokenizer(BackboneTokenizer):
     def _segments(
         self, samples: list[tuple], split: bool, heads: Sequence | None, heads_pair: Sequence | None
     ) -> list[list[Words]]:
-        """The words of the one or two texts of each sample."""
+        """Return the words of the one or two texts of each sample."""
         if heads is not None or heads_pair is not None:
             rows = enumerate(samples)
             return [_segments_with_heads(sample, row, heads, heads_pair, len(samples)) for row, sample in rows]
@@ -192,10 +207,10 @@ def _segments_with_heads(
         if lists is None:
             raise ValueError(f"`{name}` is missing: give the heads of both texts of a pair, or of none.")
         if len(lists) != number:
-            raise ValueError(f"`{name}` has {len(lists)} lists for a batch of {number}: give one for each.")
+            raise ValueError(f"`{name}` has {len(lists)} lists for a batch of {number}: give one list per row.")
         segments.append(checked_heads(lists[row], words, f"`{name}` of row {row}"))
     if heads_pair is not None and len(sample) == 1:
-        raise ValueError("`heads_pair` are the heads of second texts, and there are none.")
+        raise ValueError("`heads_pair` are the heads of second texts, but there are none: leave it out.")
     return segments
 
 

@@ -1,7 +1,7 @@
-"""Checks of weight files before a model is built: what they hold, and that the model is no larger than that.
+"""Validation of weight files before a model is built, and a limit on the model's size.
 
-Only the headers are read, in plain Python. A header is the length of a JSON object as 8 bytes, and the object. It has
-for each tensor its type, its shape and its place among the data (https://github.com/huggingface/safetensors).
+Only headers are read, in plain Python. A header is a JSON object, preceded by its length in 8 bytes. It lists the
+dtype, the shape and the offsets of each tensor (https://github.com/huggingface/safetensors).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from torch.nn.modules import module as torch_modules
 from transformers.utils import cached_file
 
 CONVERSION = (
-    "A .bin file is a pickle, which may run any code when it is read. If you trust it, convert it where it lies: "
+    "A .bin file is a pickle, which may run any code when it is read. If you trust it, convert it in its folder: "
     'python -c "import torch; from safetensors.torch import save_file; '
     "weights = torch.load('pytorch_model.bin', weights_only=True); "
     "save_file({name: one.clone() for name, one in weights.items()}, 'model.safetensors', {'format': 'pt'})\""
@@ -45,12 +45,12 @@ BITS = {
 }
 
 NEW_NUMBERS, NEW_PARTS = 2**26, 2000
-"""Numbers (256 MB in single precision), and parameters or modules, that a model may have beyond its weight files."""
+"""Numbers (256 MB in single precision), and parameters and modules, that may be missing from the weight files."""
 
 
 @dataclass
 class Held:
-    """The tensors that weight files hold, and the numbers in them."""
+    """Number of tensors in the weight files, and total number of their elements."""
 
     tensors: int = 0
     numbers: int = 0
@@ -61,15 +61,15 @@ _held: ContextVar[Held | None] = ContextVar("held", default=None)
 
 @contextmanager
 def loading_from(name_or_path: str | os.PathLike[str], where: dict[str, Any]) -> Iterator[None]:
-    """Check the weight files of a checkpoint, and let `building` know of them within the block.
+    """Check the weight files of a checkpoint, and pass their size to `building` within the block.
 
     Args:
-        name_or_path: a folder, or an id on the Hub, from where its files are fetched as `from_pretrained` does.
-        where: what was given to `from_pretrained`.
+        name_or_path: a folder, or an id on the Hub, whose files are fetched as in `from_pretrained`.
+        where: keyword arguments of `from_pretrained`.
 
     Raises:
-        ValueError: a file is no safetensors file, or the index names others than those beside it.
-        OSError: a file cannot be fetched, or would have to be unpickled.
+        ValueError: if a file is not a valid safetensors file, or the index names files outside the folder.
+        OSError: if a file cannot be fetched, or would have to be unpickled.
     """
     token = _held.set(_checked(os.fspath(name_or_path), where))
     try:
@@ -80,10 +80,12 @@ def loading_from(name_or_path: str | os.PathLike[str], where: dict[str, Any]) ->
 
 @contextmanager
 def building() -> Iterator[None]:
-    """Limit the size of a model that is built within the block by its weight files.
+    """Limit the size of a model that is built within the block, in proportion to its weight files.
 
-    Otherwise a file of a few bytes could ask for terabytes, or for a million layers. Whatever goes wrong while a
-    checkpoint's model is built is the fault of its configuration.
+    Without it, a configuration of a few bytes could ask for terabytes of memory or for a million layers.
+
+    Raises:
+        ValueError: if the model is too large, or cannot be built from its configuration.
     """
     held = _held.get()
     if held is None:
@@ -112,11 +114,11 @@ def building() -> Iterator[None]:
     ]
     try:
         yield
-    except torch.OutOfMemoryError:  # of this machine
+    except torch.OutOfMemoryError:  # not the configuration's fault
         raise
     except (RuntimeError, ArithmeticError, AssertionError, LookupError) as error:
         raise ValueError(
-            f"No model can be built as the configuration says: {type(error).__name__}: {error}"
+            f"The model cannot be built from its configuration: {type(error).__name__}: {error}"
         ) from error
     finally:
         for hook in hooks:
@@ -124,10 +126,10 @@ def building() -> Iterator[None]:
 
 
 def read_header(path: str | os.PathLike[str]) -> dict[str, list[int]]:
-    """Return the shape of each tensor of a safetensors file.
+    """Return the shapes of the tensors in a safetensors file, by name.
 
     Raises:
-        ValueError: it is none, or not whole; names the file.
+        ValueError: if it is not a complete safetensors file. The message names the file.
     """
     problem = f"{os.fspath(path)} is not a whole safetensors file: "
     with open(path, "rb") as file:
@@ -166,7 +168,7 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, list[int]]:
 
 
 def _checked(source: str, where: dict[str, Any]) -> Held | None:
-    """Return what the weight files hold; None if there are none, which transformers reports."""
+    """Return the size of the weight files, or None if there are none, which transformers reports."""
     fetch = _fetcher(source, where)
     variant = f".{where['variant']}" if where.get("variant") else ""
     if os.path.isfile(source):
@@ -185,25 +187,25 @@ def _checked(source: str, where: dict[str, Any]) -> Held | None:
 
 
 def check_neighbors(source: str | os.PathLike[str], where: dict[str, Any]) -> None:
-    """Raise `ValueError` for files beside the weights that make transformers load something else as well."""
+    """Raise `ValueError` for files next to the weights that make transformers load something else, too."""
     source = os.fspath(source)
     folder = os.path.join(source, where.get("subfolder") or "")
     adapter = (where.get("adapter_kwargs") or {}).get("_adapter_model_path")
     if adapter is not None or (not os.path.isfile(source) and _fetcher(source, where)("adapter_config.json")):
         raise ValueError(
-            f"{os.fspath(adapter or source)!r} has an adapter_config.json, which can name any other model. Load the "
-            "model that you know, and put the adapter on it: `peft.PeftModel.from_pretrained(model, adapter)`."
+            f"{os.fspath(adapter or source)!r} has an adapter_config.json, which can name any other model. Load a "
+            "model that you know, and add the adapter: `peft.PeftModel.from_pretrained(model, adapter)`."
         )
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     if shards := [name for name in names if name.startswith("shard-") and name.endswith(".safetensors")]:
         raise ValueError(
-            f"{source!r} has {shards[0]}, a part of a distributed checkpoint, which is not read: save the "
-            "model in whole files (`save_pretrained`)."
+            f"{source!r} has {shards[0]}, a part of a distributed checkpoint, which cannot be loaded: save the model "
+            "with `save_pretrained`."
         )
 
 
 def _fetcher(source: str, where: dict[str, Any]) -> Callable[[str], str | None]:
-    """A function that returns the path of a file of a checkpoint, None if it has no such file."""
+    """Return a function that maps the name of a checkpoint's file to its path, or to None if it does not exist."""
     subfolder = where.get("subfolder") or ""
     if os.path.isdir(source):
 
@@ -227,7 +229,7 @@ def _fetcher(source: str, where: dict[str, Any]) -> Callable[[str], str | None]:
 
 
 def _shards(path: str) -> list[str]:
-    """The files that an index names."""
+    """Return the names of the files in an index."""
     try:
         with open(path, encoding="utf-8") as file:
             index = json.load(file)
@@ -235,13 +237,13 @@ def _shards(path: str) -> list[str]:
         names = sorted(set(places.values()))
         is_index = isinstance(index.get("metadata"), dict) and all(isinstance(name, str) for name in names)
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-        raise ValueError(f"{os.path.basename(path)} is no index of weight files ({error}).") from None
+        raise ValueError(f"{os.path.basename(path)} is not an index of weight files ({error}).") from None
     if not is_index:
-        raise ValueError(f"{os.path.basename(path)} is no index of weight files: it has no `metadata` and names.")
+        raise ValueError(f"{os.path.basename(path)} is not an index of weight files: it has no `metadata` and names.")
     for name in names:
         if not re.fullmatch(r"[^/\\\0]+\.safetensors", name):
             raise ValueError(
-                f"{os.path.basename(path)} names the file {name!r}; it can name .safetensors files beside it."
+                f"{os.path.basename(path)} names the file {name!r}; it can only name .safetensors files next to it."
             )
     return names
 
@@ -249,5 +251,5 @@ def _shards(path: str) -> list[str]:
 def _shard(fetch: Callable[[str], str | None], name: str) -> str:
     path = fetch(name)
     if path is None:
-        raise ValueError(f"The index of the weights names {name!r}, and there is no such file.")
+        raise ValueError(f"The index of the weights names {name!r}, but there is no such file.")
     return path

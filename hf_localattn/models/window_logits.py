@@ -1,4 +1,4 @@
-"""Start and end logits of windows, by any extractive reader.
+"""Start and end logits of windows from any question-answering model.
 
 Shapes: B windows, L tokens of the longest of them.
 """
@@ -17,16 +17,16 @@ from .forward_inputs import accepted_inputs
 def window_logits(
     model: Any, tokenizer: PreTrainedTokenizerBase, windows: Sequence[Mapping[str, Any]], device: torch.device
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the start and the end logits (B, L) of windows, on the side where the tokenizer does not pad.
+    """Return the start and end logits (B, L) of windows, padded on the side where the tokenizer pads.
 
     Args:
-        model: gives start_logits and end_logits.
-        tokenizer: pads, as it knows with what; a single window is not padded.
-        windows: what it gives for each, one value for each token.
-        device: the model's.
+        model: a model with the outputs `start_logits` and `end_logits`.
+        tokenizer: pads the windows; a single one is not padded.
+        windows: inputs of each window, one value per token.
+        device: the device of the model.
 
     Raises:
-        ValueError: the model gives others.
+        ValueError: the model has other outputs.
     """
     if len(windows) > 1:
         batch = dict(tokenizer.pad(list(windows), return_tensors="pt", verbose=False))
@@ -43,5 +43,5 @@ def window_logits(
 
 
 def without_pads(logits: torch.Tensor, length: int, tokenizer: PreTrainedTokenizerBase) -> torch.Tensor:
-    """Return the logits of one window's own tokens, of which there are so many."""
+    """Return the logits of the `length` tokens of one window, without those of pads."""
     return logits[:length] if tokenizer.padding_side == "right" else logits[len(logits) - length :]

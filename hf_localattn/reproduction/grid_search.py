@@ -70,7 +70,7 @@ class GridSearch:
         grid = folder / "grid.yaml"
         atomic_write(grid, yaml.safe_dump(space))
         output = folder / "trials"
-        searching = run.with_arguments(**self.spread, search=str(grid)).trial
+        searching = run.with_arguments(**self.spread, search_space=str(grid)).trial
         with quiet():
             Search(get_task(searching.task), *searching.arguments(output)).execute()
         found = read_json(Path(output, RESULTS))

@@ -17,7 +17,7 @@ from hf_localattn.reproduction.corpora import SAMPLES, corpus_arguments, load_co
 from hf_localattn.reproduction.request import Overrides, Selection
 from hf_localattn.reproduction.tables import Row, Table, TableTask, recipe_arguments
 from hf_localattn.resources import tiny_parser
-from hf_localattn.studies.results import digest_of, former_word, settings_of
+from hf_localattn.studies.results import digest_of, former_names, former_word, settings_of
 from hf_localattn.studies.trial import UNUSED, Trial
 from hf_localattn.tasks.splits import LIMITS
 from hf_localattn.training.arguments import TrainingArguments
@@ -81,10 +81,8 @@ class TableRun:
         if self.trains:
             return settings_of(*dataclasses.replace(self.trial, seed=TrainingArguments.seed).arguments(UNUSED))
         # Folders of results are named after this list: each word of a command line, read after its option.
-        words = to_cli_args(self.arguments)
-        if self.arguments["family"] in FAMILIES:
-            config = FAMILIES[self.arguments["family"]].config
-            words = [former_word(config, word) if "=" in word else word for word in words]
+        words = to_cli_args(former_names(self.arguments))
+        words = [former_word(self.arguments["family"], word) if "=" in word else word for word in words]
         pairs = zip(words, (*words[1:], None), strict=True)
         return {"words": [digest_of(name.removeprefix("--"), value) for name, value in pairs]}
 
@@ -111,7 +109,7 @@ class TableRun:
         if self.fold is None:
             return f"python {self.task.script}.py {told} --seed {self.seed} {output}-{self.seed}"
         # Run k of a cross-validation has its seed and k - 1.
-        folds = f"--folds {self.fold.count} {output}  # fold {self.number}"
+        folds = f"--num_folds {self.fold.count} {output}  # fold {self.number}"
         return f"python {self.task.script}.py {told} --seed {self.fold.seed} {folds}"
 
     @property

@@ -17,10 +17,10 @@ from hf_localattn.reproduction.tables import Row, Table, TableTask, load_table, 
 _BY_RECIPE = "the recipe says what is trained, evaluated and predicted."
 SET_OTHERWISE = {
     "seed": "runs have the seeds 0, 1, ...: --num-runs says how many.",
-    "folds": "the recipe's: --num-runs says how many of them.",
+    "num_folds": "the recipe's: --num-runs says how many of them.",
     "output_dir": "give -o.",
     "resume_from_checkpoint": "runs go on by themselves.",
-    "search": "give --search, for the paper's grid.",
+    "search_space": "give --search, for the paper's grid.",
     "workers": "give --workers.",
     "ray_address": "give --ray-address.",
     "dataset_name": "data are given by --data.",

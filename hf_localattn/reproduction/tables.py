@@ -72,7 +72,7 @@ class TableTask(Entry):
         scores: the columns by name, in their order; by default the table's.
         arguments: arguments of the script by name, besides the table's.
         folds: runs of the paper's cross-validation; without it runs differ by their seed alone.
-        search: the paper's grid, as in the scripts' `--search` files.
+        search: the paper's grid, as in the scripts' `--search_space` files.
         test_corpora: the titles and names of further test corpora; the trained model is tested there too.
         local_config: fields of the family's configuration that all rows have here, unless they set them.
         backbones: substitutes for the backbones of rows (SLA takes the cased BERT where capitals count).

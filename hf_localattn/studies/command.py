@@ -84,9 +84,9 @@ def prepare_command(
 def _prepare(
     task: type[Task], model_args: ModelArguments, data_args: DataArguments, training_args: TrainingArguments
 ) -> Run | CrossValidation | Search:
-    if training_args.search is not None:
+    if training_args.search_space is not None:
         return Search(task, model_args, data_args, training_args)
-    if data_args.folds is not None:
+    if data_args.num_folds is not None:
         return CrossValidation(task, model_args, data_args, training_args)
     return prepare_run(task, model_args, data_args, training_args)
 
@@ -97,10 +97,10 @@ def _check_workers(data_args: DataArguments, training_args: TrainingArguments) -
     given = f"--workers {training_args.workers}"
     if training_args.ray_address is not None:
         given = f"--ray_address {training_args.ray_address}"
-    if training_args.search is None and data_args.folds is None:
+    if training_args.search_space is None and data_args.num_folds is None:
         raise ValueError(
-            f"{given} runs folds or trials of a search side by side: give --folds or --search, or leave it out. One"
-            " run on several GPUs is started by torchrun or accelerate launch."
+            f"{given} runs folds or trials of a search side by side: give --num_folds or --search_space, or leave it"
+            " out. One run on several GPUs is started by torchrun or accelerate launch."
         )
     if training_args.world_size > 1:
         raise ValueError(f"{given} starts processes of its own: start it without torchrun or accelerate launch.")

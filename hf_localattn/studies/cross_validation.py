@@ -1,4 +1,4 @@
-"""Cross-validation (`--folds N`): a trial for every fold, each resumable; mean and deviation of the scores."""
+"""Cross-validation (`--num_folds N`): a trial for every fold, each resumable; mean and deviation of the scores."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class CrossValidation:
     def __init__(
         self, task: type[Task], model_args: ModelArguments, data_args: DataArguments, training_args: TrainingArguments
     ):
-        assert data_args.folds is not None
+        assert data_args.num_folds is not None
         _check_arguments(training_args)
-        self.count, self.training_args = data_args.folds, training_args
+        self.count, self.training_args = data_args.num_folds, training_args
         self.folder = Path(training_args.output_dir)
         self.settings = settings_of(model_args, data_args, training_args)
         args = training_args
@@ -143,11 +143,11 @@ def _check_arguments(training_args: TrainingArguments) -> None:
     wanted = training_args.resume_from_checkpoint
     if isinstance(wanted, str) and wanted.lower() not in ("true", "false", ""):
         raise ValueError(
-            f"--folds does not say which fold --resume_from_checkpoint {wanted} is of: leave it out, folds resume by"
-            " themselves when the same command is given again."
+            f"--num_folds does not say which fold --resume_from_checkpoint {wanted} is of: leave it out, folds resume"
+            " by themselves when the same command is given again."
         )
     if training_args.push_to_hub:
         raise ValueError(
-            "--folds trains a model for each fold, none of them for others: leave out --push_to_hub, and train the"
-            " final model without --folds."
+            "--num_folds trains a model for each fold, none of them for others: leave out --push_to_hub, and train the"
+            " final model without --num_folds."
         )

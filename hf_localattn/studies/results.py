@@ -13,11 +13,16 @@ from typing import Any
 
 from hf_localattn.data.readers.tables import shorten
 from hf_localattn.files import atomic_write
-from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
 from hf_localattn.parsing import read_json
 from hf_localattn.registry import FAMILIES
 from hf_localattn.tasks import DataArguments
-from hf_localattn.training.arguments import ModelArguments, TrainingArguments
+from hf_localattn.training.arguments import (
+    FORMER_OPTIONS,
+    FORMER_PLAIN,
+    PLAIN,
+    ModelArguments,
+    TrainingArguments,
+)
 from hf_localattn.training.output_folder import check_unused
 
 # Options that may change between two calls of a command, as they change no score (or hardly one, as another number of
@@ -112,10 +117,9 @@ def settings_of(
         }
     for name, value in options.items():
         options[name] = digest_of(name, value)
-    family = FAMILIES.get(options["family"])
     words = [_without_path(word) for word in options["local_config"]]
-    options["local_config"] = words if family is None else [former_word(family.config, word) for word in words]
-    options |= training_args.to_dict()
+    options["local_config"] = [former_word(options["family"], word) for word in words]
+    options = former_names({**options, **training_args.to_dict()})
     kept = {
         name: value
         for name, value in options.items()
@@ -140,8 +144,18 @@ def _without_path(assignment: str) -> str:
     return f"{name}{equals}{digest_of('backbone', value)}" if is_folder else assignment
 
 
-def former_word(config: type[LocalAttentionConfig], assignment: str) -> str:
-    """Spell a `field=value` as version 0.1.0 did: folders of results are named after the settings in its words."""
+def former_names(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options under their names of version 0.1.0: the folders of results are named after them."""
+    names = {new: former for former, new in FORMER_OPTIONS.items()}
+    found = {names.get(name, name): value for name, value in options.items()}
+    return {**found, "family": FORMER_PLAIN} if found["family"] == PLAIN else found
+
+
+def former_word(family: str | None, assignment: str) -> str:
+    """Return a `field=value` of a family as version 0.1.0 spelled it, for the same reason."""
+    if family not in FAMILIES:
+        return assignment
+    config = FAMILIES[family].config
     name, equals, value = assignment.partition("=")
     values = {new: former for former, new in config.renamed_values.get(name, {}).items()}
     names = {new: former for former, new in config.attribute_map.items()}

@@ -1,4 +1,4 @@
-"""Searches (`--search FILE`) with Optuna, resumable: each trial is a training run of its own; all in a table."""
+"""Searches (`--search_space FILE`) with Optuna, resumable: each trial is a training run of its own; all in a table."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ class Search:
     def __init__(
         self, task: type[Task], model_args: ModelArguments, data_args: DataArguments, training_args: TrainingArguments
     ):
-        self.optuna = import_extra("optuna", "search", "--search")
-        assert training_args.search is not None
+        self.optuna = import_extra("optuna", "search", "--search_space")
+        assert training_args.search_space is not None
         _check_arguments(data_args, training_args)
         self.model_args, self.base = model_args, copy.copy(training_args)
-        self.space = read_space(training_args.search, model_args)
+        self.space = read_space(training_args.search_space, model_args)
         self.combinations: list[Mapping[str, Any]] | None = None  # where all of them are tried
         self.count = self._plan(SettingCheck(self.space, model_args, self.base))
         self.folder = Path(training_args.output_dir)
@@ -113,7 +113,7 @@ class Search:
         ranked = self._ranked(trials)
         if not ranked:
             raise ValueError(
-                f"--search {self.base.search}: no trial has a score, as all {len(trials)} failed."
+                f"--search_space {self.base.search_space}: no trial has a score, as all {len(trials)} failed."
                 f" {self._failure(trials[0])}"
             )
         logger.info("%d trials, the best first:\n%s", len(trials), self._table(ranked))
@@ -249,7 +249,7 @@ class Search:
         if combinations is None and asked is None:
             endless = any(own.values is None for own in self.space.dimensions.values())
             what = "a range without a step, and so no end of" if endless else f"more than {MOST_SETTINGS:,}"
-            raise ValueError(f"--search has {what} settings: give --search_trials.")
+            raise ValueError(f"--search_space has {what} settings: give --search_trials.")
         if combinations is None or (asked is not None and asked < len(combinations)):
             for setting in self.space.examples():
                 check(setting)
@@ -312,20 +312,20 @@ class Search:
 
 
 def _check_arguments(data_args: DataArguments, training_args: TrainingArguments) -> None:
-    if data_args.folds is not None:
+    if data_args.num_folds is not None:
         raise ValueError(
-            "--search compares settings on one split of the data: leave out --folds, and give the best setting"
-            " together with --folds afterwards."
+            "--search_space compares settings on one split of the data: leave out --num_folds, and give the best"
+            " setting together with --num_folds afterwards."
         )
     if training_args.push_to_hub:
         raise ValueError(
-            "--search keeps no model: leave out --push_to_hub, and train with the best setting afterwards."
+            "--search_space keeps no model: leave out --push_to_hub, and train with the best setting afterwards."
         )
     if training_args.world_size > 1:
-        raise ValueError("--search runs in one process: start it without torchrun or accelerate launch.")
+        raise ValueError("--search_space runs in one process: start it without torchrun or accelerate launch.")
     wanted = training_args.resume_from_checkpoint
     if isinstance(wanted, str) and wanted.lower() not in ("true", "false", ""):
         raise ValueError(
-            f"--resume_from_checkpoint {wanted} does not go with --search, which goes on by itself when the same"
+            f"--resume_from_checkpoint {wanted} does not go with --search_space, which goes on by itself when the same"
             " command is given again: leave it out."
         )

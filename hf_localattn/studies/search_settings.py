@@ -64,7 +64,7 @@ class SettingCheck:
                 )
         except ValueError as error:
             what = ", ".join(f"{name}={format_value(value)}" for name, value in setting.items())
-            raise ValueError(f"--search {self.training_args.search}, with {what}: {error}") from None
+            raise ValueError(f"--search_space {self.training_args.search_space}, with {what}: {error}") from None
         idle = {name: getattr(type(config), name) for name in config.inactive_fields() if name in fields}
         return {**setting, **idle}
 

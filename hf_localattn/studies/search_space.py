@@ -150,7 +150,9 @@ def read_space(path: str, model_args: ModelArguments) -> SearchSpace:
     """
     content = _read(Path(path))
     if not isinstance(content, dict) or not content:
-        raise ValueError(f"--search {path}: expected names with values to try, such as learning_rate: [1e-5, 2e-5].")
+        raise ValueError(
+            f"--search_space {path}: expected names with values to try, such as learning_rate: [1e-5, 2e-5]."
+        )
     fields: dict[str, str] = {}
     settings: tuple[str, ...] = ()
     if model_args.family not in (None, PLAIN):
@@ -170,16 +172,16 @@ def read_space(path: str, model_args: ModelArguments) -> SearchSpace:
             _check_field(str(name), model_args.family, fields)
             space.fields[name] = _dimension(values, fields[name])
         except ValueError as error:
-            raise ValueError(f"--search {path}, {name}: {error}") from None
+            raise ValueError(f"--search_space {path}, {name}: {error}") from None
     return space
 
 
 def _read(path: Path) -> Any:
     if path.suffix not in (".yaml", ".yml", ".json"):
-        raise ValueError(f"--search {path}: the values to try are read from a .yaml or a .json file.")
+        raise ValueError(f"--search_space {path}: the values to try are read from a .yaml or a .json file.")
     if not path.is_file():
-        raise FileNotFoundError(f"--search {path}: no such file.")
-    text, name = read_utf8(path), f"--search {path}"
+        raise FileNotFoundError(f"--search_space {path}: no such file.")
+    text, name = read_utf8(path), f"--search_space {path}"
     return parse_json(text, name) if path.suffix == ".json" else parse_yaml(text, name)
 
 

@@ -1,4 +1,4 @@
-"""Tasks: what a run trains, evaluates and predicts. Each has its own module; `TASKS` lists them."""
+"""Tasks that models can be trained and evaluated on: one module per task, listed in `TASKS`."""
 
 from __future__ import annotations
 
@@ -22,22 +22,26 @@ TASKS: dict[str, type[Task]] = {
         QuestionGeneration,
     )
 }
-"""The tasks by name."""
+"""Task classes by name."""
 
 
 def get_task(name: str) -> type[Task]:
-    """Return the task with this name.
+    """Return the task class with this name.
 
     Raises:
-        ValueError: there is none.
+        ValueError: there is no task with this name.
+
+    Example:
+        >>> get_task("multiple-choice").__name__
+        'MultipleChoice'
     """
     if name not in TASKS:
-        raise ValueError(f"There is no task {name!r}; there are {', '.join(TASKS)}.")
+        raise ValueError(f"There is no task {name!r}; choose one of {', '.join(TASKS)}.")
     return TASKS[name]
 
 
 def choose_task(task: type[Task], args: DataArguments) -> type[Task]:
-    """Return the task that data arguments ask for: `task_name="negation"` of labeled words is a task of its own."""
+    """Return the task class for these arguments: `NegationScope` for token classification with `--task negation`."""
     return NegationScope if task is TokenClassification and getattr(args, "task_name", None) == NEGATION else task
 
 

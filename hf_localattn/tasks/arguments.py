@@ -1,4 +1,4 @@
-"""Arguments about data that all tasks have in common. A field is a command-line option."""
+"""Data arguments shared by all tasks. Each field is a command-line option."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -7,39 +7,40 @@ from hf_localattn.data.folds import Fold
 
 
 def option(default: Any, text: str) -> Any:
-    """Return a field of a dataclass of arguments, with its help text."""
+    """Return a dataclass field with a default and a help text."""
     return field(default=default, metadata={"help": text})
 
 
 @dataclass
 class DataArguments:
-    """Files or data set of a run, and limits on their rows and lengths."""
+    """Data files or data set of a run, and limits on their rows and lengths."""
 
-    dataset_name: str | None = option(None, "A data set on the Hub that loads without a script.")
-    dataset_config_name: str | None = option(None, "The configuration of the data set on the Hub.")
-    train_file: str | None = option(None, "Training data, a local file.")
-    validation_file: str | None = option(None, "Evaluation data, a local file.")
-    test_file: str | None = option(None, "Data to predict on, a local file; they need no labels.")
-    overwrite_cache: bool = option(False, "Prepare features anew even if they are in the cache.")
-    preprocessing_num_workers: int | None = option(None, "Number of processes that prepare features.")
-    max_seq_length: int = option(128, "Tokens of the longest input, special tokens included; longer ones are cut.")
+    dataset_name: str | None = option(None, "Name of a data set on the Hub, which must load without a script.")
+    dataset_config_name: str | None = option(None, "Configuration name of the data set on the Hub.")
+    train_file: str | None = option(None, "Local file with training data.")
+    validation_file: str | None = option(None, "Local file with evaluation data.")
+    test_file: str | None = option(None, "Local file with data to predict on; labels are not needed.")
+    overwrite_cache: bool = option(False, "Overwrite cached features.")
+    preprocessing_num_workers: int | None = option(None, "Number of processes for preprocessing.")
+    max_seq_length: int = option(128, "Maximum number of input tokens, with special tokens; longer inputs are cut.")
     pad_to_max_length: bool = option(
-        False, "Pad every input to max_seq_length, not to the longest of its batch: for TPUs; slower elsewhere."
+        False, "Pad all inputs to max_seq_length, not to the longest in the batch: for TPUs; slower elsewhere."
     )
     skip_empty: bool = option(
         False,
-        "Leave out the rows with an empty text (question, context, sentence, choice), instead of refusing their file;"
-        " says how many. Predictions keep the index that a row has in its file.",
+        "Leave out rows with an empty text (question, context, sentence, choice) instead of raising an error, and"
+        " log their number. Predictions keep the index of each row in its file.",
     )
-    max_train_samples: int | None = option(None, "Use only so many rows to train on.")
-    max_eval_samples: int | None = option(None, "Use only so many rows to evaluate on.")
-    max_predict_samples: int | None = option(None, "Use only so many rows to predict on.")
-    folds: int | None = option(
+    max_train_samples: int | None = option(None, "Maximum number of training rows.")
+    max_eval_samples: int | None = option(None, "Maximum number of evaluation rows.")
+    max_predict_samples: int | None = option(None, "Maximum number of rows to predict on.")
+    num_folds: int | None = option(
         None,
-        "Cross-validation: so many runs, in OUTPUT_DIR/fold-1 and so on, each tested on another part of the training"
-        " data; the mean and deviation of their scores. A --test_file or --validation_file is used by all of them.",
+        "Number of folds for cross-validation. The runs write to OUTPUT_DIR/fold-1 and so on, and each is tested on"
+        " another part of the training data; mean and deviation of the scores are reported. All runs use the"
+        " --test_file or --validation_file, if given.",
     )
-    fold: Fold | None = field(default=None, init=False)  # no option: which of these runs this one is
+    fold: Fold | None = field(default=None, init=False)  # not an option: the fold of this run
 
     def __post_init__(self) -> None:
         files = (self.train_file, self.validation_file, self.test_file)
@@ -50,8 +51,8 @@ class DataArguments:
         for name in ("max_train_samples", "max_eval_samples", "max_predict_samples", "max_seq_length"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise ValueError(f"--{name} must be at least 1; got {value}.")
-        if self.folds is not None:
-            if self.folds < 2:
-                raise ValueError(f"--folds must be at least 2; got {self.folds}.")
+        if self.num_folds is not None:
+            if self.num_folds < 2:
+                raise ValueError(f"--num_folds must be at least 2; got {self.num_folds}.")
             if self.dataset_name is None and self.train_file is None:
-                raise ValueError("--folds splits the training data: give --train_file or --dataset_name.")
+                raise ValueError("--num_folds splits the training data: give --train_file or --dataset_name.")

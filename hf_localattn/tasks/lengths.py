@@ -1,4 +1,4 @@
-"""Lengths of inputs: what the arguments ask for, within what model and tokenizer can take."""
+"""Input lengths: the requested ones, limited by model and tokenizer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 def input_length(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data_args: DataArguments, name: str = "max_seq_length"
 ) -> int:
-    """Return the length of this name, cut (with a warning) to what model and tokenizer can take."""
+    """Return the argument `name`, limited (with a warning) to the longest input of model and tokenizer."""
     wanted, limit = getattr(data_args, name), longest_input(model, tokenizer)
     if limit is None or wanted <= limit:
         return wanted
@@ -30,20 +30,22 @@ def input_length(
 
 
 def check_room(tokenizer: PreTrainedTokenizerBase, max_length: int, *, pair: bool) -> None:
-    """Raise `ValueError` if special tokens alone fill a text, or a pair of texts."""
+    """Raise `ValueError` if `max_length` has no room for text besides special tokens."""
     special = tokenizer.num_special_tokens_to_add(pair=pair)
     if max_length <= special:
-        raise ValueError(f"--max_seq_length {max_length} leaves no room for text: {special} tokens are special ones.")
+        raise ValueError(
+            f"--max_seq_length {max_length} leaves no room for text: {special} tokens are special ones; choose more."
+        )
 
 
 def report_cut(features: Data, max_length: int) -> None:
-    """Warn of inputs that are as long as can be, as they have been cut, all but a few."""
+    """Warn of inputs of maximum length, as nearly all of them have been cut."""
     for split, rows in features.items():
         lengths = ([ids] if not ids or isinstance(ids[0], int) else ids for ids in rows["input_ids"])
         full = sum(any(len(one) >= max_length for one in own) for own in lengths)
         if full:
             logger.warning(
-                "%d of %d %s rows fill the %d tokens of --max_seq_length: what goes beyond is cut.",
+                "%d of %d %s rows fill the %d tokens of --max_seq_length: longer inputs are cut.",
                 full,
                 len(rows),
                 split,
@@ -52,12 +54,12 @@ def report_cut(features: Data, max_length: int) -> None:
 
 
 def padding(data_args: DataArguments, max_length: int, multiple: int | None) -> dict[str, Any]:
-    """Return a collator's arguments: how it pads.
+    """Return the padding arguments of a collator.
 
     Args:
-        data_args: `pad_to_max_length` pads to `max_length`, otherwise to the longest row of the batch.
-        max_length: in tokens.
-        multiple: of which padded lengths should be; None for any.
+        data_args: pad to `max_length` if `pad_to_max_length` is set, to the longest row of the batch if not.
+        max_length: maximum number of tokens.
+        multiple: pad to a multiple of this number, if not None.
     """
     return {
         "padding": "max_length" if data_args.pad_to_max_length else True,

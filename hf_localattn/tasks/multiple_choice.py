@@ -1,4 +1,4 @@
-"""Multiple choice."""
+"""Multiple choice: selection of the right text among several."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from hf_localattn.tasks.splits import Data
 from hf_localattn.tasks.task import Task
 
 SWAG = ("allenai/swag", "regular")
-"""SWAG's name and configuration on the Hub."""
+"""Name and configuration of SWAG on the Hub."""
 
 
 @dataclass
 class MultipleChoiceDataArguments(DataArguments):
-    """Rows with several choices, and their columns.
+    """Data arguments for multiple choice.
 
-    Files are `.csv`, `.tsv`, `.json` or `.jsonl`. SWAG's columns are known, and taken from the Hub if neither files
-    nor a data set are named. Other rows have a list of choices.
+    Files are `.csv`, `.tsv`, `.json` or `.jsonl`. Rows have a list of choices, or SWAG's columns. Without files and
+    data set, SWAG is loaded from the Hub.
     """
 
-    context_column_name: str = option("context", "The column with the text that the choices are about or go on.")
-    question_column_name: str = option("question", "The column with the question, if there is one.")
-    choices_column_name: str = option("choices", "The column with the lists of choices; SWAG's need none.")
-    label_column_name: str = option("label", "The column with the number of the right choice from 0, or its letter.")
+    context_column_name: str = option("context", "Column with the text that the choices refer to or continue.")
+    question_column_name: str = option("question", "Column with the question, if there is one.")
+    choices_column_name: str = option("choices", "Column with the lists of choices; not needed for SWAG.")
+    label_column_name: str = option("label", "Column with the right choice: its index, counted from 0, or its letter.")
 
     def __post_init__(self) -> None:
         if self.dataset_name is None and not (self.train_file or self.validation_file or self.test_file):
@@ -47,14 +47,14 @@ class MultipleChoiceDataArguments(DataArguments):
 
     @property
     def columns(self) -> ChoiceColumns:
-        """Names of the columns."""
+        """Column names."""
         return ChoiceColumns(
             self.context_column_name, self.question_column_name, self.choices_column_name, self.label_column_name
         )
 
 
 class MultipleChoice(Task):
-    """Choice of the right text among several, such as SWAG's endings."""
+    """Selection of the right text among several, such as the endings in SWAG."""
 
     name = model_task = "multiple-choice"
     DataArguments = MultipleChoiceDataArguments
@@ -84,13 +84,13 @@ class MultipleChoice(Task):
         return MultipleChoiceCollator(tokenizer, **padding(self.args, self.max_length, multiple))
 
     def compute_metrics(self, output: EvalPrediction) -> dict[str, float]:
-        """Return the share of rows whose right choice has the greatest logit."""
+        """Return the accuracy: the share of rows whose right choice has the greatest logit."""
         return {"accuracy": SCORES["accuracy"](np.argmax(output.predictions, axis=-1), output.label_ids)}
 
     def write_predictions(
         self, folder: Path, split: str, prefix: str, rows: datasets.Dataset, output: PredictionOutput
     ) -> None:
-        """Write predict_results.txt: for each row its number in the data and that of the choice, both from 0."""
+        """Write predict_results.txt: the index of each row in the data and of its choice, counted from 0."""
         choices = output.predictions.argmax(axis=-1)
         lines = [f"{index}\t{choice}\n" for index, choice in zip(row_numbers(rows), choices, strict=True)]
         atomic_write(folder / f"{prefix}_results.txt", "".join(["index\tprediction\n", *lines]))

@@ -1,4 +1,4 @@
-"""Resolution of negation scopes: the words that a cue negates."""
+"""Negation scope resolution: finding the words that a given cue negates."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ PREDICTIONS = "predictions.jsonl"
 
 @dataclass
 class NegationDataArguments(TokenClassificationDataArguments):
-    """Sentences with cues and scopes."""
+    """Data arguments for negation scope resolution."""
 
     task_name: str = NEGATION
 
 
 class NegationScope(Task):
-    """Prediction of the words in the scope of a given cue; a row is a sentence with one cue.
+    """Prediction of the words in the scope of a given cue. A row is a sentence with one cue.
 
-    The examples that are scored are `ScopeExamples`, which have all rows, also those whose cue the model does not see.
+    Scores are computed over all rows (`ScopeExamples`), including those whose cue the model does not see.
     """
 
     name = "negation"
@@ -65,11 +65,11 @@ class NegationScope(Task):
             "f1": True,
             "precision": True,
             "recall": True,
-            "exact_scope": True,
+            "scope_exact_match": True,
         }
     )
     logits_scored = 1
-    group_column = "sentence_id"  # rows that tell the same sentence are not both trained and tested on
+    group_column = "sentence_id"  # rows of the same sentence must not be in both training and test data
     args: TokenClassificationDataArguments
     names: list[str]
     examples: dict[str, ScopeExamples]
@@ -80,7 +80,7 @@ class NegationScope(Task):
             path,
             args.cues,
             args.cue_in_scope,
-            stray_scopes=args.stray_scopes,
+            unmatched_scopes=args.unmatched_scopes,
             require_scopes=labeled,
             skip_empty=args.skip_empty,
         )
@@ -93,14 +93,14 @@ class NegationScope(Task):
     def load(self, parts: Mapping[str, str], **hub: Any) -> Data:
         data = super().load(parts, **hub)
         if "train" in data and not any(chain.from_iterable(data["train"]["scope"][:])):
-            raise ValueError("No train row has a word in scope: there is nothing to learn.")
+            raise ValueError("No train row has a word in scope: give training data with scopes.")
         for split, rows in data.items():
             logger.info("%s: %s.", split, describe_cues(rows))
             for number, tokens in zip(row_numbers(rows), rows["tokens"][:], strict=True):
                 if marker := next(filter(is_marker, tokens), None):
                     raise ValueError(
-                        f"{split} row {number + 1}: the word {marker!r} is a cue marker. Leave out the markers: the"
-                        " column cue says where they go."
+                        f"{split} row {number + 1}: the word {marker!r} is a cue marker. Remove the markers; they are"
+                        " added by the column cue."
                     )
         return data
 
@@ -117,8 +117,8 @@ class NegationScope(Task):
         check_knows_cues(tokenizer)
         if getattr(tokenizer, "cue_marker", "keep") == "drop" and not model.config.required_inputs:
             logger.warning(
-                "Nothing tells this model which cue is meant: it has no query (local_attention=none) and sees no"
-                " marker (cue_marker=drop). It is a baseline that predicts the same for all cues of a sentence."
+                "This model cannot tell which cue is meant: it has no query (local_attention=none) and no marker"
+                " (cue_marker=drop). It is a baseline that predicts the same scope for all cues of a sentence."
             )
         prepare_tokenizer(tokenizer)
         self.max_length = input_length(model, tokenizer, self.args)
@@ -128,11 +128,11 @@ class NegationScope(Task):
         return scope_features, {"max_length": self.max_length, "label_ids": label_ids}
 
     def finish_features(self, data: Data, features: Data) -> Data:
-        """Return the features of the rows whose cue the model sees; without its cue a row asks nothing of a model."""
+        """Return the features of the rows whose cue the model sees."""
         kept = {}
         for split, rows in data.items():
             kept[split], self.examples[split] = drop_unseen_cues(split, rows, features[split], self.max_length)
-        if "train" in data:  # what is left out is not trained on, and so not counted
+        if "train" in data:  # count only the rows that are trained on
             data["train"] = data["train"].select(self.examples["train"].kept)
         return kept
 
@@ -150,7 +150,7 @@ class NegationScope(Task):
     def write_predictions(
         self, folder: Path, split: str, prefix: str, rows: datasets.Dataset, output: PredictionOutput
     ) -> None:
-        """Write a line of JSON for each row to `predictions.jsonl`, with `scope` if that is known."""
+        """Write one JSON line per row to `predictions.jsonl`, with the true `scope` if known."""
         names = ["id", "tokens", "cue", *(["scope"] if self.examples[split].true_scopes else [])]
         lines = [
             json.dumps({**row, "predicted_scope": scope}, ensure_ascii=False) + "\n"
@@ -162,18 +162,21 @@ class NegationScope(Task):
 def drop_unseen_cues(
     split: str, rows: datasets.Dataset, features: datasets.Dataset, max_length: int
 ) -> tuple[datasets.Dataset, ScopeExamples]:
-    """Return the features without those of rows whose cue the model does not see, and the examples to score them by.
+    """Drop the features of the rows whose cue the model does not see.
 
-    Without its cue a row asks nothing of a model. Warnings say how many cues and words it does not see.
+    Logs the numbers of cues and words that it does not see.
+
+    Returns:
+        The features that are left, and the examples that map them to the words of all rows.
 
     Raises:
-        ValueError: it sees none.
+        ValueError: no row has a cue that the model sees.
     """
     unseen = find_unseen(rows, features)
     kept = sorted(set(range(len(rows))) - set(unseen.cues))
     if not kept:
         raise ValueError(f"No {split} row has its cue within {max_length} tokens: check --max_seq_length.")
-    reason = "behind the %d tokens of --max_seq_length, or the tokenizer makes nothing of"
+    reason = "after the %d tokens of --max_seq_length, or the tokenizer drops"
     if unseen.cues:
         logger.warning(
             f"The model does not see the cue of %d of %d %s rows: it is {reason} it. %s",
@@ -181,11 +184,11 @@ def drop_unseen_cues(
             len(rows),
             split,
             max_length,
-            "They are left out of training." if split == "train" else "Nothing is predicted to be in their scope.",
+            "These rows are left out of training." if split == "train" else "An empty scope is predicted for them.",
         )
     if unseen.parts:
         logger.warning(
-            f"The model sees a part of the cue alone of %d of %d %s rows: the rest is {reason} it. They are kept.",
+            f"The model sees only a part of the cue of %d of %d %s rows: the rest is {reason} it. They are kept.",
             len(unseen.parts),
             len(rows),
             split,

@@ -34,39 +34,39 @@ BEST_METRICS = {
 
 @dataclass
 class QuestionAnsweringDataArguments(DataArguments):
-    """Questions and passages, the windows that they become, and the choice of answers.
+    """Data arguments for extractive question answering.
 
-    Files are `.json` (SQuAD's layout or rows) or `.jsonl`; data sets on the Hub have SQuAD's columns.
+    Files are `.json` (SQuAD's format, or rows) or `.jsonl`; data sets on the Hub have SQuAD's columns.
     """
 
-    max_seq_length: int = option(384, "Tokens of a window: question, passage and special tokens.")
+    max_seq_length: int = option(384, "Number of tokens of a window: question, passage and special tokens.")
     pad_to_max_length: bool = option(
-        True, "Pad every window to max_seq_length; if false to the longest of its batch, which is faster off a TPU."
+        True, "Pad all windows to max_seq_length; if false, to the longest in the batch (faster except on TPUs)."
     )
     version_2_with_negative: bool = option(False, "Some questions have no answer (SQuAD 2.0).")
     null_score_diff_threshold: float = option(
-        0.0, "Answer nothing if 'no answer' scores higher than the best answer by more than this (SQuAD 2.0)."
+        0.0, "Predict 'no answer' if its score exceeds that of the best answer by more than this (SQuAD 2.0)."
     )
-    doc_stride: int = option(128, "Tokens by which the windows of a long passage overlap.")
-    n_best_size: int = option(20, "How many starts and ends are combined, and answers kept, per question.")
-    max_answer_length: int = option(30, "Tokens of the longest answer.")
+    doc_stride: int = option(128, "Number of tokens by which the windows of a long passage overlap.")
+    n_best_size: int = option(20, "Number of start and end positions combined, and of answers kept, per question.")
+    max_answer_length: int = option(30, "Maximum number of tokens of an answer.")
 
 
 class QuestionAnswering(Task):
     """Extraction of answers from passages, as in SQuAD 1.1 and 2.0.
 
-    A long passage is read in several windows, which are the features; the examples that are scored are questions.
+    Features are windows, as a long passage is split into several; scores are computed per question.
     """
 
     name = model_task = "question-answering"
     DataArguments = QuestionAnsweringDataArguments
     logits_scored = 2  # start and end
-    group_column = "context"  # a passage to be tested on is not to be known from training
+    group_column = "context"  # a passage must not be in both training and test data
     args: QuestionAnsweringDataArguments
 
     def __init__(self, args: QuestionAnsweringDataArguments):
         super().__init__(args)
-        # Windows are evaluated without their loss: the best model is told by its answers.
+        # no loss in evaluation: it would be the loss of windows, not of questions
         self.metrics = dict.fromkeys(BEST_METRICS[args.version_2_with_negative], True)
         self.settings = AnswerSettings(
             n_best_size=args.n_best_size,
@@ -109,21 +109,21 @@ class QuestionAnswering(Task):
         return answers, score_answers(answers, examples, self.settings)
 
     def write_scored(self, folder: Path, prefix: str, predictions: dict[str, QuestionAnswers]) -> None:
-        """Write the answers as stock transformers does, to `eval_predictions.json` and its neighbors."""
+        """Write `eval_predictions.json` and the like, as the question answering script of transformers does."""
         write_answers(predictions, folder, prefix)
 
     def write_predictions(
         self, folder: Path, split: str, prefix: str, rows: datasets.Dataset, output: PredictionOutput
     ) -> None:
-        """Do nothing, as `write_scored` has written the answers."""
+        """Do nothing: `write_scored` writes the answers."""
 
 
 def score_answers(
     answers: dict[str, QuestionAnswers], examples: datasets.Dataset, settings: AnswerSettings
 ) -> dict[str, float]:
-    """Return SQuAD's metrics of the chosen answers; none if no question has a gold answer.
+    """Return SQuAD's metrics of the best answers; empty if no question has a gold answer.
 
-    With "no answer" allowed, `best_f1_thresh` and `best_exact_thresh` are values for null_score_diff_threshold.
+    If "no answer" is allowed, `best_f1_thresh` and `best_exact_thresh` are values for `null_score_diff_threshold`.
     """
     golds = dict(zip(examples["id"], examples["answers"], strict=True))
     if not any(gold["text"] for gold in golds.values()):
@@ -132,7 +132,7 @@ def score_answers(
     if not settings.handle_no_answer:
         predictions = [{"id": i, "prediction_text": answer.best.text} for i, answer in answers.items()]
         return load_metric("squad").compute(predictions=predictions, references=references)
-    # The metric gets the best span and decides by the threshold itself, or it could not try other thresholds.
+    # The metric gets the best span and applies the threshold itself, because it also tries other thresholds.
     return load_metric("squad_v2").compute(
         predictions=[
             {
@@ -148,7 +148,7 @@ def score_answers(
 
 
 def check_all_answered(data: dict[str, datasets.Dataset], *, answered_tests: bool = False) -> None:
-    """Raise `ValueError` if a question to train or evaluate on has no answer, or one to test on that should."""
+    """Raise `ValueError` if a question has no answer; test questions are checked only if `answered_tests`."""
     for split, questions in data.items():
         unanswerable = 0 if split == "test" and not answered_tests else count_unanswerable(questions)
         if unanswerable:

@@ -1,4 +1,4 @@
-"""Question generation: the question that a passage answers with given words."""
+"""Question generation: asking a question for a passage and a given answer."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ logger = logging.getLogger(__name__)
 PREDICTIONS = "generated_predictions.txt"
 
 SHORTEST_SOURCE = 8
-"""Tokens of answer and passage; with fewer there is nothing to ask about."""
+"""Minimum number of tokens for answer and passage."""
 
 
 @dataclass
 class QuestionGenerationDataArguments(DataArguments):
-    """Passages and answers that the model asks about, and the lengths of inputs and labels.
+    """Data arguments for question generation.
 
-    Files are `.json` (SQuAD's layout or rows) or `.jsonl`; data sets on the Hub have SQuAD's columns. Rows to predict
+    Files are `.json` (SQuAD's format, or rows) or `.jsonl`; data sets on the Hub have SQuAD's columns. Rows to predict
     on need answers, but no questions.
     """
 
-    max_seq_length: int = field(default=384, init=False)  # no option: source and target have each their own
+    max_seq_length: int = field(default=384, init=False)  # not an option: source and target have separate lengths
     max_source_length: int = option(
-        384, "Tokens of answer, passage and special tokens; of a longer passage the part around the answer is used."
+        384, "Maximum number of tokens of answer and passage; a longer passage is cut to the part around the answer."
     )
-    max_target_length: int = option(64, "Tokens of the longest question to train on; longer ones are cut.")
+    max_target_length: int = option(64, "Maximum number of tokens of a training question; longer ones are cut.")
     val_max_target_length: int | None = option(
-        None, "Tokens of the longest question to evaluate on and to generate; by default max_target_length."
+        None, "Maximum number of tokens of evaluation and generated questions; default: max_target_length."
     )
     pad_to_max_length: bool = option(
         False,
-        "Pad inputs and questions to these lengths, not to the longest of the batch: for TPUs; slower elsewhere.",
+        "Pad inputs and questions to these lengths instead of the longest in the batch; for TPUs, slower elsewhere.",
     )
-    num_beams: int | None = option(None, "Beams of the search; goes before --generation_num_beams.")
-    ignore_pad_token_for_loss: bool = option(True, "Leave the padding of questions out of the loss.")
+    num_beams: int | None = option(None, "Number of beams for generation; overrides --generation_num_beams.")
+    ignore_pad_token_for_loss: bool = option(True, "Ignore the padding of questions in the loss.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -62,18 +62,18 @@ class QuestionGenerationDataArguments(DataArguments):
 
 
 class QuestionGeneration(Task):
-    """Generation of questions from passages and their answers by an encoder-decoder."""
+    """Generation of questions from a passage and an answer by an encoder-decoder."""
 
     name = "question-generation"
     model_task = "text2text-generation"
     DataArguments = QuestionGenerationDataArguments
     generates = True
-    group_column = "context"  # a passage to be tested on is not to be known from training
+    group_column = "context"  # a passage must not be in both training and test data
     args: QuestionGenerationDataArguments
 
     def check_training(self, training_args: Any) -> None:
         if training_args.do_predict and not training_args.predict_with_generate:
-            raise ValueError("--do_predict writes generated questions: it needs --predict_with_generate true.")
+            raise ValueError("--do_predict writes generated questions: pass --predict_with_generate true.")
         scores = {"bleu": True, "rouge_l": True, meteor_name(): True} if training_args.predict_with_generate else {}
         self.metrics = {**scores, "loss": False}
         training_args.generation_num_beams = self.args.num_beams or training_args.generation_num_beams
@@ -87,7 +87,7 @@ class QuestionGeneration(Task):
     def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Data) -> None:
         check_can_write(model, tokenizer)
         if tokenizer.padding_side != "right":
-            logger.warning("The tokenizer pads on the left; encoder-decoders take padding on the right: using that.")
+            logger.warning("The tokenizer pads on the left; encoder-decoders need padding on the right: using that.")
             tokenizer.padding_side = "right"
         names = ("max_source_length", "max_target_length", "val_max_target_length")
         self.lengths = {name: input_length(model, tokenizer, self.args, name) for name in names}
@@ -120,29 +120,29 @@ class QuestionGeneration(Task):
     def write_predictions(
         self, folder: Path, split: str, prefix: str, rows: datasets.Dataset, output: PredictionOutput
     ) -> None:
-        """Write generated_predictions.txt; its lines are the answered rows in their order."""
+        """Write the generated questions to generated_predictions.txt, one line per answered row."""
         atomic_write(folder / PREDICTIONS, "".join(f"{question}\n" for question in output.predictions))
 
 
 class GenerationCollator(DataCollatorForSeq2Seq):
-    """transformers' collator, for rows with reference texts and rows without labels too."""
+    """Collator of transformers that also takes rows with reference texts and rows without labels."""
 
     def __call__(self, features: list[dict[str, Any]], return_tensors: str | None = None) -> Any:
-        """Inputs, labels and, where the model makes them from labels, decoder inputs of shape (batch, length)."""
+        """Return inputs, labels and, if the model makes them from labels, decoder inputs, each (batch, length)."""
         inputs = [{name: value for name, value in row.items() if name != REFERENCE} for row in features]
         batch = super().__call__(inputs, return_tensors)
-        if batch["labels"] is None:  # Seq2SeqTrainer takes the mere key for labels
+        if batch["labels"] is None:  # Seq2SeqTrainer tests only for the key
             del batch["labels"]
         return batch
 
 
 def check_can_write(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-    """Raise `ValueError` unless the model's decoder knows where to begin and, from this tokenizer, where to end."""
+    """Raise `ValueError` if the decoder has no start token, or the tokenizer's end token does not stop it."""
     name = type(model).__name__
     if getattr(model.config, "decoder_start_token_id", None) is None:
         raise ValueError(
-            f"{name} has no decoder_start_token_id: set it in its config.json to the token that its decoder begins"
-            " with (often that of the end, of the beginning or of padding)."
+            f"{name} has no decoder_start_token_id: set it in its config.json to the first token of its decoder"
+            " (often eos_token_id, bos_token_id or pad_token_id)."
         )
     if tokenizer.pad_token_id is None:
         raise ValueError(f"The tokenizer of {name} has no padding token: set its pad_token.")
@@ -152,6 +152,6 @@ def check_can_write(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) 
     if last not in (ends if isinstance(ends, list) else [ends]):
         raise ValueError(
             f"The tokenizer ends texts with the token {last} ({tokenizer.convert_ids_to_tokens(last)}), but {name}"
-            f" stops at eos_token_id {ends}: it would never learn to stop. Check --tokenizer_name and the model's"
+            f" stops at eos_token_id {ends}: it cannot learn to stop. Check --tokenizer_name and the model's"
             " config.json."
         )

@@ -1,4 +1,4 @@
-"""The splits of a run's data: from the Hub, from files or from folds; checked and limited."""
+"""Loading the splits of a run from the Hub, from files, or from folds."""
 
 from __future__ import annotations
 
@@ -22,31 +22,34 @@ logger = logging.getLogger(__name__)
 Data = dict[str, datasets.Dataset]
 
 QUERY_ROWS = 1000
-"""Rows that are searched for a query: without one in these the others will have none."""
+"""Number of rows that are searched for a query."""
 
 SPLITS = {"train": ("train",), "validation": ("validation",), "test": ("test",)}
-"""The parts of a run, and the names of their splits on the Hub; the first one is there in every set."""
+"""Parts of a run, and the names of their splits on the Hub."""
 
 LIMITS = {"train": "max_train_samples", "validation": "max_eval_samples", "test": "max_predict_samples"}
-"""The argument that limits the rows of each part."""
+"""Name of the argument that limits the rows of each part."""
 
 
 def load_splits(task: Task, data_args: DataArguments, parts: Mapping[str, str], **hub_arguments: Any) -> Data:
-    """Load the rows of the splits that are needed: train, validation and test, each no more than asked for.
+    """Load the rows of the needed splits (train, validation, test), and apply the limits on their numbers.
 
-    A run of a cross-validation (`data_args.fold`) holds test and validation out of the training data, as far as there
-    is no file of them, and its test rows must have labels. Of a data set on the Hub it takes the training split alone.
+    If `data_args.fold` is set, test and validation rows are held out from the training data unless there are files of
+    them, and test rows must have labels. Only the training split of a data set on the Hub is used then.
 
     Args:
-        task: reads files, and normalizes the rows of data sets. The second and further `hub_splits` of a part keep
-            their own names.
-        data_args: where the data are.
-        parts: each needed part with the option that asks for it, for error messages.
-        **hub_arguments: for `datasets.load_dataset`.
+        task: task that reads files, and normalizes the rows of data sets. If a part has several `hub_splits`, all but
+            the first keep their names.
+        data_args: data files or data set, and limits.
+        parts: needed parts, each with the option that requires it, for error messages.
+        **hub_arguments: arguments of `datasets.load_dataset`.
+
+    Returns:
+        Rows by split.
 
     Raises:
-        ValueError: a part of the run has no data, or they cannot be used.
-        OSError: they cannot be fetched or read.
+        ValueError: a part has no data, or its data are invalid.
+        OSError: the data cannot be downloaded or read.
     """
     hub: Mapping[str, datasets.Dataset] = {}
     if data_args.dataset_name is not None:
@@ -60,8 +63,10 @@ def load_splits(task: Task, data_args: DataArguments, parts: Mapping[str, str], 
         folded = split_rows(
             rows, data_args.fold, held_out, group_column=task.group_column, class_column=task.class_column
         )
-    elif data_args.folds is not None:
-        raise ValueError("--folds is several runs; hf_localattn.studies.command.prepare_command prepares them.")
+    elif data_args.num_folds is not None:
+        raise ValueError(
+            "--num_folds makes several runs: prepare them with hf_localattn.studies.command.prepare_command."
+        )
     data: Data = {}
     for part in SPLITS:  # in this order
         if part not in parts:
@@ -84,7 +89,7 @@ def load_splits(task: Task, data_args: DataArguments, parts: Mapping[str, str], 
 
 
 def warn_of_no_query(split: str, features: datasets.Dataset) -> None:
-    """Warn if the rows of a split ask nothing of a model that takes a query, by the first of them."""
+    """Warn if the first rows of a split have an empty query, for models that take one."""
     queries = (family.query for family in FAMILIES.values() if family.query is not None)
     for query in queries:
         if query.input not in features.column_names:
@@ -96,13 +101,13 @@ def warn_of_no_query(split: str, features: datasets.Dataset) -> None:
 
 
 def _training_rows(task: Task, data_args: DataArguments, hub: Mapping[str, datasets.Dataset]) -> datasets.Dataset:
-    """Return all rows that are shared out among folds."""
+    """Return the rows that are split into folds."""
     if data_args.train_file is not None:
         return task.read(data_args.train_file, True)
     name = task.hub_splits["train"][0]
     if name not in hub:
-        raise ValueError(f"--folds splits the training data: the data set has {', '.join(hub)}, but no {name}.")
-    logger.info("The folds are of the split %r of %s alone.", name, data_args.dataset_name)
+        raise ValueError(f"--num_folds splits the training data: the data set has {', '.join(hub)}, but no {name}.")
+    logger.info("The folds use only the split %r of %s.", name, data_args.dataset_name)
     return task.normalize(hub[name], f"{data_args.dataset_name} ({name})", True)
 
 

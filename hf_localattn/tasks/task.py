@@ -1,4 +1,4 @@
-"""The base class of tasks: everything that a run needs to know of its data and of its model's predictions."""
+"""The base class of tasks, which defines data, features, scores and predictions of a run."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from hf_localattn.tasks.splits import SPLITS, Data, load_splits
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The model that a run starts from, as far as it decides on the labels.
+    """The model that a run starts from, as far as the labels depend on it.
 
     Args:
         name: folder or Hub id, for error messages.
-        config: its configuration if it has a head for the task; None if the head will be a fresh one.
-        trained: whether the model is trained on the data, and can learn other labels.
-        may_be_fresh: whether a head of another size starts afresh.
+        config: configuration if the checkpoint has a head for the task; None if the head will be newly initialized.
+        trained: True if the run trains the model, so that it can learn other labels. *optional*, defaults to True.
+        may_be_fresh: True if a head of another size may be newly initialized. *optional*, defaults to False.
     """
 
     name: str
@@ -34,78 +34,78 @@ class Checkpoint:
 
 
 class Task:
-    """One task, with the data of one run.
+    """Base class of tasks. An instance holds the data arguments and the state of one run.
 
-    A run calls the methods nearly in the order in which they are defined here. A task keeps what later methods need,
-    such as its labels, in attributes. To add a task, derive a class, and list it in `hf_localattn.tasks.TASKS`.
+    A run calls the methods roughly in the order in which they are defined here. Attributes keep the state that later
+    methods need, such as the labels. To add a task, derive a class and list it in `hf_localattn.tasks.TASKS`.
 
     Args:
-        args: the data arguments, an instance of `DataArguments`.
+        args: data arguments, an instance of the task's `DataArguments`.
     """
 
     name: ClassVar[str]
-    """Its key in `hf_localattn.tasks.TASKS`."""
+    """Key of the task in `hf_localattn.tasks.TASKS`."""
     model_task: ClassVar[str]
-    """The key of its model classes in `hf_localattn.registry.AUTO_CLASSES`."""
+    """Key of the model classes in `hf_localattn.registry.AUTO_CLASSES`."""
     head: ClassVar[str | None] = None
-    """The end of its model classes' names, if a checkpoint's labels matter, such as "ForTokenClassification"."""
+    """Suffix of the model classes, such as "ForTokenClassification"; None if a checkpoint's labels do not matter."""
     DataArguments: ClassVar[type[DataArguments]]
     metrics: Mapping[str, bool]
-    """Scores by which the best model can be chosen, with True if greater is better.
+    """Scores that can select the best model, each with True if greater is better.
 
-    The first one stands for the loss, and the first one that is not the loss is the main score.
+    The first one replaces "loss" where Trainer takes it by default. The first one other than "loss" is the main score.
     """
     metrics_depend_on_labels: ClassVar[bool] = False
-    """True if `reported_metrics` is a part of `metrics` that is known once the data are loaded."""
+    """True if `reported_metrics` is a subset of `metrics` that depends on the labels in the data."""
     generates: ClassVar[bool] = False
-    """True if models are evaluated by texts that they generate."""
+    """True if models are evaluated by the texts that they generate."""
     logits_scored: ClassVar[int | None] = None
     """Number of outputs that `score_examples` takes; None if `compute_metrics` scores features directly."""
     group_column: ClassVar[str | None] = None
-    """Column of the rows that folds keep together."""
+    """Column whose equal values stay in the same part of a fold; None for any split."""
     class_column: ClassVar[str | None] = None
-    """Column of the classes that folds share out evenly."""
+    """Column of classes by which folds are stratified; None for no stratification."""
 
     def __init__(self, args: Any):
         self.args = args
         self.examples: dict[str, Any] = {}
-        """The examples of each split that `score_examples` compares with, if it is used."""
+        """Examples of each split for `score_examples`."""
 
     def check_training(self, training_args: Any) -> None:
-        """Check the training arguments, and complete those that the task decides on.
+        """Validate the training arguments, and set those that depend on the task.
 
         Raises:
-            ValueError: the task cannot be trained like this.
+            ValueError: the arguments do not suit the task.
         """
 
     def check_checkpoint(self, checkpoint: Checkpoint) -> None:
-        """Check the model that a run starts from before the data are loaded.
+        """Check the model that a run starts from, before the data are loaded.
 
         Raises:
-            ValueError: it is one for another task.
+            ValueError: the model is for another task.
         """
 
     @property
     def hub_splits(self) -> Mapping[str, Sequence[str]]:
-        """Names of the splits on the Hub, for each part of a run."""
+        """Names of the splits on the Hub for each part of a run."""
         return SPLITS
 
     def read(self, path: str, labeled: bool) -> datasets.Dataset:
-        """Return the rows of a file.
+        """Read the rows of a file.
 
         Args:
-            path: of the file.
-            labeled: whether rows without a label are an error.
+            path: path of the file.
+            labeled: raise an error for rows without a label.
         """
         raise NotImplementedError
 
     def normalize(self, rows: datasets.Dataset, name: str, labeled: bool) -> datasets.Dataset:
-        """Return the rows of a data set in the form that `read` gives those of a file.
+        """Convert the rows of a data set to the columns that `read` returns.
 
         Args:
-            rows: from the Hub.
-            name: of data set and split, for error messages.
-            labeled: whether rows without a label are an error.
+            rows: rows of a split on the Hub.
+            name: name of data set and split, for error messages.
+            labeled: raise an error for rows without a label.
         """
         raise NotImplementedError
 
@@ -113,25 +113,25 @@ class Task:
         """Load the rows of all splits that a run needs.
 
         Args:
-            parts: each part of the run ("train", "validation", "test") with the option that asks for it.
-            **hub: for `datasets.load_dataset`.
+            parts: parts of the run ("train", "validation", "test"), each with the option that requires it.
+            **hub: arguments of `datasets.load_dataset`.
 
         Raises:
-            ValueError: a part has no data, or they cannot be used.
-            OSError: they cannot be fetched or read.
+            ValueError: a part has no data, or its data are invalid.
+            OSError: the data cannot be downloaded or read.
         """
         return load_splits(self, self.args, parts, **hub)
 
     def config_fields(self, data: Data, checkpoint: Checkpoint) -> dict[str, Any]:
-        """Return the fields of the model's configuration that follow from the data, such as `id2label`.
+        """Return the fields of the model's configuration that depend on the data, such as `id2label`.
 
         Raises:
-            ValueError: the labels of data and checkpoint do not go together.
+            ValueError: the labels of data and checkpoint do not match.
         """
         return {}
 
     def number_labels(self, data: Data) -> Data:
-        """Return the data with labels as the model numbers them."""
+        """Convert labels to the indices that the model predicts."""
         return data
 
     @property
@@ -140,16 +140,16 @@ class Task:
         return tuple(self.metrics)
 
     def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Data) -> None:
-        """Check that model and tokenizer suit the task, and choose the lengths of inputs.
+        """Check that model and tokenizer suit the task, and set the lengths of inputs.
 
         Raises:
-            ValueError: they do not, or a length leaves no room for text.
+            ValueError: model or tokenizer do not suit the task, or a length leaves no room for text.
         """
         raise NotImplementedError
 
     @property
     def longest_output(self) -> int | None:
-        """Tokens of the longest text to generate; None for tasks that generate none."""
+        """Maximum number of tokens to generate; None for tasks that do not generate text."""
         return None
 
     def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
@@ -157,48 +157,48 @@ class Task:
         raise NotImplementedError
 
     def finish_features(self, data: Data, features: Data) -> Data:
-        """Return the features that the model is given, and warn about what it does not see."""
+        """Return the features that the model is given, and warn about cut inputs."""
         return features
 
     def collator(self, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, multiple: int | None) -> Any:
-        """Return what makes batches of features.
+        """Return the data collator.
 
         Args:
-            tokenizer: pads.
-            model: is given the batches.
-            multiple: of which lengths should be; None for any.
+            tokenizer: tokenizer that pads.
+            model: model that takes the batches.
+            multiple: pad to a multiple of this number, if not None.
         """
         raise NotImplementedError
 
     compute_metrics: Callable[[EvalPrediction], dict[str, float]] | None = None
-    """Scores of the model's outputs for features with labels."""
+    """Function that scores the model's outputs for labeled features; None if `score_examples` is used."""
     preprocess_logits: Callable[[Any, Any], Any] | None = None
-    """Reduces the logits of a batch to what `compute_metrics` needs."""
+    """Function that reduces the logits of a batch, so that less is kept for `compute_metrics`."""
 
     def score_examples(
         self, logits: tuple[np.ndarray, ...], examples: Any, features: datasets.Dataset
     ) -> tuple[Any, dict[str, float]]:
-        """Return predictions for the examples, and their scores if it is known what is right.
+        """Return predictions for the examples, and their scores; no scores if the examples have no labels.
 
         Args:
             logits: the first `logits_scored` outputs, each (features, tokens, ...); position i is token i of the
                 unpadded feature.
-            examples: those that the features were made from.
-            features: the model's inputs.
+            examples: examples that the features were made from.
+            features: features of the split, with the columns that the model does not take.
         """
         raise NotImplementedError
 
     def write_scored(self, folder: Path, prefix: str, predictions: Any) -> None:
-        """Write the predictions that an evaluation has scored, if they are worth keeping.
+        """Write the predictions of an evaluation; by default nothing is written.
 
         Args:
-            folder: the output folder.
-            prefix: that of the scores, "eval" or the like.
-            predictions: of `score_examples`.
+            folder: output folder.
+            prefix: prefix of the scores, such as "eval".
+            predictions: predictions from `score_examples`.
         """
 
     def is_labeled(self, rows: datasets.Dataset) -> bool:
-        """Return whether predictions for these rows can be scored."""
+        """Return True if predictions for these rows can be scored."""
         return True
 
     def write_predictions(
@@ -207,10 +207,10 @@ class Task:
         """Write the predictions for the rows of a split.
 
         Args:
-            folder: the output folder.
-            split: "test", or one that is named after it.
-            prefix: that of the split's scores, "predict" or the like.
-            rows: as they were read.
-            output: of the trainer.
+            folder: output folder.
+            split: "test", or another test split.
+            prefix: prefix of the scores, such as "predict".
+            rows: rows of the split, as `load` returned them.
+            output: output of the trainer.
         """
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Text classification: GLUE, and other texts with classes, sets of classes or scores."""
+"""Text classification: GLUE, and other texts or pairs of texts with classes, sets of classes or scores."""
 
 from __future__ import annotations
 
@@ -40,35 +40,35 @@ METRICS = {
     MULTI_LABEL: ("micro_f1", "macro_f1", "subset_accuracy"),
     REGRESSION: ("pearson", "spearmanr", "mse", "rmse"),
 }
-"""Scores that are always reported. Two classes have `f1` too, and classes may have `matthews_correlation`."""
+"""Scores by problem type. Two classes also have `f1`, and `--metric_name` can add `matthews_correlation`."""
 COMBINED = "combined_score"
 COMBINED_METRICS = {task: metrics for task, metrics in GLUE_METRICS.items() if len(metrics) > 1}
-"""GLUE takes the mean of a task's metrics, if it has several."""
+"""GLUE tasks with several metrics; their mean is the combined score."""
 
 
 @dataclass
 class TextClassificationDataArguments(DataArguments):
-    """Texts or pairs of texts with labels, and the scores that are reported.
+    """Data arguments for text classification.
 
     Files are `.csv`, `.tsv`, `.json` or `.jsonl`.
     """
 
     task_name: str | None = option(
-        None, f"A task of GLUE, from the Hub or from files with its columns: {', '.join(GLUE_TASKS)}."
+        None, f"GLUE task, from the Hub or from files with its columns: {', '.join(GLUE_TASKS)}."
     )
     text_column_names: str | None = option(
-        None, "The column of the texts, or two with a comma between them; by default found by its usual names."
+        None, "Column of the texts, or two columns separated by a comma; by default common names are tried."
     )
-    label_column_name: str | None = option(None, "The column of the labels; by default 'label'.")
+    label_column_name: str | None = option(None, "Column of the labels; default: label.")
     metric_name: str | None = option(
-        None, f"The metric that tells the best model, reported with the usual ones: {', '.join(SCORES)}."
+        None, f"Metric that selects the best model, reported with the usual ones: {', '.join(SCORES)}."
     )
     do_regression: bool | None = option(
-        None, "true: labels are scores; false: they are classes; by default scores if they have a decimal point."
+        None, "true: labels are scores; false: labels are classes; default: scores if they have a decimal point."
     )
 
     skip_unlabelled: bool = option(
-        False, "Leave out the rows to train and evaluate on that have no label, instead of refusing their file."
+        False, "Leave out training and evaluation rows without a label instead of raising an error."
     )
 
     def __post_init__(self) -> None:
@@ -77,10 +77,10 @@ class TextClassificationDataArguments(DataArguments):
             if self.task_name not in GLUE_TASKS:
                 raise ValueError(
                     f"--task_name must be one of {', '.join(GLUE_TASKS)}; got {self.task_name!r}."
-                    " Other data need none: give --dataset_name or files."
+                    " For other data leave it out, and give --dataset_name or files."
                 )
             if self.do_regression is not None:
-                raise ValueError("--do_regression does not go with --task_name: GLUE's labels are known.")
+                raise ValueError("--do_regression cannot be used with --task_name, which sets the labels.")
             if self.dataset_name is None and not (self.train_file or self.validation_file or self.test_file):
                 self.dataset_name, self.dataset_config_name = GLUE, self.task_name
         super().__post_init__()
@@ -91,7 +91,7 @@ class TextClassificationDataArguments(DataArguments):
 
     @property
     def layout(self) -> Layout:
-        """Names of the columns, and the kind of labels, as far as the arguments tell."""
+        """Column names, and the problem type if the arguments determine it."""
         layout = GLUE_TASKS[self.task_name] if self.task_name is not None else Layout()
         if self.do_regression is not None:
             layout = replace(layout, problem_type=REGRESSION if self.do_regression else SINGLE_LABEL)
@@ -101,7 +101,7 @@ class TextClassificationDataArguments(DataArguments):
 
 
 class TextClassification(Task):
-    """Prediction of a class, a set of classes or a score, for texts or pairs of texts."""
+    """Prediction of a class, a set of classes or a score for texts or pairs of texts."""
 
     name = model_task = "text-classification"
     head = "ForSequenceClassification"
@@ -160,7 +160,7 @@ class TextClassification(Task):
         return DataCollatorWithPadding(tokenizer, **padding(self.args, self.max_length, multiple))
 
     def compute_metrics(self, output: EvalPrediction) -> dict[str, float]:
-        """Return the reported scores, and the mean of those that GLUE combines."""
+        """Return the reported scores, and GLUE's combined score for tasks with several metrics."""
         predictions = predictions_from_logits(output.predictions, self.labels.problem_type)
         scores = {name: SCORES[name](predictions, output.label_ids) for name in self.score_names}
         if self.combined:
@@ -170,9 +170,9 @@ class TextClassification(Task):
     def write_predictions(
         self, folder: Path, split: str, prefix: str, rows: datasets.Dataset, output: PredictionOutput
     ) -> None:
-        """Write predict_results.txt, under GLUE's names predict_results_cola.txt … predict_results_mnli-mm.txt.
+        """Write predict_results.txt; for GLUE predict_results_cola.txt, ..., predict_results_mnli-mm.txt.
 
-        A class is written by its name, a set of them as a list in JSON, a score with three decimals.
+        A class is written as its name, a set of classes as a JSON list, a score with three decimals.
         """
         name = "_".join(["predict_results", *filter(None, [self.args.task_name])])
         name += {"test": "", "test_mismatched": "-mm"}.get(split, split.removeprefix("test"))
@@ -187,20 +187,20 @@ def is_pairs(data: Data) -> bool:
 
 
 def check_same_texts(data: Data) -> None:
-    """Raise `ValueError` if one split has texts and another one pairs."""
+    """Raise `ValueError` if some splits have single texts and others pairs."""
     pairs = {split: "text_pair" in rows.column_names for split, rows in data.items()}
     if len(set(pairs.values())) > 1:
         kinds = ", ".join(
             f"{split} has {'pairs of texts' if pair else 'single texts'}" for split, pair in pairs.items()
         )
-        raise ValueError(f"The files do not go together: {kinds}; name the columns by --text_column_names.")
+        raise ValueError(f"The splits do not match: {kinds}; name the columns by --text_column_names.")
 
 
 def metric_names(labels: Labels, data_args: TextClassificationDataArguments) -> tuple[str, ...]:
-    """Return the metrics to report: those of GLUE's task or of the kind of labels, and `--metric_name`.
+    """Return the metrics to report: those of the GLUE task or of the problem type, and `--metric_name`.
 
     Raises:
-        ValueError: that one is not for these labels.
+        ValueError: `--metric_name` is not defined for these labels.
     """
     usual = METRICS[labels.problem_type]
     possible = usual
@@ -213,5 +213,5 @@ def metric_names(labels: Labels, data_args: TextClassificationDataArguments) -> 
     if own is not None and own not in possible:
         what = labels.problem_type.replace("_", " ")
         classes = f" of {labels.num_labels} classes" if labels.problem_type == SINGLE_LABEL else ""
-        raise ValueError(f"--metric_name {own} is not for {what}{classes}; there are {', '.join(possible)}.")
+        raise ValueError(f"--metric_name {own} is not for {what}{classes}; choose one of {', '.join(possible)}.")
     return usual if own is None or own in usual else (*usual, own)

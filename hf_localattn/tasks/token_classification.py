@@ -1,4 +1,4 @@
-"""Classification of words: named entities, parts of speech, chunks, errors."""
+"""Token classification: named entities, parts of speech, chunks, errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from transformers.trainer_utils import PredictionOutput
 from hf_localattn.data.features.scopes import SCOPE_LABELS
 from hf_localattn.data.features.words import IGNORED, prepare_tokenizer, subword_features, word_features
 from hf_localattn.data.readers.column_files import CONLLU_COLUMNS, UNSPECIFIED
-from hf_localattn.data.readers.negation.rows import CUE_IN_SCOPE, CUE_KINDS, STRAY_SCOPES
+from hf_localattn.data.readers.negation.rows import CUE_IN_SCOPE, CUE_KINDS, UNMATCHED_SCOPES
 from hf_localattn.data.rows.sentences import (
     TokenColumns,
     check_labels,
@@ -41,57 +41,59 @@ logger = logging.getLogger(__name__)
 
 PREDICTIONS = "predictions.txt"
 NEGATION = "negation"
-"""The `task_name` of `hf_localattn.tasks.negation`."""
+"""Value of `task_name` for `hf_localattn.tasks.negation`."""
 
 
 @dataclass
 class TokenClassificationDataArguments(DataArguments):
-    """Sentences, and the columns or fields that hold their words and labels.
+    """Data arguments for token classification.
 
-    Files are `.json` or `.jsonl` (rows with lists), `.conllu`, `.xml` (CGED), or columns (`.conll`, `.txt`, `.tsv`,
-    `.bio`, `.iob`).
+    Files are `.json` or `.jsonl` (rows with lists), `.conllu`, `.xml` (CGED), or column files (`.conll`, `.txt`,
+    `.tsv`, `.bio`, `.iob`).
     """
 
     task_name: str = field(
         default="ner",
         metadata={
             "aliases": ["--task"],
-            "help": "Labels are in the column <task_name>_tags: ner, pos, chunk or the like. Or negation: which words "
-            "are in the scope of a cue, which is given.",
+            "help": "Labels are in the column <task_name>_tags, such as ner, pos or chunk. With negation, the words "
+            "in the scope of a given cue are found.",
         },
     )
-    text_column_name: str | None = option(None, "The column with the lists of words, by default tokens.")
+    text_column_name: str | None = option(None, "Column with the lists of words; default: tokens.")
     label_column_name: str | None = option(
-        None, "The column with the lists of labels, by default <task_name>_tags, or labels."
+        None, "Column with the lists of labels; default: <task_name>_tags, or labels."
     )
-    label_column_index: int = option(-1, "The column with the labels in a file of columns, counted from 0; -1: last.")
-    conllu_column: str = option(
-        "upos", f"The column with the labels in a CoNLL-U file: {' or '.join(CONLLU_COLUMNS)}."
-    )
+    label_column_index: int = option(-1, "Index of the labels' column in a column file; -1: the last one.")
+    conllu_column: str = option("upos", f"Column with the labels in a CoNLL-U file: {' or '.join(CONLLU_COLUMNS)}.")
     label_names_file: str | None = option(
         None,
-        "A .json list of all labels, or an object with such a list by column; numbers in files count from 0 in it.",
+        ".json file with a list of all labels, or an object with such a list per column; labels may be its indices.",
     )
     label_all_tokens: bool = option(
-        False, "Train on all tokens of a word, those after the first with I- instead of B-; else on the first alone."
+        False, "Train on all tokens of a word (with I- instead of B- after the first), not only on the first one."
     )
     return_entity_level_metrics: bool = option(
         False,
         "Report precision, recall and F1 of each type of entity, or of each label, in addition to the overall ones.",
     )
-    cues: str = option("negation", f"With --task negation: whose scopes are found, {' or '.join(CUE_KINDS)}.")
+    cues: str = option("negation", f"With --task negation: kind of cues, {' or '.join(CUE_KINDS)}.")
     cue_in_scope: str = option(
-        "never", "With --task negation: whether a cue's own words are in its scope, never or as the corpus has it."
+        "never", "With --task negation: never removes the cue's words from its scope; corpus keeps the scope."
     )
-    stray_scopes: str = option(
-        "error", "With --task negation: whether a scope without a cue is an error, or skipped with a warning (skip)."
+    unmatched_scopes: str = option(
+        "error", "With --task negation: scopes without a cue raise an error, or are dropped with a warning (skip)."
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.conllu_column not in CONLLU_COLUMNS:
             raise ValueError(f"--conllu_column must be {' or '.join(CONLLU_COLUMNS)}; got {self.conllu_column!r}.")
-        for name, choices in (("cues", CUE_KINDS), ("cue_in_scope", CUE_IN_SCOPE), ("stray_scopes", STRAY_SCOPES)):
+        for name, choices in (
+            ("cues", CUE_KINDS),
+            ("cue_in_scope", CUE_IN_SCOPE),
+            ("unmatched_scopes", UNMATCHED_SCOPES),
+        ):
             if getattr(self, name) not in choices:
                 raise ValueError(f"--{name} must be {' or '.join(choices)}; got {getattr(self, name)!r}.")
             self._check_task(name, for_negation=True)
@@ -99,19 +101,19 @@ class TokenClassificationDataArguments(DataArguments):
             self._check_task(name, for_negation=False)
 
     def _check_task(self, name: str, *, for_negation: bool) -> None:
-        """Raise `ValueError` if an option is given that says nothing to the task."""
+        """Raise `ValueError` if an option is given that the task does not use."""
         given = getattr(self, name) != type(self).__dataclass_fields__[name].default
         if given and for_negation != (self.task_name == NEGATION):
-            what = "goes with" if for_negation else "says nothing to"
-            raise ValueError(f"--{name} {what} --task {NEGATION}: leave it out, or check --task.")
+            what = "can only be used" if for_negation else "cannot be used"
+            raise ValueError(f"--{name} {what} with --task {NEGATION}: leave it out, or change --task.")
 
 
 class TokenClassification(Task):
-    """Prediction of one label for each word.
+    """Prediction of one label per word.
 
-    The labels are those of `--label_names_file`, else those that the data set names, else those in the training data
-    (and those that its format names), sorted. A model that knows them all keeps its own, in its order; without
-    training it has to.
+    The labels are those of `--label_names_file`. Without it they are those that the data set declares, and if it
+    declares none, those of the training data and of its format, sorted. A model that has all of these labels keeps its
+    label set and order. Without training, it must have all of them.
     """
 
     name = model_task = "token-classification"
@@ -122,7 +124,7 @@ class TokenClassification(Task):
     args: TokenClassificationDataArguments
     names: list[str]
     visible_word_ids: dict[str, list[list[int]]]
-    """For each split the numbers of the words that the model sees, by sentence."""
+    """Indices of the words that the model sees, per split and sentence."""
 
     def __init__(self, args: TokenClassificationDataArguments):
         super().__init__(args)
@@ -132,11 +134,11 @@ class TokenClassification(Task):
 
     def check_checkpoint(self, checkpoint: Checkpoint) -> None:
         if set(checkpoint_names(checkpoint.config)) == set(SCOPE_LABELS):
-            raise ValueError(f"{checkpoint.name} finds the scopes of cues: give --task {NEGATION}.")
+            raise ValueError(f"{checkpoint.name} predicts the scopes of cues: pass --task {NEGATION}.")
 
     def read(self, path: str, labeled: bool) -> datasets.Dataset:
         sentences = load_sentences(path, self.columns, require_labels=labeled, skip_empty=self.args.skip_empty)
-        if path == self.args.train_file:  # all of it, even if no more than max_train_samples are used
+        if path == self.args.train_file:  # all rows, even if max_train_samples uses only some
             self._found.update(chain.from_iterable(sentences["labels"]), format_labels(path))
         return sentences
 
@@ -148,7 +150,7 @@ class TokenClassification(Task):
     def config_fields(self, data: Data, checkpoint: Checkpoint) -> dict[str, Any]:
         known, args = checkpoint_names(checkpoint.config), self.args
         if not self._declared and "train" in data:
-            # Folds are all of the training rows.
+            # the splits of a fold are all parts of the training rows
             for split in data if args.fold is not None and args.dataset_name is not None else ("train",):
                 self._found.update(chain.from_iterable(data[split]["labels"]))
         self.names = choose_names(
@@ -163,7 +165,7 @@ class TokenClassification(Task):
         logger.info("Predicting one of %d labels of each word: %s.", len(self.names), ", ".join(self.names))
         if all(name.isdecimal() for name in self.names):
             logger.warning(
-                "The labels are numbers, which are scored word by word. If they mark entities, name them by"
+                "The labels are numbers, so words are scored one by one. If they mark entities, name them in a"
                 " --label_names_file."
             )
         return label_fields(self.names)
@@ -182,7 +184,7 @@ class TokenClassification(Task):
         return function, {"max_length": self.max_length, "label_ids": label_ids}
 
     def finish_features(self, data: Data, features: Data) -> Data:
-        """Return the features of the sentences of which the model sees a word; others would have no loss."""
+        """Return the features of the sentences of which the model sees a word; the others would have no loss."""
         self.visible_word_ids = {split: list(rows["visible_word_ids"]) for split, rows in features.items()}
         return {
             split: drop_unseen_words(split, data[split], rows, self.max_length) for split, rows in features.items()
@@ -196,7 +198,7 @@ class TokenClassification(Task):
         return (logits[0] if isinstance(logits, tuple) else logits).argmax(dim=-1)
 
     def compute_metrics(self, output: EvalPrediction) -> dict[str, float]:
-        """Return the scores of the words whose first token has a label."""
+        """Return the scores of the words that the model sees."""
         kept = [labels != IGNORED for labels in output.label_ids]
         predictions, references = (
             [[self.names[number] for number in row[own]] for row, own in zip(rows, kept, strict=True)]
@@ -205,15 +207,15 @@ class TokenClassification(Task):
         return select_metrics(self.names).score(predictions, references, each=self.args.return_entity_level_metrics)
 
     def is_labeled(self, rows: datasets.Dataset) -> bool:
-        return any(rows["labels"])  # otherwise the labels in the features only tell the places of words
+        return any(rows["labels"])  # without labels, features have 0 to mark the first tokens of words
 
     def write_predictions(
         self, folder: Path, split: str, prefix: str, rows: datasets.Dataset, output: PredictionOutput
     ) -> None:
-        """Write a line for each sentence to `predictions.txt`: a label for each word, separated by blanks.
+        """Write the labels of each sentence to a line of `predictions.txt`, separated by spaces.
 
-        Words that the model does not see get "O", where labels mark entities, or else "_". The line of a sentence
-        that `--skip_empty` leaves out is blank.
+        Words that the model does not see get "O" if that is a label, and "_" if not. Sentences that `--skip_empty`
+        leaves out have a blank line.
         """
         unseen = "O" if "O" in self.names else UNSPECIFIED
         predicted = zip(output.predictions, output.label_ids, strict=True)
@@ -231,7 +233,7 @@ class TokenClassification(Task):
 
 
 def columns_of(data_args: TokenClassificationDataArguments) -> TokenColumns:
-    """Return where words and labels are, and what the labels are called if there is a file that says it."""
+    """Return the names of the columns, and the label names if there is a `--label_names_file`."""
     columns = TokenColumns(
         text=data_args.text_column_name,
         label=data_args.label_column_name,
@@ -247,12 +249,10 @@ def columns_of(data_args: TokenClassificationDataArguments) -> TokenColumns:
 def drop_unseen_words(
     split: str, sentences: datasets.Dataset, features: datasets.Dataset, max_length: int
 ) -> datasets.Dataset:
-    """Return the features without those of sentences of which the model sees no word.
-
-    A warning says how many words it does not see.
+    """Drop the features of the sentences of which the model sees no word, and log the number of unseen words.
 
     Raises:
-        ValueError: there are none.
+        ValueError: the model sees no word of any sentence.
     """
     seen = list(features["visible_word_ids"])
     hidden = [len(tokens) - len(own) for tokens, own in zip(sentences["tokens"], seen, strict=True)]
@@ -260,8 +260,8 @@ def drop_unseen_words(
         raise ValueError(f"No {split} sentence has a word within {max_length} tokens: check --max_seq_length.")
     if any(hidden):
         logger.warning(
-            "The model does not see %d words of %d %s sentences: they are behind the %d tokens of --max_seq_length, or"
-            " the tokenizer makes nothing of them. They are left out of training and scores.",
+            "The model does not see %d words of %d %s sentences: they are after the %d tokens of --max_seq_length, or"
+            " the tokenizer drops them. They are left out of training and scores.",
             sum(hidden),
             sum(map(bool, hidden)),
             split,

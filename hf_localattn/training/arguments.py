@@ -4,6 +4,7 @@ The dataclasses are for `transformers.HfArgumentParser`; a field is a command-li
 """
 
 import difflib
+import logging
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,8 +20,14 @@ from hf_localattn.registry import FAMILIES
 from hf_localattn.tasks.arguments import option
 from hf_localattn.training.lookahead import DEFAULT_ALPHA, check_lookahead
 
-PLAIN = "none"
+PLAIN = "baseline"
 """The family of the backbone's stock class."""
+
+FORMER_PLAIN = "none"
+FORMER_OPTIONS = {"folds": "num_folds", "search": "search_space", "stray_scopes": "unmatched_scopes"}
+"""Options of version 0.1.0 that have another name now. They are read until version 0.3.0, with a warning."""
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -57,6 +64,9 @@ class ModelArguments:
     )
 
     def __post_init__(self) -> None:
+        if self.family == FORMER_PLAIN:
+            logger.warning("--family %s is called %s now.", FORMER_PLAIN, PLAIN)
+            self.family = PLAIN
         if (self.model_name_or_path is None) == (self.family is None):
             raise ValueError("Give either --model_name_or_path, or --family together with --backbone.")
         if self.family is not None and self.backbone is None:
@@ -105,19 +115,19 @@ class TrainingArguments(StockTrainingArguments):
     lookahead_alpha: float | None = option(
         None, f"How far they follow, from 0, not at all, to 1; by default {DEFAULT_ALPHA}. Needs --lookahead_steps."
     )
-    search: str | None = option(
+    search_space: str | None = option(
         None,
         "A .yaml or .json file of training arguments and fields of the family's config, each with the values to try:"
         " {low: 1e-5, high: 1e-4, log: true}, or a list. Trains a model for each trial, and says which setting is best"
         " by --metric_for_best_model, by default the task's main score.",
     )
     search_trials: int | None = option(
-        None, "How many settings of --search are tried; by default all of them, if their number is finite."
+        None, "How many settings of --search_space are tried; by default all of them, if their number is finite."
     )
     workers: int = option(
         1,
-        "So many runs of --folds or --search at a time, each in a process of its own, on a GPU of its own where there"
-        " are GPUs.",
+        "Number of folds, or of trials of a search, to run at a time, each in its own process and on its own GPU where"
+        " there are GPUs.",
     )
     ray_address: str | None = option(
         None,
@@ -138,8 +148,8 @@ class TrainingArguments(StockTrainingArguments):
         if self.lookahead_steps is not None and self.lookahead_alpha is None:
             self.lookahead_alpha = DEFAULT_ALPHA
         if self.search_trials is not None:
-            if self.search is None:
-                raise ValueError("--search_trials goes with --search, a file of the settings to try.")
+            if self.search_space is None:
+                raise ValueError("--search_trials goes with --search_space, a file of the settings to try.")
             if self.search_trials < 1:
                 raise ValueError(f"--search_trials must be at least 1; got {self.search_trials}.")
         if self.workers < 1:
@@ -187,7 +197,7 @@ def parse_arguments(classes: Sequence[type], arguments: Sequence[str] | None = N
     Raises:
         ValueError: an option that does not exist, a value that is not possible, or an unreadable file.
     """
-    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    arguments = [_current_option(word) for word in (sys.argv[1:] if arguments is None else arguments)]
     parser = HfArgumentParser(classes)
     if len(arguments) != 1 or not arguments[0].endswith(".json"):
         *parsed, unknown = parser.parse_args_into_dataclasses(args=arguments, return_remaining_strings=True)
@@ -201,4 +211,13 @@ def parse_arguments(classes: Sequence[type], arguments: Sequence[str] | None = N
     content = parse_json(read_utf8(path), str(path))
     if not isinstance(content, dict):
         raise ValueError(f"{path}: expected an object of arguments; found {type(content).__name__}.")
-    return parser.parse_dict(content)
+    return parser.parse_dict({_current_option(f"--{name}")[2:]: value for name, value in content.items()})
+
+
+def _current_option(word: str) -> str:
+    """Return a word of the command line with the name of today if it is an option of version 0.1.0."""
+    name, equals, value = word.removeprefix("--").partition("=")
+    if not word.startswith("--") or name not in FORMER_OPTIONS:
+        return word
+    logger.warning("--%s is called --%s now. The former name is read until version 0.3.0.", name, FORMER_OPTIONS[name])
+    return f"--{FORMER_OPTIONS[name]}{equals}{value}"

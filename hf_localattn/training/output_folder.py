@@ -14,6 +14,7 @@ from torch.serialization import get_unsafe_globals_in_checkpoint
 from transformers import PreTrainedModel, TrainerState
 from transformers.trainer_pt_utils import safe_globals
 
+from hf_localattn.errors import join_names
 from hf_localattn.files import STAGING, UNFINISHED, atomic_write, discard, remove_leftovers
 from hf_localattn.models.weight_checks import CONVERSION, read_header
 from hf_localattn.parsing import parse_json, read_json
@@ -125,7 +126,7 @@ def check_unused(output_dir: str | os.PathLike[str], missing: str) -> None:
     _check_is_folder(folder)
     if in_the_way := _contents(folder):
         raise ValueError(
-            f"--output_dir {folder} is not empty ({_listed(in_the_way)}) and holds no {missing}."
+            f"--output_dir {folder} is not empty ({join_names(in_the_way, 3)}) and holds no {missing}."
             " Choose another folder, or empty this one."
         )
 
@@ -306,7 +307,3 @@ def _is_in_the_way(path: Path) -> bool:
     if path.name.startswith((".", ASIDE, STAGING)) or path.name.endswith(".log") or path.name == "runs":
         return False
     return not path.is_dir() or any(path.iterdir())
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -79,7 +79,7 @@ def check_best_metric(training_args: TrainingArguments, known: Iterable[str]) ->
         ValueError: the best model is to be told by a metric that is not among those known.
     """
     names = list(known)
-    compares = training_args.early_stopping_patience is not None or training_args.search is not None
+    compares = training_args.early_stopping_patience is not None or training_args.search_space is not None
     if compares and training_args.metric_for_best_model is None:
         main = next((name for name in names if name != "loss"), "loss")
         training_args.metric_for_best_model, training_args.greater_is_better = main, main != "loss"
@@ -146,8 +146,8 @@ def training_arguments_of(task: type[Task]) -> type[TrainingArguments]:
 def needed_parts(training_args: TrainingArguments) -> dict[str, str]:
     """Return the parts of the data that a run needs, each with the option that asks for it."""
     evaluated = "--do_eval"
-    if training_args.search is not None:
-        evaluated = "--search"
+    if training_args.search_space is not None:
+        evaluated = "--search_space"
     elif training_args.early_stopping_patience is not None:
         evaluated = "--early_stopping_patience"
     parts = {

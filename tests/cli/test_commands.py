@@ -1,8 +1,6 @@
 """The `hf-localattn` command as a user meets it."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
@@ -53,9 +51,3 @@ def test_version_and_help(capsys):
     printed = capsys.readouterr().out
     assert "NAME=VALUE" in printed
     assert all(family in printed.replace("-\n" + " " * 18, "-") for family in FAMILIES)
-
-
-def test_the_module_is_the_command():
-    command = [sys.executable, "-m", "hf_localattn.cli", "--version"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"hf-localattn {__version__}\n", "")

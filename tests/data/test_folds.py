@@ -79,7 +79,7 @@ def test_every_part_has_the_classes_in_their_shares():
     rows = classified(*["a"] * 60, *["b"] * 30, *["c"] * 10)
     for data in all_folds(rows, 5, class_column="label"):
         assert [Counter(data[part]["label"]) for part in BOTH] == [Counter({0: 12, 1: 6, 2: 2})] * 2
-    texts = numbered(10, label=[f"{number}" for number in range(10)])  # no classes: as without
+    texts = numbered(10, label=[f"{number}" for number in range(10)])  # texts, not classes
     assert sizes(all_folds(texts, 5, class_column="label")[0]) == {"train": 6, "test": 2, "validation": 2}
 
 
@@ -93,15 +93,20 @@ def test_rare_classes_are_shared_out_as_far_as_they_go(recwarn):
 @pytest.mark.parametrize(
     ("rows", "count", "group", "message"),
     [
-        (numbered(4), 5, None, "--folds 5 needs at least 5 rows; the training data have 4"),
+        (numbered(4), 5, None, "--num_folds 5 needs at least 5 rows; the training data have 4"),
         (
             numbered(9, sentence=[0, 0, 0, 1, 1, 1, 2, 2, 2]),
             4,
             "sentence",
-            "needs at least 4 different values of sentence, whose rows stay together; the training data have 3",
+            r"needs at least 4 values of sentence \(rows with the same one stay together\); the training data have 3",
         ),
-        (numbered(2), 2, None, "--folds 2 leaves too few to train on: of 2 rows, 1 are left"),
-        (numbered(9), 3, "sentence", "have one sentence, but the training data have no such column; they have row"),
+        (numbered(2), 2, None, "--num_folds 2 leaves too few to train on: 1 of 2 rows are left"),
+        (
+            numbered(9),
+            3,
+            "sentence",
+            "with the same sentence together, but the training data have no such column; they have row",
+        ),
     ],
 )
 def test_too_little_for_so_many_folds(rows, count, group, message):
@@ -114,8 +119,8 @@ def test_classes_of_one_split_alone(caplog):
     with caplog.at_level(logging.WARNING):
         warn_of_lone_classes(data, "label")
     assert [record.getMessage() for record in caplog.records] == [
-        "Only the train rows have the classes b: no score will tell how well they are learnt.",
-        "Only the validation rows have the classes c, d: they are not learnt.",
+        "Only the train rows have the classes b: no score shows how well they are learned.",
+        "Only the validation rows have the classes c, d: they are not learned.",
     ]
     caplog.clear()
     warn_of_lone_classes({"train": classified(*"ab")}, "label")
@@ -123,10 +128,10 @@ def test_classes_of_one_split_alone(caplog):
     assert not caplog.records
 
 
-def test_classes_that_are_not_learnt(caplog):
+def test_classes_that_are_not_learned(caplog):
     data = {"train": classified(*"ab"), "validation": classified(*"abcd"), "test": classified(*"bcd")}
     warn_of_lone_classes(data, "label", Fold(2, 5, 0))
-    said = "Fold 2: No train row has the classes c, d, which the other splits have: they are not learnt."
+    said = "Fold 2: No train row has the classes c, d, which the other splits have: they are not learned."
     assert [record.getMessage() for record in caplog.records] == [said]
     caplog.clear()
     warn_of_lone_classes({"train": classified("a"), "test": classified("b")}, "label", Fold(1, 2, 0))
@@ -143,6 +148,6 @@ def test_sets_of_classes(caplog):
     )
     warn_of_lone_classes({"train": train, "test": test}, "label")
     assert [record.getMessage() for record in caplog.records] == [
-        "Only the train rows have the classes b: no score will tell how well they are learnt.",
-        "Only the test rows have the classes c: they are not learnt.",
+        "Only the train rows have the classes b: no score shows how well they are learned.",
+        "Only the test rows have the classes c: they are not learned.",
     ]

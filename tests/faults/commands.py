@@ -33,10 +33,10 @@ COMMANDS = {
         *("--validation_file", str(reading_comprehension()["validation"]), "--max_eval_samples", "4"),
         *("--save_total_limit", "1"),
     ],
-    "folds": [*TEXTS, *STEPS, "--folds", "2"],
+    "folds": [*TEXTS, *STEPS, "--num_folds", "2"],
     "search": [
         *(*TEXTS, "--validation_file", str(SAMPLES / "reviews.csv"), "--max_steps", "2"),
-        *("--search", "space.json", "--search_trials", "2"),
+        *("--search_space", "space.json", "--search_trials", "2"),
     ],
     "reproduce": [
         *("hf-localattn", "reproduce", "cool-4", "--rows", "outlook", "--num-runs", "1", "--backbone", "tiny"),

@@ -137,7 +137,7 @@ NEGATION = st.fixed_dictionaries(
     {
         "cues": st.sampled_from(["negation", "speculation"]),
         "cue_in_scope": st.sampled_from(["never", "corpus"]),
-        "stray_scopes": st.sampled_from(["error", "skip"]),
+        "unmatched_scopes": st.sampled_from(["error", "skip"]),
     }
 )
 LAYOUTS = st.builds(
@@ -225,7 +225,7 @@ FORMATS = {
     "starsem": Format(
         load_starsem,
         check_cues,
-        st.fixed_dictionaries({"stray_scopes": st.sampled_from(["error", "skip"])}),
+        st.fixed_dictionaries({"unmatched_scopes": st.sampled_from(["error", "skip"])}),
         {".txt": columns(STARSEM, "\t")},
     ),
     "negation": Format(

@@ -46,7 +46,7 @@ CODE_BY_NAME = {
         config(configuration_files=["../outside/config.4.0.json"]),
         Harmless("only names that begin with config. are taken"),
     ),
-    "activation": (backbone(hidden_act="__import__"), says("as the configuration says: KeyError: '__import__'")),
+    "activation": (backbone(hidden_act="__import__"), says("from its configuration: KeyError: '__import__'")),
     "timm": (config(backbone_config={"model_type": "timm_backbone", "backbone": "x"}), says("'timm_backbone' is not")),
     "weights-parent": (
         config(transformers_weights="../outside/model.safetensors"),
@@ -103,14 +103,14 @@ KERNELS = {
 }
 
 ATTRIBUTES = {
-    "method": (config(check="x", to_dict="x"), says("`check` is no field of CoolConfig")),
-    "method-nested": (backbone(to_dict="x"), says("`to_dict` is no field of BertConfig")),
-    "class": (config(__class__="builtins.dict"), says("`__class__` is no field")),
-    "dict": (backbone(__dict__={"a": 1}), says("`backbone_config.__dict__` is no field")),
-    "attribute-map": (config(attribute_map={"hidden_size": "auto_map"}), says("`attribute_map` is no field")),
-    "sub-configs": (config(sub_configs={"a": "builtins.dict"}), says("`sub_configs` is no field")),
-    "property": (config(required_inputs=["x"]), says("`required_inputs` is no field")),
-    "auto-class": (config(_auto_class="os.system"), says("`_auto_class` is no field")),
+    "method": (config(check="x", to_dict="x"), says("`check` is not a field of CoolConfig")),
+    "method-nested": (backbone(to_dict="x"), says("`to_dict` is not a field of BertConfig")),
+    "class": (config(__class__="builtins.dict"), says("`__class__` is not a field")),
+    "dict": (backbone(__dict__={"a": 1}), says("`backbone_config.__dict__` is not a field")),
+    "attribute-map": (config(attribute_map={"hidden_size": "auto_map"}), says("`attribute_map` is not a field")),
+    "sub-configs": (config(sub_configs={"a": "builtins.dict"}), says("`sub_configs` is not a field")),
+    "property": (config(required_inputs=["x"]), says("`required_inputs` is not a field")),
+    "auto-class": (config(_auto_class="os.system"), says("`_auto_class` is not a field")),
     "nested-twice": (
         backbone(model_type="sla-bert", backbone_config={"model_type": "cool"}),
         says("itself a composite"),
@@ -136,7 +136,7 @@ VALUES = {
     "bool": (config(num_ffn_layers=True), says("`num_ffn_layers` is True")),
     "labels-list": (config(id2label=["a"]), says(r"`id2label` is \['a'\]")),
     "labels-keys": (config(id2label={"x": "a"}), says("`id2label` is {'x': 'a'}")),
-    "labels-key-huge": (config(id2label={str(10**30): "a"}), says("give a name for each class by its number")),
+    "labels-key-huge": (config(id2label={str(10**30): "a"}), says("it must map the id of each class")),
     "labels-text": (config(num_labels="many"), says("`num_labels` is 'many'")),
     "token": (backbone(pad_token_id=10**9), says("`pad_token_id` of `backbone_config` is 1000000000")),
     "token-text": (backbone(pad_token_id="x"), says("'pad_token_id' with value 'x'")),
@@ -156,7 +156,7 @@ VALUES = {
     "empty": (content("config.json", ""), says("not a valid JSON file")),
 }
 
-NO_OBJECT = says("is no JSON object that can be read")
+NO_OBJECT = says("is not a readable JSON object")
 SHAPES = {
     "json-depth": (first('"a":' + "[" * 100_000 + "]" * 100_000), NO_OBJECT),
     "json-list": (content("config.json", "[]"), says(r"`config.json` is \[\]; it must be an object")),

@@ -136,11 +136,11 @@ def replace(pattern, by):
 
 PATTERNS = {
     "pattern-nested": (split("(x+x+)+y"), says(r"pre_tokenizer has the pattern '\(x\+x\+\)\+y'")),
-    "pattern-choice": (split("^(x|x)*$"), says("which repeats what can be read in several ways")),
-    "pattern-option": (split("(x?x?)*y"), says("which repeats what can be read in several ways")),
+    "pattern-choice": (split("^(x|x)*$"), says("which repeats a group that can match in several ways")),
+    "pattern-option": (split("(x?x?)*y"), says("which repeats a group that can match in several ways")),
     "pattern-back": (split(r"(x+)\1y"), says("which looks back")),
     "pattern-row": (split("x*x*x*x*y"), says("too many repetitions in a row")),
-    "pattern-counts": (split("((((x{1000}){1000}){1000}){1000}){1000}"), says("which repeats what")),
+    "pattern-counts": (split("((((x{1000}){1000}){1000}){1000}){1000}"), says("which repeats a group")),
     "pattern-long": (split("x" * 3000), says("of 3000 characters")),
     "pattern-replace": (tokens(normalizer=replace({"Regex": "(.*)*y"}, " ")), says("normalizer has the pattern")),
     "pattern-decoder": (tokens(decoder=replace({"Regex": "(x+x+)+y"}, " ")), says("decoder has the pattern")),
@@ -155,8 +155,8 @@ PATTERNS = {
 }
 
 NOT_WHOLE = says("model.safetensors is not a whole safetensors file")
-NO_INDEX = says("model.safetensors.index.json is no index of weight files")
-ONLY_BESIDE = says("model.safetensors.index.json names the file .* it can name .safetensors files beside it")
+NO_INDEX = says("model.safetensors.index.json is not an index of weight files")
+ONLY_BESIDE = says("model.safetensors.index.json names the file .* it can only name .safetensors files next to it")
 INDEX = "model.safetensors.index.json"
 NO_WEIGHTS = removed("model.safetensors")
 
@@ -195,7 +195,7 @@ WEIGHTS = {
     "weights-index-absolute": (sharded(f"{OUTSIDE}/model.safetensors"), ONLY_BESIDE),
     "weights-index-missing": (
         sharded("model-2.safetensors"),
-        says("names 'model-2.safetensors', and there is no such file"),
+        says("names 'model-2.safetensors', but there is no such file"),
     ),
     "weights-index-list": (several(NO_WEIGHTS, json_file(INDEX, [])), NO_INDEX),
     "weights-index-types": (several(NO_WEIGHTS, json_file(INDEX, {"metadata": 7, "weight_map": {"a": 7}})), NO_INDEX),
@@ -400,7 +400,7 @@ FILES = [
     *group("Jinja, YAML and Markdown", "cool", "push card", CARDS),
     *group("what is uploaded", "cool", "push", UPLOADS),
     *group("the pages of `inspect`", "cool", "inspect", PAGES),
-    *group("a file for --search", "cool", "search_space", SPACES),
+    *group("a file for --search_space", "cool", "search_space", SPACES),
     *group("a recipe", "cool", "recipe", RECIPES),
     *group("an output folder", "cool", "resume", RESUMED),
 ]

@@ -75,8 +75,8 @@ def test_every_card_is_complete_and_its_program_runs(name, task, tmp_path, capsy
     tokenizer.save_pretrained(tmp_path / "model")
     card = write_card(tmp_path / "model").read_text()
     assert FAMILIES[name].model.__name__.removesuffix("Model") in card
-    assert "There is no record of a training run beside this model" in card
-    assert 'Add `revision="COMMIT"` to these calls' in card
+    assert "No training record found; assume the new layers are untrained." in card
+    assert 'add `revision="COMMIT"` to these calls' in card
     metadata = ModelCard(card).data
     assert metadata.tags == ["hf_localattn", name]
     assert metadata.get("pipeline_tag") == (None if task == "headless" else task)
@@ -114,12 +114,12 @@ def test_local_files_are_named_and_not_linked():
     assert (result.dataset_type, result.dataset_name) == ("local", "dev.csv")
     assert "Data: local files (train: train.csv, validation: dev.csv)." in card
     assert "huggingface.co/datasets" not in card
-    assert "It began with" not in card
+    assert "Fine-tuned from" not in card
 
 
 def test_a_stock_model_gets_a_card_without_a_family():
     card = render_card({"architectures": ["BertForTokenClassification"], "model_type": "bert"}, RECORD)
-    assert "`BertForTokenClassification`, trained by the scripts of hf_localattn." in card
+    assert "`BertForTokenClassification`, trained with the scripts of hf_localattn." in card
     assert "trust_remote_code" not in card
     assert "pipeline(" not in card
     card = render_card({"architectures": ["BertForQuestionAnswering"], "model_type": "bert"}, None)

@@ -140,7 +140,7 @@ def test_a_hub_that_refuses_is_told_before_training(hub, tmp_path, capsys, fault
 )
 def test_a_model_that_cannot_be_fetched(hub, tmp_path, capsys, fault, words):
     hub.faults = [fault]
-    wanted = ["--family", "none", "--backbone", "somebody/encoder"]
+    wanted = ["--family", "baseline", "--backbone", "somebody/encoder"]
     given = options("run_glue", tmp_path)
     with pytest.raises(SystemExit) as ended:
         load_main("run_glue")([*wanted, *given[6 : given.index("--push_to_hub")]])

@@ -161,13 +161,14 @@ def test_a_repository_is_verified_at_a_revision(hub, folder, capsys):
 def test_pushing_other_code_warns_and_the_card_tells(hub, folder, caplog):
     push_checkpoint(folder, NAME)
     assert not [record for record in caplog.records if "is not that of hf_localattn" in record.message]
-    assert f"Its files equal those of hf_localattn {__version__}." in hub.files(NAME)["README.md"].decode()
+    assert f"The code files equal those of hf_localattn {__version__}." in hub.files(NAME)["README.md"].decode()
     (folder / "masking.py").write_text("# changed\n")
     commit = push_checkpoint(folder, NAME)
     assert f"is not that of hf_localattn {__version__}: masking.py (differs)" in caplog.text
     card = hub.files(NAME)["README.md"].decode()
-    assert f"Its files are not all those of hf_localattn {__version__}: `masking.py` (differs)." in card
+    assert f"Some code files differ from those of hf_localattn {__version__}: `masking.py` (differs)." in card
     assert (
-        f"`hf-localattn verify {NAME}@{commit.oid}` compares its code files with the package's byte for byte." in card
+        f"`hf-localattn verify {NAME}@{commit.oid}` compares the code files with those of the package, byte for byte."
+        in card
     )
     assert "Its files equal" not in write_card(folder).read_text()

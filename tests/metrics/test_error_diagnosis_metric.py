@@ -18,7 +18,7 @@ def level(scores, name):
 
 
 def test_the_three_levels():
-    """The pattern of the example that comes with the shared task's tool, and the tool's numbers for it."""
+    """The example of the shared task's tool, with the scores that the tool prints for it."""
     scores = compute(
         [
             "B-S I-S B-S I-S O O B-R",  # one S too many, both elsewhere: the type is found, once; R is right

@@ -21,7 +21,7 @@ def test_words_of_all_rows_count_together():
         "precision": pytest.approx(3 / 4),
         "recall": pytest.approx(3 / 6),
         "f1": pytest.approx(2 * 3 / (4 + 6)),
-        "exact_scope": pytest.approx(1 / 3),
+        "scope_exact_match": pytest.approx(1 / 3),
     }
 
 
@@ -31,11 +31,11 @@ def test_words_of_all_rows_count_together():
 def test_nothing_to_divide_by(predicted, true, exact):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert compute([predicted], [true]) == {"f1": 0, "precision": 0, "recall": 0, "exact_scope": exact}
+        assert compute([predicted], [true]) == {"f1": 0, "precision": 0, "recall": 0, "scope_exact_match": exact}
 
 
 def test_an_empty_scope_that_is_found_empty_is_exact():
-    assert compute(["00", "10"], ["00", "10"]) == dict.fromkeys(("f1", "precision", "recall", "exact_scope"), 1)
+    assert compute(["00", "10"], ["00", "10"]) == dict.fromkeys(("f1", "precision", "recall", "scope_exact_match"), 1)
 
 
 def test_ragged_rows():
@@ -62,7 +62,7 @@ def test_a_plain_count(rows):
         "precision": hits / found if found else 0,
         "recall": hits / there if there else 0,
         "f1": 2 * hits / (found + there) if found + there else 0,
-        "exact_scope": sum(all(p == t for p, t in row) for row in rows) / len(rows),
+        "scope_exact_match": sum(all(p == t for p, t in row) for row in rows) / len(rows),
     }
     predictions, references = ([[pair[own] for pair in row] for row in rows] for own in (0, 1))
     assert METRIC.compute(predictions=predictions, references=references) == pytest.approx(expected)

@@ -1,4 +1,4 @@
-"""A configuration from a file is data; one from a program may be more."""
+"""Configurations from files may hold only data; those of programs may hold more."""
 
 import json
 
@@ -43,9 +43,9 @@ def test_entries_of_other_versions_stay():
     [
         (
             {"a": {"b": [{"quantization_config": {"a": 1}}]}},
-            r"`a\.b\.0\.quantization_config` is {'a': 1} in a",
+            r"`a\.b\.0\.quantization_config` is {'a': 1}, which a checkpoint",
         ),
-        ({"encoder_layers": 10_001}, "`encoder_layers` is 10001; no model has more than 10000"),
+        ({"encoder_layers": 10_001}, "`encoder_layers` is 10001; it must be from -10000 to 10000"),
         ({"vocab_size": -(2**40)}, "`vocab_size` is -1099511627776"),
         ({"a": float("-inf")}, "`a` is -inf; it must be a finite number"),
     ],
@@ -58,7 +58,7 @@ def test_the_entry_is_named(content, message):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"save_pretrained": 1}, "`save_pretrained` is no field of BertConfig that can be set"),
+        ({"save_pretrained": 1}, "`save_pretrained` is not a field of BertConfig that can be set"),
     ],
 )
 def test_a_backbones_entry_is_named(content, message):
@@ -103,5 +103,5 @@ def test_some_layers_may_be_asked_for():
 
 
 def test_names_of_python_are_no_fields():
-    with pytest.raises(ValueError, match="`__x` is no field of CoolConfig that can be set"):
+    with pytest.raises(ValueError, match="`__x` is not a field of CoolConfig that can be set"):
         CoolConfig(**{"__x": 1})

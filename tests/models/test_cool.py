@@ -1,4 +1,4 @@
-"""COOL's own fields, losses and numbers; what it shares with other families is in test_family_contract.py."""
+"""Fields and losses of COOL. Tests that all families share are in test_family_contract.py."""
 
 import pytest
 import torch
@@ -10,24 +10,13 @@ from transformers import (
     BertForTokenClassification,
 )
 
-from hf_localattn import CoolConfig, CoolForQuestionAnswering, CoolModel
-from tests.models.tiny import COMMON, gradients, tiny_config, tiny_model, token_ids
+from hf_localattn import CoolConfig, CoolModel
+from tests.models.ablations import OUTLOOKERS
+from tests.models.tiny import COMMON, tiny_config, tiny_model, token_ids
 from tests.reference import cool as reference
 
-VARIANTS = {
-    "with convolutions": {},
-    "without": {"use_conv": False},
-    "average pooling": {"conv_pooling": "avg", "conv_kernel_sizes": [1, 2, 4]},
-    "centered": {"conv_alignment": "same", "conv_kernel_sizes": [3, 7]},
-    "shared heads": {"outlook_num_heads": 5, "outlook_kernel_size": 5},
-    "joint softmax": {"outlook_softmax": "window", "mask_outside_window": True},
-    "more layers": {"num_local_layers": 4, "num_ffn_layers": 2, "use_layer_norm": True},
-    "no layers": {"num_local_layers": 0},
-    "no biases": {"qkv_bias": False},
-}
 
-
-@pytest.fixture(params=VARIANTS.values(), ids=VARIANTS)
+@pytest.fixture(params=OUTLOOKERS.values(), ids=OUTLOOKERS)
 def fields(request):
     return request.param
 
@@ -37,7 +26,7 @@ def weights_of(layer):
 
 
 def naive_outlooker(model, states, real):
-    """The context outlooker of the model on one example without its pads (they count as outside the sequence)."""
+    """Run the reference context outlooker on one example without its padding, which counts as outside."""
     config, outlooker = model.config, model.base_model.local_encoder
     states = states[real]
     if outlooker.convolution_block is not None:
@@ -110,17 +99,6 @@ def test_below_the_encoder_equals_the_equations(use_conv, backbone):
     assert (model.local_encoder.projection is None) is not use_conv
 
 
-def test_every_variant_keeps_the_contract(fields, tmp_path):
-    model = tiny_model("cool", "question-answering", **fields)
-    ids, mask = token_ids(2, 11), torch.tensor([[1] * 11, [0] * 6 + [1] * 5])
-    alone, batched = model(ids[1:, 6:]), model(ids, attention_mask=mask)
-    torch.testing.assert_close(batched.start_logits[1:, 6:], alone.start_logits, rtol=1e-5, atol=1e-5)
-    assert None not in gradients(model, "question-answering", input_ids=ids, attention_mask=mask).values()
-    model.save_pretrained(tmp_path)
-    reloaded = CoolForQuestionAnswering.from_pretrained(tmp_path)
-    assert torch.equal(reloaded(ids).start_logits, model(ids).start_logits)
-
-
 def test_local_attentions_are_target_by_source_by_feature():
     model = tiny_model("cool")
     output = model(token_ids(2, 7), output_attentions=True)
@@ -179,7 +157,7 @@ def test_answers_are_one_position_for_each_row(starts):
 
 @pytest.mark.parametrize("positions", [[1, 3], [2, 40]])
 def test_loss_is_the_stock_classes(positions):
-    """With the local layers silenced COOL is BERT, and its loss is BertForQuestionAnswering's."""
+    """With local layers that output 0, COOL has the loss of BertForQuestionAnswering."""
     model = tiny_model("cool", "question-answering", use_conv=False, num_local_layers=0)
     stock = BertForQuestionAnswering(BertConfig(**COMMON)).eval()
     stock.bert.load_state_dict(model.cool.backbone.state_dict())
@@ -192,7 +170,7 @@ def test_loss_is_the_stock_classes(positions):
 
 
 def stock_bert(ours, stock_class, pooled=None, classifier=None, **fields):
-    """The stock class with the same weights: its pooler, which is pretrained, is our head's."""
+    """Build the stock class with the weights of our model. Its pooler gets those of our head."""
     stock = stock_class(BertConfig(**COMMON, **fields)).eval()
     stock.bert.load_state_dict(ours.cool.backbone.state_dict(), strict=False)
     if pooled is not None:
@@ -251,7 +229,7 @@ def test_another_models_configuration_is_refused():
 
 def test_modes_need_word_embeddings_of_a_known_width():
     rembert = {"model_type": "rembert", **COMMON, "input_embedding_size": 16}
-    with pytest.raises(ValueError, match=r"`mode` is 'l2g'.*32 wide; those of 'rembert'.*\(16\): leave `mode`"):
+    with pytest.raises(ValueError, match=r"`mode` is 'l2g'.*'rembert' has no.*width 32 \(found 16\): set `mode`"):
         CoolModel(CoolConfig(backbone_config=rembert, mode="l2g"))
 
 
@@ -268,7 +246,7 @@ def test_multiple_choice_wants_choices():
 @pytest.mark.parametrize(("backbone", "position"), [("bert", 0), ("xlnet", -1)])
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_whole_texts_are_told_by_the_backbones_own_token(backbone, position, side):
-    """The first real token; XLNet's last one."""
+    """Texts are represented by their first token, in XLNet by the last one."""
     model = tiny_model("cool", "text-classification", backbone)
     mask = torch.tensor([[1] * 5 + [0] * 2])
     mask = mask.flip(1) if side == "left" else mask
@@ -284,7 +262,7 @@ def test_whole_texts_are_told_by_the_backbones_own_token(backbone, position, sid
         ({"mode": "global"}, r"`mode` is 'global'; choose one of 'g2l', 'l2g', 'g&l'"),
         (
             {"mode": "l2g", "local_attention": "none"},
-            r"`mode` is 'l2g', but `local_attention='none'` has nothing local",
+            r"`mode` is 'l2g', but `local_attention='none'` has no local layers",
         ),
         ({"fusion": "product"}, r"`fusion` is 'product'; choose one of 'concat', 'sum', 'gate'"),
         (
@@ -294,9 +272,9 @@ def test_whole_texts_are_told_by_the_backbones_own_token(backbone, position, sid
         ({"num_extra_layers": 0}, r"`num_extra_layers` is 0; it must be a whole number of at least 1"),
         ({"graph_window": 0}, r"`graph_window` is 0"),
         ({"classifier_dropout": -0.1}, r"`classifier_dropout` is -0.1"),
-        ({"outlook_kernel_size": 4}, r"`outlook_kernel_size` is 4; it must be odd.*take 3 or 5"),
+        ({"outlook_kernel_size": 4}, r"`outlook_kernel_size` is 4; it must be odd.*use 3 or 5"),
         ({"outlook_kernel_size": 0}, r"`outlook_kernel_size` is 0; it must be a whole number of at least 1"),
-        ({"conv_kernel_sizes": [3, 6]}, r"`conv_kernel_sizes` is \[3, 6\]; padding 2 covers.*conv_alignment='same'"),
+        ({"conv_kernel_sizes": [3, 6]}, r"`conv_kernel_sizes` is \[3, 6\]; the padding of 2.*conv_alignment='same'"),
         ({"conv_kernel_sizes": []}, r"`conv_kernel_sizes` is \[\]; give a list"),
         ({"conv_kernel_sizes": 3}, r"`conv_kernel_sizes` is 3; give a list"),
         ({"conv_pooling": "min"}, r"`conv_pooling` is 'min'; choose one of 'max', 'avg'"),
@@ -325,7 +303,7 @@ def test_impossible_fields_are_named(fields, message):
         ({"model_type": "llama"}, "'llama' is a decoder"),
         (
             {"model_type": "speech_to_text"},
-            "'speech_to_text' does not turn text into text. To generate use prophetnet",
+            "'speech_to_text' is not a text-to-text model. To generate, use prophetnet",
         ),
         ({"model_type": "vit"}, "'vit' is not a text encoder"),
         ({"model_type": "bert", "is_decoder": True}, "set up as a decoder"),

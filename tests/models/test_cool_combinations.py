@@ -1,67 +1,18 @@
-"""COOL's modes, fusions and local encoders, with every head on every backbone: padding, gradients, reloading.
-
-A table made of the fields' values. What is not on the default backbone without a head runs with `-m slow`.
-"""
-
-from itertools import product
+"""COOL's local encoders; what holds for all of them is in test_ablations.py."""
 
 import pytest
 import torch
 from transformers import AutoConfig, AutoModel
 
 from hf_localattn import CoolConfig, CoolModel
-from hf_localattn.models.configuration_cool import LOCAL_ATTENTIONS, LOCAL_LAYERS
-from tests.models.test_family_contract import assert_close, assert_equal, auto_class, check_padding
-from tests.models.tiny import ENCODER_HEADS, gradients, main_outputs, run, tiny_config, tiny_model, token_ids
-
-PLACED = ("outlook", "conv", *LOCAL_LAYERS[1:])
-SETTINGS = [
-    {"local_attention": "none"},
-    {"local_attention": "deeper", "num_extra_layers": 1},
-    *({"mode": mode, "local_attention": kind} for mode, kind in product(("g2l", "l2g", "g&l"), PLACED)),
-    *({"mode": mode, "use_conv": False} for mode in ("g2l", "l2g", "g&l")),
-    *({"mode": "g&l", "fusion": fusion} for fusion in ("sum", "gate")),
-    {"local_attention": "dynamic_conv", "outlook_kernel_size": 5},
-    {"local_attention": "gat", "graph_window": 2},
-]
-TASKS = ("headless", *ENCODER_HEADS["cool"])
-TABLE = [
-    pytest.param(
-        task,
-        backbone,
-        fields,
-        id="-".join([task, backbone, *map(str, fields.values())]),
-        marks=[]
-        if (task, backbone) == ("headless", "bert")
-        else pytest.mark.slow(reason="with the fast ones: over a thousand models"),
-    )
-    for task, backbone, fields in product(TASKS, CoolConfig.tested_backbones, SETTINGS)
-]
-
-
-def test_the_table_is_complete():
-    assert {fields.get("local_attention", "outlook") for fields in SETTINGS} == set(LOCAL_ATTENTIONS)
-    assert len(TABLE) == len(TASKS) * 8 * len(SETTINGS)
-
-
-@pytest.mark.parametrize(("task", "backbone", "fields"), TABLE)
-def test_padding_batching_gradients_and_reloading(task, backbone, fields, tmp_path):
-    model = tiny_model("cool", task, backbone, **fields)
-    for side in ("left", "right"):
-        check_padding(model, task, side)
-    mask = torch.tensor([[1] * 11, [1] * 7 + [0] * 4, [0] * 5 + [1] * 6, [0] * 11])
-    inputs = {"input_ids": token_ids(4, 11), "attention_mask": mask}
-    found = gradients(model.train(), task, **inputs)
-    assert [name for name, gradient in found.items() if gradient is None] == []
-    assert all(gradient.isfinite().all() for gradient in found.values())
-    model.eval().save_pretrained(tmp_path)
-    loaded = auto_class(task).from_pretrained(tmp_path)
-    assert_equal(loaded.state_dict().values(), model.state_dict().values())
-    assert_close(main_outputs(run(loaded, **inputs)), main_outputs(run(model, **inputs)))
+from hf_localattn.models.configuration_cool import LOCAL_ATTENTIONS
+from tests.models.ablations import LOCAL_ENCODERS, PLACED
+from tests.models.test_family_contract import assert_close, assert_equal
+from tests.models.tiny import main_outputs, tiny_config, tiny_model, token_ids
 
 
 @pytest.mark.slow(reason="compiling takes seconds; each layer alone is compiled in test_local_baselines.py")
-@pytest.mark.parametrize("fields", SETTINGS, ids=str)
+@pytest.mark.parametrize("fields", LOCAL_ENCODERS, ids=str)
 def test_compiles_as_one_graph_in_half_precision_too(fields):
     torch.compiler.reset()
     model = tiny_model("cool", **fields)
@@ -70,15 +21,6 @@ def test_compiles_as_one_graph_in_half_precision_too(fields):
     assert_close(main_outputs(compiled(**inputs)), main_outputs(model(**inputs)), tolerance=1e-5)
     full, (half,) = main_outputs(model(**inputs)), main_outputs(model.bfloat16()(**inputs))
     torch.testing.assert_close(half.float(), full[0], rtol=0.1, atol=0.2)
-
-
-@pytest.mark.parametrize("kind", LOCAL_LAYERS)
-def test_gradient_checkpointing_gives_the_same_gradients(kind):
-    model = tiny_model("cool", local_attention=kind).train()
-    inputs = {"input_ids": token_ids(2, 7)}
-    expected = gradients(model, "headless", **inputs)
-    getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
-    assert_close(gradients(model, "headless", **inputs).values(), expected.values())
 
 
 @pytest.mark.parametrize("kind", PLACED)
@@ -98,7 +40,7 @@ def test_weights_of_the_other_local_layers(kind):
 
 @pytest.mark.parametrize("backbone", CoolConfig.tested_backbones)
 def test_deeper_is_the_pretrained_backbone_with_new_layers_on_top(backbone, tmp_path):
-    """Its first layers are the pretrained ones; ALBERT repeats its shared layer."""
+    """The first layers are the pretrained ones. ALBERT repeats its shared layer."""
     pretrained = tiny_model("cool", backbone=backbone).backbone_model
     pretrained.save_pretrained(tmp_path / "backbone")
     model = CoolModel.from_backbone(tmp_path / "backbone", local_attention="deeper", num_extra_layers=2)
@@ -151,7 +93,7 @@ def test_modern_berts_rhythm_goes_on():
 
 
 def test_parameter_counts():
-    """At BERT-base size, what each local encoder adds, by hand from its equations."""
+    """Numbers of new parameters at the size of BERT-base, derived by hand from the equations."""
     size, heads, layers = 768, 12, 3
     linear = size * size + size
     expected = {

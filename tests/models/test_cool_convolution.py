@@ -1,4 +1,4 @@
-"""The convolutional block against the paper's equations, torch's layers, and itself under padding."""
+"""The convolutional block against the paper's equations and torch's layers, and under padding."""
 
 import hypothesis.strategies as st
 import pytest
@@ -38,7 +38,7 @@ def test_equals_the_loop(pooling, alignment, length, kernels):
 
 
 def test_equals_the_papers_two_dimensional_convolution():
-    """Kernels of k x (H + 4) over an image of L x H, padded by 2 on every side."""
+    """The paper has kernels of k x (H + 4) over an image of L x H with padding 2."""
     block = make_block(kernels=(4,), filters=3)
     image = nn.Conv2d(1, 3, (4, 4 + 4), padding=2).double()
     with torch.no_grad():

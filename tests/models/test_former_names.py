@@ -1,4 +1,4 @@
-"""Checkpoints and settings of version 0.1.0, which named some fields otherwise."""
+"""Checkpoints and settings of version 0.1.0, in which some fields had other names."""
 
 import json
 import tarfile
@@ -14,7 +14,7 @@ from hf_localattn.registry import FAMILIES
 from tests.models.tiny import tiny_config
 
 CHECKPOINTS = Path(__file__).with_name("checkpoints_of_0.1.0.tar.xz")
-"""One of each family, as version 0.1.0 saved it, with its code; `expected.json` has inputs and what it answered."""
+"""A checkpoint of each family with its code, saved by version 0.1.0; `expected.json` has inputs and outputs."""
 
 FORMER = [
     ("cool", {"local_encoder": "gat"}, {"local_attention": "gat"}),

@@ -338,9 +338,9 @@ def test_half_precision(model, source, labels):
 
 def test_left_padding_is_refused(model, source, labels):
     source["attention_mask"] = source["attention_mask"].flip(1)
-    with pytest.raises(ValueError, match=r"pads on the left.*padding_side = 'right'"):
+    with pytest.raises(ValueError, match=r"padding on the left.*padding_side = 'right'"):
         model(**source, labels=labels)
-    with pytest.raises(ValueError, match="pads on the left"):
+    with pytest.raises(ValueError, match="padding on the left"):
         model.generate(**source)
 
 
@@ -364,7 +364,7 @@ def test_from_backbone_says_what_kind_it_needs(backbone, tmp_path):
 
 
 def test_a_composite_of_two_models_is_refused():
-    with pytest.raises(ValueError, match="'encoder-decoder' does not turn text into text"):
+    with pytest.raises(ValueError, match="'encoder-decoder' is not a text-to-text model"):
         CoolConfig(
             backbone_config=EncoderDecoderConfig(encoder={"model_type": "bert"}, decoder={"model_type": "bert"})
         )
@@ -372,14 +372,14 @@ def test_a_composite_of_two_models_is_refused():
 
 @pytest.mark.parametrize("mode", ["l2g", "g&l"])
 def test_other_modes_are_refused(backbone, mode):
-    with pytest.raises(ValueError, match=f"above an encoder-decoder such as '{backbone}'.*leave `mode` at 'g2l'"):
+    with pytest.raises(ValueError, match=f"the encoder-decoder '{backbone}' takes local layers.*set `mode` to 'g2l'"):
         CoolConfig(backbone_config={"model_type": backbone}, mode=mode)
 
 
 def test_wrong_inputs_are_named(model, labels):
     with pytest.raises(ValueError, match="exactly one of `input_ids` and `inputs_embeds`"):
         model(labels=labels)
-    with pytest.raises(ValueError, match="Give `labels` or `decoder_input_ids`"):
+    with pytest.raises(ValueError, match="`labels` and `decoder_input_ids` are missing"):
         model(input_ids=token_ids(2, 5))
 
 
@@ -392,7 +392,7 @@ def test_compiles_and_exports(model, source, labels):
     torch.compiler.reset()
     compiled = torch.compile(model, backend="aot_eager")
     assert_close(compiled(**source, labels=labels).loss, model(**source, labels=labels).loss)
-    # Given, as making them of labels depends on their values.
+    # Given explicitly, as deriving them from labels depends on their values.
     inputs = {**source, "decoder_input_ids": labels.clamp(min=0), "use_cache": False}
     program = torch.export.export(model, (), inputs)
     assert_close(program.module()(**inputs).logits, model(**inputs).logits)

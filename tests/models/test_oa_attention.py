@@ -1,4 +1,4 @@
-"""Orthogonal attention and its block: equal to the paper's equations, whatever the padding, chunks and batch."""
+"""Orthogonal attention and its block against the paper's equations, under any padding, chunks and batch."""
 
 import itertools
 import math
@@ -22,7 +22,7 @@ INTERACTIONS = ["em", "emb", "c", "ca"]
 
 
 def combinations(interaction):
-    """Combinations of options that change what is computed; alpha's filters never meet beta's options."""
+    """Combinations of options. `conv_num_filters` concerns only alpha and is not combined with beta's options."""
     bidirectional, convolutional = interaction in ("emb", "ca"), interaction in ("c", "ca")
     for kv_sharing in ("trunk", "none", "all"):
         for shared, dot, filters in itertools.product([False, True], ["tanh", "plain"], [None, 1, 2]):
@@ -46,7 +46,7 @@ def identifier(case):
 
 
 def randomized(module, scale=0.3):
-    """Asymmetric values everywhere, also where a layer starts at zeros or ones."""
+    """Fill all parameters with asymmetric values, including those that are initialized with zeros or ones."""
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.normal_(0, scale)
@@ -66,24 +66,24 @@ def states(*shape, dtype=torch.float64):
 
 
 def ragged_batch(dtype=torch.float64):
-    """Context, query and their masks: pads on both sides, holes, and an example without any query token."""
+    """Return context, query and masks, with padding anywhere and an example without query tokens."""
     masks = torch.tensor(CONTEXT_MASK, dtype=torch.bool), torch.tensor(QUERY_MASK, dtype=torch.bool)
     return [states(*mask.shape, dtype=dtype) for mask in masks], masks
 
 
 def pair(layer, number=None):
-    """A layer's weight and bias for the reference: all, or those of one head of a `Headwise`."""
+    """Return weight and bias of a layer, or of one head of a `HeadwiseLinear`."""
     weight, bias = layer.weight, layer.bias
     return (weight, bias) if number is None else (weight[number], None if bias is None else bias[number])
 
 
 def part(layer, number):
-    """One head's rows of a Linear that serves all heads."""
+    """Return the rows of one head in a Linear over all heads."""
     return layer.weight.chunk(HEADS)[number], layer.bias.chunk(HEADS)[number]
 
 
 def head_parameters(module, number, case):
-    """The layers of one head under the names of the reference: its key's alpha, its value's alpha and its beta."""
+    """Return the layers of one head by the reference's names: alpha of keys, alpha of values, and beta."""
     kind, interaction, beta = case["interaction"], module.interaction, module.query_vectors
     names = ("context", "query") if kind in ("em", "emb") else ("context", "filters", "biases")
 
@@ -141,7 +141,7 @@ NORMS = ("attention_norm", "output_norm")
 
 
 def with_gradients(function, inputs, module):
-    """The outputs, and the gradients of the inputs and of every parameter; a parameter without one is an error."""
+    """Return outputs and gradients of inputs and all parameters. A parameter without a gradient is an error."""
     outputs = function(*inputs)
     total = sum((one * torch.linspace(-1, 2, one.numel(), dtype=one.dtype).view_as(one)).sum() for one in outputs)
     return [*outputs, *torch.autograd.grad(total, [*inputs, *module.parameters()])]
@@ -157,7 +157,7 @@ def test_equals_the_loop(case):
     module = attention(**case)
     inputs, masks = ragged_batch()
     slow = with_gradients(lambda *tensors: loop(module, case, *tensors, *masks), inputs, module)
-    # Dead units would hide what is behind them.
+    # Dead units would hide the layers behind them.
     assert all(gradient.any() for gradient in slow[2:])
     assert_same(with_gradients(lambda *tensors: module(*tensors, *masks, True), inputs, module), slow)
 
@@ -221,7 +221,7 @@ def test_chunks_equal_the_whole(case, chunk_size):
 
 @pytest.mark.parametrize("chunk_size", [None, 2])
 def test_dropout_is_the_same_when_a_chunk_is_computed_again(chunk_size):
-    """A gradient that belongs to other noise than the output's would not be the slope that `gradcheck` measures."""
+    """`gradcheck` would fail if backward used other dropout noise than forward."""
     module = attention(dropout=0.4, chunk_size=chunk_size).train()
 
     def seeded(*tensors):
@@ -326,7 +326,7 @@ def test_asking_for_weights_changes_nothing(build, chunk_size):
 
 
 class Largest(TorchDispatchMode):
-    """Records the largest number of bytes that a tensor holds, forward and backward."""
+    """Record the size in bytes of the largest tensor in forward and backward."""
 
     def __init__(self):
         super().__init__()
@@ -340,7 +340,7 @@ class Largest(TorchDispatchMode):
 
 
 def memory_of_a_step(module, length, queries):
-    """The numbers (of 8 bytes) in the largest tensor of a training step, and in all that wait for the backward."""
+    """Return the number of elements in the largest tensor of a training step, and in all saved for backward."""
     waiting = {}
 
     def keep(tensor):
@@ -358,7 +358,7 @@ def memory_of_a_step(module, length, queries):
 @pytest.mark.parametrize("chunk_size", [None, 4])
 @pytest.mark.parametrize("interaction", INTERACTIONS)
 def test_memory_is_linear_in_the_queries(interaction, chunk_size):
-    """Nothing of size (M, N, N) is built, and chunks keep (M, N, D) away as well: (d_k, N, D) is a query's maps."""
+    """No tensor has size (M, N, N), and with chunks none has (M, N, D). The maps of queries have (d_k, N, D)."""
     module, length, queries = attention(interaction=interaction, chunk_size=chunk_size), 40, 60
     at_a_time = max(chunk_size or length, SIZE // HEADS)
     largest, waiting = memory_of_a_step(module, length, queries)
@@ -371,7 +371,7 @@ def test_memory_is_linear_in_the_queries(interaction, chunk_size):
 
 
 def expected_count(size, heads, interaction, kv_sharing="trunk", shared=False, query_summary="tanh", filters=None):
-    """The parameters of the attention, counted from the paper's equations."""
+    """Return the number of parameters of the attention, from the paper's equations."""
     wide, width = size * size + size, size // heads
     root = math.isqrt(width)
     filters = filters or root
@@ -409,7 +409,7 @@ def test_a_block_over_xlnet_base_has_four_to_seven_million_parameters(interactio
 
 @pytest.mark.parametrize("interaction", ["c", "ca"])
 def test_refuses_heads_whose_width_is_not_a_square(interaction):
-    message = f"`oa_num_heads` is 2, which makes heads 12 wide, which is not a square: '{interaction}'.* 6, 24"
+    message = f"`oa_num_heads` is 2, which gives heads of width 12: '{interaction}' needs a square.* 6, 24"
     with pytest.raises(ValueError, match=message):
         OrthogonalAttention(24, 2, interaction=interaction)
     OrthogonalAttention(24, 6, interaction=interaction)
@@ -429,6 +429,6 @@ def test_query_positions_are_those_of_the_text(rows):
     positions, mask = query_positions(torch.tensor(rows).bool())
     assert positions.shape == mask.shape == (len(rows), most)
     assert [row[real].tolist() for row, real in zip(positions, mask, strict=True)] == expected
-    # Pads are behind the query tokens, and at places that exist.
+    # Padding comes after the query tokens, with valid positions.
     assert mask.tolist() == [[number < len(row) for number in range(most)] for row in expected]
     assert 0 <= positions.min() <= positions.max() < len(rows[0])

@@ -1,4 +1,4 @@
-"""Cue markers in plain text and among words: which words they mark, and what is left to encode."""
+"""Cue markers in texts and lists of words: the words that they mark, and the text to encode."""
 
 import time
 
@@ -90,7 +90,7 @@ def test_what_is_encoded(text, keep, drop, typed):
     st.sampled_from(["keep", "drop", "typed"]),
 )
 def test_every_character_knows_where_it_is_from(text, mode):
-    """And what is not a marker, or a blank beside one, is all there in its order."""
+    """All characters except markers and spaces next to them are kept in order."""
     read = read_cues(text, mode)
     places = [read.restored((place, place + 1), None)[0] for place in range(len(read.encoded))]
     assert places == sorted(places)
@@ -140,7 +140,7 @@ def test_words_keep_their_typed_markers():
 
 @pytest.mark.parametrize("word", ["[CUE]not", " [CUE]", "in[CUE:affix]"])
 def test_a_marker_inside_a_word_is_refused(word):
-    with pytest.raises(ValueError, match=r"Word 1 \(.*holds a cue marker and something else.*word of its own"):
+    with pytest.raises(ValueError, match=r"Word 1 \(.*contains a cue marker and other characters.*separate word"):
         read_cues(["do", word], "drop")
 
 

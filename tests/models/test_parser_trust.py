@@ -1,4 +1,4 @@
-"""A checkpoint alone cannot choose what is imported or opened as its parser; the caller can."""
+"""A checkpoint cannot choose arbitrary code or folders as its parser; the caller can."""
 
 import json
 import sys
@@ -17,7 +17,7 @@ SENTENCE = "The cat sleeps."
 
 @pytest.fixture
 def site(tmp_path, monkeypatch):
-    """A folder that packages can be installed into."""
+    """Return a folder on the import path, to install packages into."""
     monkeypatch.syspath_prepend(tmp_path / "site")
     return tmp_path / "site"
 
@@ -29,7 +29,7 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def checkpoint(made, tmp_path):
-    """A function that writes a checkpoint whose tokenizer has these settings, and returns its folder."""
+    """Return a function that writes a checkpoint with given tokenizer settings and returns its folder."""
 
     def write(**settings):
         folder = tmp_path / "checkpoint"
@@ -43,7 +43,7 @@ def checkpoint(made, tmp_path):
 
 
 def test_a_module_that_is_no_pipeline_is_not_imported(checkpoint, site):
-    """The hole: spaCy imports any installed distribution of the name that it is given."""
+    """The risk: spaCy imports any installed distribution by its name."""
     install_distribution(site, "unrelated_module", "raise SystemExit('this module was imported')")
     tokenizer = AutoTokenizer.from_pretrained(checkpoint(parser="unrelated_module"))
     with pytest.raises(OSError, match=r"'unrelated_module', which no installed distribution declares") as refused:
@@ -63,7 +63,7 @@ def test_a_folder_is_loaded_only_if_the_caller_names_it(parser, checkpoint, tmp_
 
 
 def test_a_folder_of_the_name_is_not_loaded(checkpoint, tmp_path, monkeypatch):
-    """spaCy takes a name that is not installed for a folder in the working directory."""
+    """If a name is not installed, spaCy opens the folder of this name in the working directory."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "some_parser").symlink_to(tiny_parser())
     with pytest.raises(OSError, match=r"no installed distribution declares"):
@@ -93,7 +93,7 @@ def test_a_broken_pipeline_is_named(code, checkpoint, site):
 
 
 def test_who_has_named_it_is_not_forgotten(checkpoint, tmp_path):
-    """A wrapped, saved, copied or pickled tokenizer may load what the first one might."""
+    """A wrapped, saved, copied or pickled tokenizer may load the same parsers as the original."""
     folder = checkpoint(parser=tiny_parser())
     refused = SlaBertTokenizer.from_backbone(AutoTokenizer.from_pretrained(folder))
     given = SlaBertTokenizer.from_backbone(AutoTokenizer.from_pretrained(folder, parser=tiny_parser()))
@@ -105,7 +105,7 @@ def test_who_has_named_it_is_not_forgotten(checkpoint, tmp_path):
 
 
 def test_a_backbone_cannot_name_one_either(tmp_path, site):
-    """A stock tokenizer keeps entries that it does not know, and hands them on."""
+    """Tokenizers of transformers keep entries that they do not know, and pass them on."""
     install_distribution(site, "unrelated_module", "raise SystemExit('this module was imported')")
     AutoTokenizer.from_pretrained(tiny_backbone()).save_pretrained(tmp_path / "backbone")
     path = tmp_path / "backbone" / "tokenizer_config.json"
@@ -121,7 +121,7 @@ def test_a_checkpoint_cannot_say_that_the_caller_did(checkpoint):
 
 
 def test_code_of_the_checkpoint_may_load_its_folder(made, tmp_path):
-    """Stock scripts run it where this package is not: whoever trusts its code trusts all that it names."""
+    """With `trust_remote_code=True` the code may load anything anyway, so it may load its parser, too."""
     program = (
         "from transformers import AutoTokenizer; import sys\n"
         "tokenizer = AutoTokenizer.from_pretrained(sys.argv[1], trust_remote_code=True)\n"
@@ -142,7 +142,7 @@ def test_the_version_is_saved_and_compared(site, tmp_path, caplog):
 
     install_pipeline(site, "en_tiny_versioned", tiny_parser(), version="2.2")
     again = SlaBertTokenizer.from_pretrained(tmp_path / "first")
-    assert "version 2.1 of the parser 'en_tiny_versioned', and version 2.2 is installed" in caplog.text
+    assert "version 2.1 of the parser 'en_tiny_versioned', but version 2.2 is installed" in caplog.text
     again.save_pretrained(tmp_path / "second")
     assert json.loads((tmp_path / "second" / "tokenizer_config.json").read_text())["parser_version"] == "2.2"
 

@@ -1,4 +1,4 @@
-"""SAM's mechanisms and its baselines: equal to their papers' equations, whatever the padding and the batch."""
+"""SAM's mechanisms and baselines against the equations of their papers, under any padding and batch."""
 
 from functools import partial
 
@@ -32,7 +32,7 @@ MECHANISMS = {
     "bilstm": partial(RecurrentEncoder, SIZE, hidden_size=5, num_layers=2),
     "bilstm, summed": partial(RecurrentEncoder, SIZE, hidden_size=4, num_layers=3, merge="sum"),
 }
-# No pads, pads on the left, on the right, on both sides and in between, and a row of one token.
+# No padding; padding on the left, on the right, on both sides and in between; and a row of one token.
 MASK = torch.tensor(
     [
         [1, 1, 1, 1, 1, 1, 1],
@@ -55,7 +55,7 @@ def make(name, dtype=torch.float64):
 
 
 def randomized(module, scale=0.6):
-    """Asymmetric values everywhere, also where a layer starts at zeros."""
+    """Fill all parameters with asymmetric values, including those that are initialized with zeros."""
     module = module.double().eval()
     with torch.no_grad():
         for parameter in module.parameters():
@@ -72,7 +72,7 @@ def pair(layer):
 
 
 def loop(module, row, real, order=None):
-    """The naive counterpart of a mechanism for one example: a tuple of its outputs. SAM's is told its order."""
+    """Return the outputs of the reference implementation for one example. That of SAM is given the order."""
     match module:
         case FeatureAttention():
             return reference.feature_attention(row, real, **feature_arguments(module))
@@ -127,20 +127,20 @@ def cell(module, layer, direction):
 
 
 def outputs_of(module, inputs, mask=None):
-    """What a mechanism computes, as a list; a map that is not there is left out."""
+    """Return the outputs of a mechanism as a list without missing maps."""
     outputs = module(inputs, mask)
     return [one for one in (outputs if isinstance(outputs, tuple) else (outputs,)) if one is not None]
 
 
 def loops(name, module, inputs, mask):
-    """What `outputs_of` should be, example by example."""
+    """Return the expected `outputs_of`, computed separately for each example."""
     order = MECHANISMS[name].keywords.get("order", "fam_tam")
     rows = [loop(module, row, real, order) for row, real in zip(inputs, mask.tolist(), strict=True)]
     return [torch.stack(column) for column in zip(*rows, strict=True) if column[0] is not None]
 
 
 def with_gradients(function, inputs, module, **options):
-    """The outputs, and the gradients of the inputs and of every parameter; a parameter without one is an error."""
+    """Return outputs and gradients of inputs and all parameters. A parameter without a gradient is an error."""
     outputs = function(inputs)
     total = sum((one * torch.linspace(-1, 2, one.numel(), dtype=one.dtype).view_as(one)).sum() for one in outputs)
     return [*outputs, *torch.autograd.grad(total, [inputs, *module.parameters()], **options)]
@@ -155,7 +155,7 @@ def assert_same(actual, expected):
 def test_equals_the_loop(name):
     module, inputs = make(name), states(*MASK.shape)
     slow = with_gradients(lambda tensor: loops(name, module, tensor, MASK), inputs, module)
-    # Dead units would hide what is behind them.
+    # Dead units would hide the layers behind them.
     assert all(gradient.any() for gradient in slow[-1 - len([*module.parameters()]) :])
     assert_same(with_gradients(lambda tensor: outputs_of(module, tensor, MASK), inputs, module), slow)
 
@@ -165,7 +165,7 @@ def test_equals_the_loop(name):
 def test_equals_the_loop_without_a_mask(name, batch, length):
     module, inputs = make(name), states(batch, length)
     everything = torch.ones(batch, length, dtype=torch.bool)
-    # With one token the loop of DiSAN never comes to its scores.
+    # With one token DiSAN computes no scores.
     unused = {"allow_unused": True, "materialize_grads": True}
     slow = with_gradients(lambda tensor: loops(name, module, tensor, everything), inputs, module, **unused)
     assert_same(with_gradients(lambda tensor: outputs_of(module, tensor), inputs, module), slow)
@@ -173,7 +173,7 @@ def test_equals_the_loop_without_a_mask(name, batch, length):
 
 @every_mechanism
 def test_pads_change_nothing(name):
-    """Neither what pads hold nor what else is in the batch, and pads learn nothing."""
+    """Outputs do not depend on values at padding or on other examples, and padding gets no gradient."""
     module, alone = make(name), states(1, 4)
     expected = outputs_of(module, alone)
     mask = torch.zeros(3, 8, dtype=torch.bool)
@@ -233,7 +233,7 @@ def test_half_precision_is_close(name, dtype):
 
 @pytest.mark.parametrize("mask", [None, torch.ones(1, 64, dtype=torch.bool)], ids=["no mask", "mask"])
 def test_mean_of_large_values_fits_half_precision(mask):
-    """Their sum would not."""
+    """The sum of the values would overflow."""
     module = make("fam", torch.float16)
     with torch.no_grad():
         for parameter in module.parameters():
@@ -302,7 +302,7 @@ def test_token_weights_sum_to_one_over_the_tokens(options):
 
 
 def test_position_ffn_reads_values_from_the_first_token_on():
-    """Its weights for the places behind the last token meet zeros only, and what it says there is dropped."""
+    """Weights for positions after the last token are multiplied by zeros, and outputs there are dropped."""
     module, inputs = randomized(TokenAttention(**POSITION)), states(1, 4)
     _, expected = module(inputs)
     for before in range(LONGEST - 4):
@@ -372,7 +372,7 @@ def test_networks_are_as_wide_as_specified(module, sizes):
         (partial(FeatureAttention, SIZE, threshold=1.01), r"`fam_threshold` is 1\.01; .*\[0, 1\]"),
         (partial(FeatureAttention, SIZE, threshold=-0.1), r"`fam_threshold` is -0\.1; .*\[0, 1\]"),
         (partial(FeatureAttention, SIZE, threshold=float("nan")), r"`fam_threshold` is nan; .*\[0, 1\]"),
-        (partial(FeatureAttention, SIZE, threshold=1.0, learn_threshold=True), "`fam_threshold` is 1.*below"),
+        (partial(FeatureAttention, SIZE, threshold=1.0, learn_threshold=True), "`fam_threshold` is 1.*less than 1"),
         (partial(TokenAttention, "word"), "'word'; choose one of 'position', 'token'"),
         (partial(SequentialAttention, SIZE, "tam"), "'tam'; choose one of 'fam_tam', 'tam_fam'"),
         (partial(RecurrentEncoder, SIZE, merge="mean"), "'mean'; choose one of 'concat', 'sum'"),
@@ -408,7 +408,7 @@ MODELS = {
 
 
 def model_loop(model, row, real):
-    """From the encoder's states (L, H) of one text: its vector, and the states that its tokens' heads read."""
+    """Map the encoder's states (L, H) of one text to its vector and to the states for token heads."""
     if model.bilstm is not None:
         (row,) = loop(model.bilstm, row, real)
     if model.pooling_attention is not None:
@@ -423,7 +423,7 @@ def model_loop(model, row, real):
 
 @pytest.mark.parametrize("fields", MODELS.values(), ids=MODELS)
 def test_model_equals_the_loop(fields):
-    """What is pooled, and what tokens carry: the mean, or the sum by weights that are the tokens' own."""
+    """The vector is the mean, or the sum of token states that are multiplied by their weights."""
     backbone = {"model_type": "roberta", **TINY_BACKBONES["roberta"]}
     model = randomized(SamRobertaModel(SamRobertaConfig(backbone_config=backbone, **fields)), scale=0.4)
     inputs = {"input_ids": token_ids(*MASK.shape), "attention_mask": MASK.long(), "output_hidden_states": True}

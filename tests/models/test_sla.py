@@ -1,4 +1,4 @@
-"""SLA's own promises: the stock task classes at gate 0, the gates, the masks, and the baselines."""
+"""SLA models: equality with transformers' classes at gate 0, gates, masks, and baselines."""
 
 import copy
 import logging
@@ -22,10 +22,8 @@ from tests.models.tiny import (
     COMMON,
     adapted,
     at_tokens,
-    enable_checkpointing,
     gradients,
     labels,
-    main_outputs,
     run,
     tiny_config,
     tiny_model,
@@ -49,7 +47,7 @@ def inputs():
 
 
 def stock_twin(model, task):
-    """The stock task class with the same weights."""
+    """Return transformers' task class with the same weights."""
     config = copy.deepcopy(model.config.backbone_config)
     config.num_labels = model.config.num_labels
     twin = STOCK[task].from_config(config).eval()
@@ -105,7 +103,7 @@ def test_closed_gates_are_the_stock_class(task, backbone, implementation):
             assert torch.equal(one, other)
         for one, other in zip(actual.hidden_states, expected.hidden_states, strict=True):
             assert torch.equal(one[mask.bool()], other[mask.bool()])
-    # What pads say goes into the loss of the stock class where it looks at all tokens.
+    # The loss of transformers' class includes padding if it reads all tokens.
     if task in ("text-classification", "multiple-choice"):
         assert torch.equal(actual.loss, expected.loss)
 
@@ -154,7 +152,7 @@ def test_only_heads_that_use_the_pooler_keep_it(task, has_one, tmp_path, caplog)
 
 @pytest.mark.parametrize("kind", ["syntax", "window"])
 def test_every_layer_computes_the_equations(kind, inputs):
-    """Gates, local and mixed attention of every layer, in float64, against loops from the layer's own input."""
+    """Compare gates, local and mixed attention of each layer with float64 loops over the layer's input."""
     model = tiny_model("sla-bert", local_attention=kind).double()
     model.set_attn_implementation("eager")
     given = adapted(model, **inputs)
@@ -232,25 +230,12 @@ def test_no_mask_gives_nan(kind, implementation, dtype):
         parameter.data.mul_(3)
     for mask in (torch.ones(2, 9), torch.zeros(2, 9), torch.eye(9)[:2], torch.tensor([[0, 1] * 4 + [0], [1] * 9])):
         given = {"input_ids": token_ids(2, 9), "attention_mask": mask.long()}
-        # Every token is a word that nothing else belongs to.
+        # Every token is a word of its own.
         alone = torch.arange(9).expand(2, 9).masked_fill(mask == 0, -1)
         output = model(**given, word_index=alone, dep_heads=alone)
         assert output.last_hidden_state.isfinite().all()
         output.last_hidden_state.float().square().sum().backward()
     assert all(parameter.grad.isfinite().all() for parameter in model.parameters() if parameter.grad is not None)
-
-
-@pytest.mark.parametrize("kind", ["lisa", "sgnet", "window"])
-@pytest.mark.parametrize("task", STOCK)
-def test_gradients_with_checkpointing(kind, task, inputs):
-    """Of the baselines too: a loss that is picked up inside a layer gets through."""
-    model = tiny_model("sla-bert", task, local_attention=kind).train()
-    expected = gradients(model, task, **inputs)
-    enable_checkpointing(model)
-    actual = gradients(model, task, **inputs)
-    for name, gradient in expected.items():
-        assert gradient is not None, name
-        torch.testing.assert_close(actual[name], gradient, rtol=1e-6, atol=1e-6)
 
 
 # --- the baselines
@@ -291,7 +276,7 @@ def test_the_last_head_of_every_layer_is_taught_the_parents(inputs):
         for row, position in (given["dep_heads"] >= 0).nonzero().tolist():
             losses.append(-attention[row, -1, position, given["dep_heads"][row, position]].log())
     plain = torch.nn.functional.cross_entropy(output.logits.flatten(0, 1), answers["labels"].flatten())
-    # Backbone and attention are in double precision; the loss of a stock head is in single.
+    # Backbone and attention are in double precision, but the loss of transformers' head is in single.
     torch.testing.assert_close(output.loss, plain + 0.3 * torch.stack(losses).mean(), rtol=1e-6, atol=1e-6)
     half = model(**given, **answers, num_items_in_batch=torch.tensor(66))
     torch.testing.assert_close(half.loss, output.loss / 2, rtol=1e-6, atol=1e-6)
@@ -301,38 +286,17 @@ def test_lisa_needs_heads_beside_labels_alone(inputs):
     model = tiny_model("sla-bert", "token-classification", local_attention="lisa")
     expected = run(model, **inputs).logits
     assert torch.equal(model(**inputs).logits, expected)
-    with pytest.raises(ValueError, match="needs `dep_heads` beside labels"):
+    with pytest.raises(ValueError, match="needs `dep_heads` in addition to labels"):
         model(**inputs, **labels("token-classification", 3, 11))
 
 
-@pytest.mark.parametrize("kind", ["syntax", "window", "lisa", "sgnet", "none"])
-@pytest.mark.parametrize("task", STOCK)
-def test_every_kind_saves_loads_and_trains(kind, task, inputs, tmp_path):
-    model = tiny_model("sla-bert", task, local_attention=kind)
-    missing = [name for name, gradient in gradients(model.train(), task, **inputs).items() if gradient is None]
-    assert missing == []
-    model.eval().save_pretrained(tmp_path)
-    loaded = type(model).from_pretrained(tmp_path)
-    for one, other in zip(main_outputs(run(loaded, **inputs)), main_outputs(run(model, **inputs)), strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-6)
-    for side in ([1] * 6 + [0] * 3, [0] * 3 + [1] * 6):
-        mask = torch.tensor([side])
-        ids = token_ids(1, 6)
-        padded = torch.full((1, 9), model.config.pad_token_id).masked_scatter(mask.bool(), ids)
-        alone = main_outputs(run(model, input_ids=ids))
-        beside = main_outputs(run(model, input_ids=padded, attention_mask=mask))
-        for one, other in zip(
-            at_tokens(task, alone, torch.ones_like(ids)), at_tokens(task, beside, mask), strict=True
-        ):
-            torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
-
-
 @pytest.mark.parametrize("kind", ["window", "lisa", "sgnet"])
+@torch.no_grad()
 def test_every_kind_compiles(kind, inputs):
     torch.compiler.reset()
     model = tiny_model("sla-bert", "token-classification", local_attention=kind)
     given = adapted(model, **inputs, **labels("token-classification", 3, 11))
-    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    compiled = torch.compile(model, fullgraph=True, backend="eager")  # gradients: test_family_contract.py
     torch.testing.assert_close(compiled(**given).loss, model(**given).loss, rtol=1e-6, atol=1e-6)
 
 
@@ -342,7 +306,7 @@ def test_every_kind_compiles(kind, inputs):
 @pytest.mark.parametrize("kind", ["syntax", "window", "sgnet"])
 def test_what_is_missing_is_named(kind, inputs):
     model = tiny_model("sla-bert", local_attention=kind)
-    with pytest.raises(ValueError, match="needs `word_index`, which SlaBertTokenizer gives"):
+    with pytest.raises(ValueError, match="needs `word_index`, which SlaBertTokenizer returns"):
         model(**inputs)
     given = adapted(model, **inputs)
     if kind == "window":
@@ -381,7 +345,7 @@ def test_an_unknown_attention_is_refused_in_transformers_words():
 
 @pytest.mark.parametrize("kind", ["syntax", "lisa", "sgnet"])
 def test_self_attentions_show_the_implementation_that_is_set(kind):
-    """And bring no names of their own into a table that all models of a process share."""
+    """They register no attention function, since all models of a process share the registry."""
     model = tiny_model("sla-bert", local_attention=kind)
     local = [module for module in model.modules() if type(module).__name__ == "LocalBertSelfAttention"]
     assert len(local) == (1 if kind == "sgnet" else 2)
@@ -402,7 +366,7 @@ def test_a_model_survives_pickling(inputs):
 
 
 def test_an_encoder_that_computes_otherwise_is_refused():
-    """Its self-attention would go on with what those of BERT do not have."""
+    """Its self-attention has parts that BERT's does not have."""
     backbone = tiny_model("sla-bert", local_attention="none").backbone_model
     backbone.encoder.layer[1].attention.self.distance = torch.nn.Embedding(3, 16)
     with pytest.raises(ValueError, match="'bert' cannot have local attention inside its layers"):
@@ -435,7 +399,7 @@ def test_an_encoder_built_like_bert_runs_with_a_warning(inputs, caplog):
         ("gate_bias_init", "high", "`gate_bias_init` is 'high'"),
         ("gate_bias_init", 2**63, "`gate_bias_init` is 9223372036854775808; it must be between"),
         ("sla_layers", 3, "`sla_layers` is 3; give a list"),
-        ("sla_layers", [1, 1], r"`sla_layers` is \[1, 1\]; give a list of different"),
+        ("sla_layers", [1, 1], r"`sla_layers` is \[1, 1\]; give a list of distinct"),
         ("sla_layers", [[0]], r"`sla_layers` is \[\[0\]\]; give a list"),
         ("sla_layers", [], r"`sla_layers` is \[\]; give a list"),
     ],
@@ -446,7 +410,7 @@ def test_impossible_fields_are_named(field, value, message):
 
 
 def test_what_stands_at_pads_does_not_matter(inputs):
-    """Pipelines, which do not know of these inputs, pad them with 0."""
+    """Pipelines do not know these inputs and pad them with 0."""
     for kind in ("syntax", "window", "lisa", "sgnet"):
         model = tiny_model("sla-bert", "token-classification", local_attention=kind)
         given = adapted(model, **inputs) | labels("token-classification", 3, 11)
@@ -457,7 +421,7 @@ def test_what_stands_at_pads_does_not_matter(inputs):
 
 @pytest.mark.parametrize("implementation", ["eager", "sdpa"])
 def test_heads_that_were_not_moved_by_padding_on_the_left(implementation):
-    """Pipelines pad on the side the tokenizer says, and do not know that heads are positions."""
+    """Pipelines pad on the tokenizer's padding side, and do not know that heads are positions."""
     for kind in ("syntax", "lisa", "sgnet"):
         model = tiny_model("sla-bert", "token-classification", local_attention=kind)
         model.set_attn_implementation(implementation)
@@ -475,7 +439,7 @@ def test_heads_that_were_not_moved_by_padding_on_the_left(implementation):
 def test_lisa_names_heads_that_cannot_be(inputs):
     model = tiny_model("sla-bert", "token-classification", local_attention="lisa")
     given = adapted(model, **inputs) | labels("token-classification", 3, 11)
-    for wrong, message in ((99, "is 99: this head is outside the 11 tokens"), (0, "at a special token or a pad")):
+    for wrong, message in ((99, "is 99: this head is outside the 11 tokens"), (0, "at a special token or padding")):
         heads = given["dep_heads"].clone()
         heads[0, 3] = wrong
         with pytest.raises(ValueError, match=message):
@@ -508,5 +472,5 @@ def test_a_bottleneck_is_refused():
 def test_whole_numbers_are_asked_for(inputs):
     model = tiny_model("sla-bert")
     given = adapted(model, **inputs)
-    with pytest.raises(ValueError, match=r"`dep_heads` holds whole numbers; these are torch.float32"):
+    with pytest.raises(ValueError, match=r"`dep_heads` is of torch.float32; it must be of torch.int64"):
         model(**{**given, "dep_heads": given["dep_heads"].float()})

@@ -1,4 +1,4 @@
-"""Tokens to words to heads, against loops that look at every character."""
+"""Compare the alignment of tokens, words and heads with loops over characters."""
 
 import itertools
 
@@ -16,7 +16,7 @@ def spans(cuts):
 
 @st.composite
 def forests(draw, number):
-    """Heads without a cycle: each word hangs on one that comes before it in some order, or is a root."""
+    """Draw heads without a cycle: in some order, the head of each word comes before it, or the word is a root."""
     order = draw(st.permutations(range(number)))
     heads = [0] * number
     for place, word in enumerate(order):
@@ -26,7 +26,7 @@ def forests(draw, number):
 
 @st.composite
 def texts(draw):
-    """A text, its words, their heads, and the tokens of one window: stretches of the text, some of them lost."""
+    """Draw a text, its words, their heads, and the tokens of one window: spans of the text, some of them missing."""
     text = draw(st.text(alphabet="ab文 \n", max_size=14))
     cut = draw(st.sets(st.integers(0, len(text))))
     blank = [place for place in range(len(text)) if text[place].isspace()]
@@ -35,7 +35,7 @@ def texts(draw):
     heads = draw(forests(len(words)))
     tokens = spans(sorted({0, len(text)} | draw(st.sets(st.integers(0, len(text))))))
     tokens = [token for token in tokens if draw(st.integers(0, 5))]
-    # Some overlap, as where a byte-level token ends within a character.
+    # Some overlap, like byte-level tokens that end within a character.
     tokens = [(begin, min(end + (draw(st.integers(0, 5)) == 0), len(text))) for begin, end in tokens]
     first, last = sorted((draw(st.integers(0, len(tokens))), draw(st.integers(0, len(tokens)))))
     return text, words, heads, tokens[first:last]
@@ -46,7 +46,7 @@ def depth(word, heads):
 
 
 def naive(text, words, heads, tokens):
-    """(word number, place of the head's first token) of each token, the places counted from the first one."""
+    """Return (index of the word, position of the head's first token) of each token, relative to the first token."""
     owners = []
     for begin, end in tokens:
         seen = [place for place in range(begin, end) if not text[place].isspace()]
@@ -72,7 +72,7 @@ def naive(text, words, heads, tokens):
 
 
 def aligned(segments, left=0):
-    """`align` between special tokens, behind `left` pads, and the place at which each segment begins."""
+    """Call `align` with special tokens and `left` padding tokens; also return the start of each segment."""
     sequence_ids, offsets, begins = [None] * (left + 1), [(0, 0)] * (left + 1), []
     for number, (*_, tokens) in enumerate(segments):
         begins.append(len(sequence_ids))
@@ -116,19 +116,19 @@ def test_heads_are_first_tokens_and_end_at_a_root(segment):
 
 
 def test_words_under_one_token_become_one():
-    """In `I cannot go` the words after `can` + `not` count on without a gap: `go` is the next word."""
+    """In `I cannot go`, merging `can` and `not` leaves no gap in the indices: `go` is the next word."""
     words = Words(4, [3, 3, 3, 3], [0, 2, 5, 9], [1, 5, 8, 11])
     assert align([0, 0, 0], [(0, 1), (2, 8), (9, 11)], None, [words]) == ([0, 1, 2], [2, 2, 2])
 
 
 def test_the_merged_take_the_head_that_closes_no_cycle():
-    """`not` hangs on `go`, `go` on `can`: with `not`'s head the two would hang on each other."""
+    """The head of `not` is `go`, and that of `go` is `can`: with the head of `not` there would be a cycle."""
     words = Words(3, [0, 2, 0], [0, 3, 7], [3, 6, 9])
     assert align([0, 0], [(0, 6), (7, 9)], None, [words]) == ([0, 1], [0, 0])
 
 
 def test_a_cut_word_is_not_taken_for_a_covered_one():
-    """The token reaches into the second word, whose last letter was cut off with the token that held it."""
+    """The token reaches into the second word, whose last letter was truncated with its token."""
     words = Words(3, [2, 1, 2], [0, 3, 5], [3, 5, 7])
     assert align([0, 0], [(0, 4), (5, 7)], None, [words]) == ([0, 2], [1, 1])
 
@@ -162,9 +162,9 @@ def test_forests_are_accepted(heads):
     ("heads", "words", "text"),
     [
         ([0], ["a", "b"], "row 7 has 2 words but 1 heads"),
-        ([0, 2], ["a", "b"], r"row 7, word 1 \('b'\): the head 2 is none of its 2 words.*CoNLL-U"),
+        ([0, 2], ["a", "b"], r"row 7, word 1 \('b'\): the head 2 is not one of its 2 words.*CoNLL-U"),
         ([-1, 0], ["a", "b"], r"row 7, word 0 \('a'\): the head -1"),
-        ([1, 2, 1], ["a", "b", "c"], r"row 7, word [12] \('[bc]'\): its heads run in a cycle.*root"),
+        ([1, 2, 1], ["a", "b", "c"], r"row 7, word [12] \('[bc]'\): its heads form a cycle.*root"),
     ],
 )
 def test_what_is_no_forest_is_refused(heads, words, text):

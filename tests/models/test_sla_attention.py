@@ -1,4 +1,4 @@
-"""The mixture of local and global attention, its gate and LISA's loss: equal to the equations and to stock code."""
+"""Compare the mixture of local and global attention, its gate and LISA's loss with the equations and transformers."""
 
 from types import SimpleNamespace
 
@@ -16,19 +16,19 @@ DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
 
 
 def random_inputs(batch=BATCH, heads=HEADS, length=LENGTH, width=WIDTH, dtype=torch.float64):
-    """Query, key, value and gate."""
+    """Return random query, key, value and gate."""
     states = [torch.randn(batch, heads, length, width, dtype=torch.float64) for _ in range(3)]
     gate = torch.rand(batch, length, 1, dtype=torch.float64)
     return [tensor.to(dtype).requires_grad_() for tensor in (*states, gate)]
 
 
 def additive(allowed, dtype=torch.float64):
-    """(B, L, L), true where the query may attend to the key, as a mask to add."""
+    """Convert (B, L, L), True where the query may attend to the key, to a mask that is added to the scores."""
     return torch.zeros_like(allowed, dtype=dtype).masked_fill(~allowed, torch.finfo(dtype).min)[:, None]
 
 
 def masks(kind, batch=BATCH, length=LENGTH, dtype=torch.float64):
-    """A mask of the global attention and one of the local, which includes it, as a model gives them."""
+    """Return a global mask, and a local mask that includes it, as in a model."""
     real = torch.ones(batch, length, length, dtype=torch.bool)
     real[-1, :, (length + 1) // 2 :] = False
     near = torch.rand(batch, length, length) < 0.5
@@ -51,7 +51,7 @@ OPEN = ["none", "padding", "a row without keys"]
 
 
 def plain(query, key, value, mask, training=False, dropout=0.0):
-    """The attention of a stock encoder."""
+    """Compute attention like an encoder of transformers."""
     stub = SimpleNamespace(training=training)
     return eager_attention_forward(stub, query, key, value, mask, scaling=SCALING, dropout=dropout)
 
@@ -127,7 +127,7 @@ def test_an_open_gate_is_local_attention():
 
 
 def test_a_gate_by_hand():
-    """Equal scores, three keys, one of them near: 1/3 each from afar and all from nearby, mixed half and half."""
+    """With equal scores and one local key of three: 1/3 for each globally, 1 for it locally, mixed half and half."""
     query = torch.zeros(1, 1, 3, 2)
     value = torch.tensor([[[[6.0, 0.0], [0.0, 6.0], [0.0, 0.0]]]])
     near = additive(torch.eye(3, dtype=torch.bool)[None], torch.float32)
@@ -151,7 +151,7 @@ def test_weights_sum_to_one(kind):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 def test_half_precision_stays_finite(dtype, kind, extreme):
     query, key, value, gate = random_inputs(dtype=dtype)
-    # Every score is negative: added to the least number that there is, it overflows.
+    # Every score is negative, so adding it to the lowest number overflows.
     inputs = [query.detach().abs() * extreme, -key.detach().abs() * extreme, value.detach(), gate.detach()]
     inputs = [tensor.requires_grad_() for tensor in inputs]
     both = masks(kind, dtype=dtype)
@@ -161,7 +161,7 @@ def test_half_precision_stays_finite(dtype, kind, extreme):
 
 
 def test_dropout_is_drawn_for_each_attention_separately():
-    """Where both attentions are the same, a weight survives in none, one or both halves of the mixture."""
+    """If both attentions are equal, a weight survives in none, one or both halves of the mixture."""
     drop, copies = 0.4, 400
     states = [tensor.detach()[:1].expand(copies, -1, -1, -1) for tensor in random_inputs(width=LENGTH)[:3]]
     gate = torch.full((copies, LENGTH, 1), 0.5, dtype=torch.float64)
@@ -178,7 +178,7 @@ def test_dropout_is_drawn_for_each_attention_separately():
 
 @pytest.mark.parametrize("dropout", [0.1, 0.5, 0.9])
 def test_both_attentions_are_dropped_independently_of_each_other(dropout):
-    """Although they share their random numbers: each of the four outcomes is as frequent as of two draws."""
+    """The draws share random numbers, but all four outcomes are as frequent as with two draws."""
     torch.manual_seed(0)
     states = torch.zeros(1, 1, 700, 4)
     _, _, local = gated_attention(states, states, states, torch.ones(1, 700, 1), None, **DRAW, dropout=dropout)
@@ -238,7 +238,7 @@ def test_gate_equals_equation_5():
 
 @pytest.mark.parametrize("padded", [False, True])
 def test_parent_loss_equals_the_loop(padded):
-    """[CLS] 0 1 1 2 [SEP], and [CLS] 0 [SEP] with pads or words that nothing says anything about."""
+    """[CLS] 0 1 1 2 [SEP], and [CLS] 0 [SEP] with padding or with words without heads."""
     query, key = (tensor.detach()[:, 0].requires_grad_() for tensor in random_inputs(length=6)[:2])
     heads = [[-1, 2, 2, 2, 1, -1], [-1, 1, -1, -1, -1, -1]]
     real = [[True] * 6, [True] * 3 + [False] * 3] if padded else None
@@ -254,7 +254,7 @@ def test_parent_loss_equals_the_loop(padded):
 
 
 def test_parent_loss_by_hand():
-    """Equal scores: the surprise of one key in four, or in three where one is a pad."""
+    """With equal scores, the loss is log 4 for four keys, or log 3 if one of them is padding."""
     query = torch.zeros(2, 4, 2)
     parents = torch.tensor([[-1, 1, 1, -1], [-1, 1, -1, -1]])
     loss = parent_loss(query, query, None, parents, scaling=1.0)

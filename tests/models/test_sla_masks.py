@@ -1,4 +1,4 @@
-"""The masks of SLA, WLA and SGNet against a breadth-first search on the graph of words, and by hand."""
+"""Compare the masks of SLA, WLA and SG-Net with a breadth-first search on the graph of words, and with examples."""
 
 import re
 
@@ -37,14 +37,14 @@ def structures(draw):
 
 
 def structure(word_index, head_word):
-    """`word_index` and the `dep_heads` of what is left of a tree given as word numbers (a list or a dictionary)."""
+    """Return `word_index` and the `dep_heads` for the words of a tree (a list or a dict of heads) that have tokens."""
     first = {word: word_index.index(word) for word in word_index}
     heads = [-1 if word == -1 else first.get(head_word[word], first[word]) for word in word_index]
     return word_index, heads
 
 
 def batched(rows, side="right", length=0):
-    """Two tensors (B, L); left padding moves the heads along."""
+    """Batch rows as two tensors (B, L); left padding shifts the heads."""
     length = max([length, *(len(word_index) for word_index, _ in rows)])
     words, heads = torch.full((2, len(rows), length), -1)
     for row, (word_index, dep_heads) in enumerate(rows):
@@ -56,7 +56,7 @@ def batched(rows, side="right", length=0):
 
 
 def one(mask):
-    """The only mask of a batch, as lists."""
+    """Return the mask of a batch of one as lists."""
     assert mask.dtype == torch.bool
     assert mask.shape[0] == 1
     return mask[0].tolist()
@@ -123,7 +123,7 @@ def test_defaults_are_the_papers():
 @pytest.mark.parametrize("threshold", range(6))
 @pytest.mark.parametrize("neighbors", range(3))
 def test_on_a_chain_the_reach_is_threshold_plus_neighbors(threshold, neighbors):
-    """Each word hangs from the one before: a neighbor on the way takes that many steps off."""
+    """The head of each word is the one before it: starting at a neighbor on the path saves its steps."""
     batch = batched([structure(list(range(12)), [max(0, word - 1) for word in range(12)])])
     reach = threshold + neighbors
     expected = [[abs(i - j) <= reach for j in range(12)] for i in range(12)]
@@ -132,7 +132,7 @@ def test_on_a_chain_the_reach_is_threshold_plus_neighbors(threshold, neighbors):
 
 
 def test_rows_are_queries():
-    """Word 0 has all the others below it. Word 1 stands beside it and sees, at one step, all that word 0 sees."""
+    """Word 0 is the head of all others. Word 1 is its neighbor and sees, with one edge, all that word 0 sees."""
     batch = batched([structure([0, 1, 2, 3, 4], [0, 0, 0, 0, 0])])
     assert one(syntax_mask(*batch, threshold=1)) == [
         [True, True, True, True, True],
@@ -152,7 +152,7 @@ def test_rows_are_queries():
 
 
 def test_the_papers_sentence():
-    """Figure 3: "fresh", "air" and "allow" may attend to "film", which a window leaves out."""
+    """Figure 3: "fresh", "air" and "allow" may attend to "film", which is outside the window."""
     heads = {
         "In": "feels", "a": "way", "way": "In", ",": "feels", "the": "film", "film": "feels", "feels": "feels",
         "like": "feels", "a'": "breath", "breath": "like", "of": "breath", "fresh": "air", "air": "of",
@@ -166,7 +166,7 @@ def test_the_papers_sentence():
     def see(mask):
         return {word for word in words if mask[0, number[word], number["film"]]}
 
-    # "air" stands beside a comma that hangs from "feels".
+    # "air" is next to a comma whose head is "feels".
     assert see(syntax_mask(*batch, threshold=3)) == set(words) - {"fresh", "allow", "it"}
     assert see(syntax_mask(*batch, threshold=4)) == set(words)
     assert not see(window_mask(batch[0], window_size=5)) & {"fresh", "air", "allow"}
@@ -189,7 +189,7 @@ def test_sub_words_share_their_words_row_and_column():
 
 
 def test_a_pair_is_open_between_its_segments_except_to_ancestors():
-    """[CLS] 0 1 2 [SEP] 3 4 [SEP], where word 2 hangs from 1, and 1 from 0."""
+    """[CLS] 0 1 2 [SEP] 3 4 [SEP]; the head of word 2 is 1, and the head of word 1 is 0."""
     batch = batched([structure([-1, 0, 1, 2, -1, 3, 4, -1], [0, 0, 1, 3, 4])])
     own = [[True, False, False], [False, True, False], [False, False, True]]
     for mask in (syntax_mask(*batch, threshold=0, neighbor_window=0), window_mask(batch[0], window_size=0)):
@@ -221,7 +221,7 @@ def test_trees_of_one_segment_are_apart_unless_their_roots_are_joined():
 
 
 def test_a_dropped_word_keeps_its_number():
-    """Word 1 has no token: words 0 and 2 are not neighbors, and two words apart."""
+    """Word 1 has no token: words 0 and 2 are not neighbors, but two words apart."""
     batch = batched([structure([0, 2, 3], [0, 0, 0, 0])])
     near = [[True, False, False], [False, True, True], [False, True, True]]
     assert one(syntax_mask(*batch, threshold=0)) == near
@@ -245,7 +245,7 @@ def test_without_words_all_is_open():
         assert mask.all()
 
 
-# [CLS] 0 1 1 2 [SEP] 3 4 [SEP] as the second row of two: word 1 is the root, in two sub-words, word 4 hangs from 3.
+# [CLS] 0 1 1 2 [SEP] 3 4 [SEP] as the second row of two: word 1 is the root, with two tokens; word 4's head is 3.
 WORDS = [-1, 0, 1, 1, 2, -1, 3, 4, -1]
 HEADS = [-1, 2, 2, 2, 2, -1, 6, 6, -1]
 MISTAKES = {
@@ -267,7 +267,7 @@ MISTAKES = {
 @pytest.mark.parametrize("shift", [0, 13])
 def test_a_wrong_structure_is_refused_by_row_and_position(changes, message, position, shift):
     heads = [changes.get(place, head) for place, head in enumerate(HEADS)]
-    # The row before has 13 more tokens, and left padding moves the second one along.
+    # The first row is 13 tokens longer, and left padding shifts the second.
     long = structure(list(range(len(WORDS) + 13)), [0] * 22)
     words, dep_heads = batched([long, (WORDS, HEADS)], "left" if shift else "right")
     dep_heads[1, shift : shift + 9] = torch.tensor([head if head < 0 else head + shift for head in heads])
@@ -302,7 +302,7 @@ def test_passes_if_and_only_if_it_is_a_forest(example, data):
     words, heads = example
     tokens = [place for place, word in enumerate(words) if word != -1]
     for place in data.draw(st.lists(st.sampled_from(tokens), min_size=1, max_size=3)) if tokens else ():
-        # A whole word at a time, mostly, so that not every change is one of sub-words that differ.
+        # Mostly changes whole words; otherwise nearly all errors would be tokens of one word that differ.
         changed = data.draw(st.sampled_from([tokens, tokens, [place]]))
         head = data.draw(st.sampled_from([*tokens, *tokens, *range(-1, len(words) + 1)]))
         heads = [head if other in changed and words[other] == words[place] else old for other, old in enumerate(heads)]

@@ -1,4 +1,4 @@
-"""What is kept of spaCy's parses, which of its components are, and what is said where it cannot parse."""
+"""Conversion of spaCy's parses, choice of its components, and errors if it cannot parse."""
 
 import sys
 
@@ -21,7 +21,7 @@ def _nothing_parsed():
 
 @pytest.mark.parametrize("language", SENTENCES)
 def test_parses_what_the_parser_has_learnt(language):
-    """As text, and as words: the same heads, and only the text has places."""
+    """Texts and lists of words get the same heads, but only texts have offsets."""
     for sentence, heads in SENTENCES[language]:
         (given,) = parse([tuple(sentence.split())], tiny_parser(language))
         assert (given.number, list(given.heads), given.starts) == (len(heads), heads, None)
@@ -31,7 +31,7 @@ def test_parses_what_the_parser_has_learnt(language):
 
 
 def test_white_space_is_no_word():
-    """spaCy has tokens for it, which have heads and dependents."""
+    """spaCy has tokens of white space, which have heads and dependents."""
     (plain,) = parse([CAT], tiny_parser())
     for text in (f" {CAT}", f"{CAT}\n\n", "The  cat \n sleeps."):
         (parsed,) = parse([text], tiny_parser())
@@ -40,7 +40,7 @@ def test_white_space_is_no_word():
 
 
 def test_what_hangs_on_white_space_hangs_on_its_head():
-    """And so on; what hangs on a blank root becomes a root."""
+    """Chains of blanks are climbed; dependents of a blank root become roots."""
     assert sla_parser._without([0, 0, 1, 1, 0], [1, 2, 3, 4, 4]) == [1, 2, 2]
     assert sla_parser._without([0, 1, 0], [1, 1, 0]) == [0, 0]
 

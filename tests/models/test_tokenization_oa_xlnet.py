@@ -1,4 +1,4 @@
-"""`OaXLNetTokenizer`: encodes as the backbone's tokenizer, and marks the tokens of the query."""
+"""`OaXLNetTokenizer` encodes like the backbone's tokenizer and marks the tokens of the query."""
 
 import copy
 import json
@@ -38,7 +38,7 @@ def backbones():
     trained = ByteLevelBPETokenizer()
     trained.train_from_iterator(text, vocab_size=300, special_tokens=special, show_progress=False)
     model = json.loads(trained.to_str())["model"]
-    # It begins texts and words alike with a blank, as stock scripts ask of it for words that are split.
+    # Adds a space before texts and words, as stock scripts set it for words that are split.
     roberta = RobertaTokenizer(
         model["vocab"], [tuple(merge) for merge in model["merges"]], model_max_length=64, add_prefix_space=True
     )

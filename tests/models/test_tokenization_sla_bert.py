@@ -1,4 +1,4 @@
-"""`SlaBertTokenizer`: encodes as the backbone's tokenizer, and says of each token its word and the word's head."""
+"""`SlaBertTokenizer`: encodes like the backbone's tokenizer, and returns each token's word and the word's head."""
 
 import copy
 import json
@@ -58,7 +58,7 @@ def _nothing_parsed():
 
 @pytest.fixture
 def parsed(monkeypatch):
-    """What went through the tiny pipeline, one list for each call of its `pipe`."""
+    """Record the texts that the tiny pipeline parses, one list per call of `pipe`."""
     pipeline = load_pipeline(tiny_parser())
     calls, pipe = [], pipeline.pipe
 
@@ -71,7 +71,7 @@ def parsed(monkeypatch):
 
 
 def words(encoded, *texts, row=0):
-    """Of each word in the row, in order: (its tokens' text, the text of its head's tokens)."""
+    """Return (text of its tokens, text of its head's tokens) for each word of the row."""
     encoding = encoded.encodings[row]
     word_index, dep_heads = (
         encoded[key] if row is None or not is_batch(encoded) else encoded[key][row] for key in KEYS
@@ -95,7 +95,7 @@ def is_batch(encoded):
 
 
 def check(word_index, dep_heads, encoding):
-    """What holds of any sequence."""
+    """Check properties of every sequence."""
     first = {}
     sequence_ids = encoding.sequence_ids
     for place, (word, head, segment) in enumerate(zip(word_index, dep_heads, sequence_ids, strict=True)):
@@ -107,7 +107,7 @@ def check(word_index, dep_heads, encoding):
             assert sequence_ids[head] == segment
     heads = tops = dict(first.values())
     assert set(heads.values()) <= set(heads)
-    for _ in range(len(heads).bit_length()):  # each time twice as far up
+    for _ in range(len(heads).bit_length()):  # each round doubles the distance
         tops = {place: tops[top] for place, top in tops.items()}
     assert all(heads[top] == top for top in tops.values())
     return len(first)
@@ -155,7 +155,7 @@ def test_the_backbone_stays_as_it_was(backbone):
 def test_takes_over_what_the_backbone_is(backbone):
     backbone.padding_side, backbone.truncation_side, backbone.model_max_length = "left", "left", 17
     backbone.add_special_tokens({"extra_special_tokens": ["[EXTRA]"]})
-    backbone(CAT, truncation=True, padding="max_length")  # leaves its traces in the backbone's backend
+    backbone(CAT, truncation=True, padding="max_length")  # changes the backbone's backend
     made = SlaBertTokenizer.from_backbone(backbone, parser=tiny_parser())
     assert made.is_fast
     assert made.special_tokens_map == backbone.special_tokens_map
@@ -173,7 +173,7 @@ def test_calls_of_the_backbone_leave_no_trace_either(backbone, tmp_path):
     assert Hasher.hash(used) == Hasher.hash(fresh)
     backbone.save_pretrained(tmp_path)
     loaded = AutoTokenizer.from_pretrained(tmp_path)
-    assert loaded.init_kwargs["max_length"] == 5  # baked in, as by sentence-transformers; no call heeds it
+    assert loaded.init_kwargs["max_length"] == 5  # saved in the file, as by sentence-transformers; calls ignore it
     assert "max_length" not in SlaBertTokenizer.from_backbone(loaded, parser=None).init_kwargs
 
 
@@ -218,7 +218,7 @@ def test_slow_tokenizers_are_refused():
     class Slow:
         is_fast = False
 
-    with pytest.raises(ValueError, match=r"slow.*Load the backbone's fast one"):
+    with pytest.raises(ValueError, match=r"slow.*Load the backbone's fast tokenizer"):
         SlaBertTokenizer.from_backbone(Slow())
 
 
@@ -237,7 +237,7 @@ def test_one_text(tokenizer):
 
 
 def test_by_hand(wordpiece):
-    """`[CLS] the cat sleep ##s . [SEP]`: both tokens of `sleeps` are of word 2, whose first is at place 3."""
+    """`[CLS] the cat sleep ##s . [SEP]`: both tokens of `sleeps` belong to word 2, which starts at position 3."""
     encoded = wordpiece("The cat sleeps.")
     pieces = len(wordpiece.tokenize("sleeps"))
     assert len(encoded["input_ids"]) == 5 + pieces
@@ -297,7 +297,7 @@ def test_given_words_stay(backbone, setting):
 
 
 def test_given_words_of_white_space_are_not_parsed(tokenizer):
-    """But keep their numbers, and the heads of the others count them."""
+    """They keep their indices, and the heads of the other words count them."""
     encoded = tokenizer(["", "The", "cat", " ", "sleeps", "."], is_split_into_words=True)
     word_ids = encoded.word_ids()
     heads = {1: 2, 2: 4, 3: 3, 4: 4, 5: 4}
@@ -402,7 +402,7 @@ def test_as_the_pipelines_call_it(tokenizer):
 
 
 def test_words_under_one_token_become_one(wordpiece):
-    """spaCy's `can` + `not` are one word of the vocabulary; the words after it count on without a gap."""
+    """spaCy's `can` and `not` are one token here; merging them leaves no gap in the indices."""
     assert "cannot" in wordpiece.get_vocab() or wordpiece.add_tokens(["cannot"])
     encoded = wordpiece("I cannot find my keys.")
     found = words(encoded, "I cannot find my keys.")
@@ -450,7 +450,7 @@ def test_odd_texts(backbone, setting, text):
     expected = len(text.split()) if setting == "whitespace" else ODD[text]
     if expected is not None and "\u200b" not in text:
         assert number == expected
-    # Nothing between words may look like the border of two segments.
+    # No token between words may look like the border of two segments.
     inside = [word for word in encoded["word_index"] if word != -1]
     if inside:
         first = encoded["word_index"].index(inside[0])
@@ -497,12 +497,12 @@ def test_ready_made_heads(backbone, parsed, with_parser):
     ("arguments", "options", "text"),
     [
         ((["a", "b"],), {"heads": [0]}, "`heads` of row 0 has 2 words but 1 heads"),
-        (([["a"], ["b", "c"]],), {"heads": [[0], [2, 1]]}, r"`heads` of row 1, word 0 \('b'\).*root its own number"),
+        (([["a"], ["b", "c"]],), {"heads": [[0], [2, 1]]}, r"`heads` of row 1, word 0 \('b'\).*root its own index"),
         (([["a"], ["b", "c"]],), {"heads": [[0], [1, 0]]}, "`heads` of row 1, word .* cycle"),
         (([["a"], ["b", "c"]],), {"heads": [[0]]}, "`heads` has 1 lists for a batch of 2"),
         ((["a"], ["b"]), {"heads": [0]}, "`heads_pair` is missing"),
         ((["a"], ["b"]), {"heads": [0], "heads_pair": [1]}, r"`heads_pair` of row 0, word 0 \('b'\)"),
-        ((["a"],), {"heads": [0], "heads_pair": [0]}, "second texts, and there are none"),
+        ((["a"],), {"heads": [0], "heads_pair": [0]}, "second texts, but there are none"),
     ],
 )
 def test_wrong_heads_are_refused(wordpiece, arguments, options, text):

@@ -1,4 +1,4 @@
-"""`SlaBertTokenizer` stays equal to itself, and serves where the package is not installed."""
+"""`SlaBertTokenizer` keeps its hash, and works without the package installed."""
 
 import copy
 import json
@@ -86,7 +86,7 @@ if again != "-":  # the second generation
     reason="a process of its own; tests/hub/test_round_trip.py loads a tokenizer of every family like this"
 )
 def test_loads_where_the_package_is_not_installed(tokenizer, tmp_path):
-    """And in a second process `map` finds what the first has computed, without loading the parser."""
+    """In a second process, `map` finds the results of the first without loading the parser."""
     folder, data, again = tmp_path / "folder", tmp_path / "data", tmp_path / "again"
     Dataset.from_dict({"text": [CAT, DOG, TOWN]}).save_to_disk(data)
     tokenizer.save_pretrained(folder)
@@ -104,7 +104,7 @@ def test_loads_where_the_package_is_not_installed(tokenizer, tmp_path):
     assert code == {path.name for path in again.glob("*.py")}
 
 
-# Python 3.12 and newer warn of every fork beside threads, which `datasets` decides on.
+# Python 3.12 and newer warn about forks in processes with threads; `datasets` decides to fork.
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_map_in_several_processes(tokenizer):
     rows = Dataset.from_dict({"text": [CAT, DOG, TOWN, ""]})

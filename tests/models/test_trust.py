@@ -1,4 +1,4 @@
-"""Code is run, and files are read, only as far as whoever loads a checkpoint has said so."""
+"""Checkpoints run code and read files only as far as their loader allows."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What weight files hold bounds what is built from them, and nobody else."""
+"""The size of weight files limits models that are loaded from them, and no other models."""
 
 import json
 
@@ -13,7 +13,7 @@ from hf_localattn.models.weight_checks import read_header
 from tests.models.tiny import tiny_config, tiny_model
 
 MANY = 20_000
-"""Words: many more numbers than the weight files of a tiny model have."""
+"""Vocabulary size: the embeddings are far larger than the weight files of a tiny model."""
 
 
 @pytest.fixture

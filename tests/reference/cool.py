@@ -1,6 +1,6 @@
-"""COOL written as naive loops, one example at a time, from the paper's equations. Slow, in float64, and never clever.
+"""Reference implementation of COOL: naive float64 loops over one example, from the paper's equations.
 
-Vectors are rows; `real[i]` says whether token i is a token or a pad. Nothing here is shared with the package.
+Vectors are rows. `real[i]` is True if position i is a token, not padding. No code is shared with the package.
 """
 
 import math
@@ -43,7 +43,7 @@ def outlook_attention(values, scores, real, joint_softmax=False, mask_outside_wi
 
 
 def outlook_layer(states, real, value, score, feed_forward, window, heads, norms=None, **options):
-    """Equations 6-13 for one example: states (L, F) -> (L, F). `value` and the like: (weight, bias) pairs."""
+    """Equations 6-13 for one example: states (L, F) -> (L, F). Layers are pairs (weight, bias)."""
     length, features = states.shape
     first_norm, second_norm = norms or (lambda row: row, lambda row: row)
     v = torch.stack([linear(first_norm(row), *value) for row in states])  # (6)
@@ -62,7 +62,7 @@ def outlook_layer(states, real, value, score, feed_forward, window, heads, norms
 
 
 def convolution_block(states, kernels, pooling="max", alignment="adaptive"):
-    """Equations 2-5 for one example without pads: states (L, H) -> (L, F). `kernels`: (weight (C, H, k), bias)."""
+    """Equations 2-5 for one example without padding: states (L, H) -> (L, F). `kernels`: (weight (C, H, k), bias)."""
     length, width = states.shape
     columns = []
     for weight, bias in kernels:
@@ -85,7 +85,7 @@ def convolution_block(states, kernels, pooling="max", alignment="adaptive"):
 
 
 def adaptive_pool(features, length, pooling):
-    """What `AdaptiveMaxPool1d` / `AdaptiveAvgPool1d` document: (positions, C) -> (length, C)."""
+    """Pool (positions, C) to (length, C) as documented for `AdaptiveMaxPool1d` and `AdaptiveAvgPool1d`."""
     positions = features.shape[0]
     pooled = []
     for out in range(length):
@@ -102,7 +102,7 @@ def linear(row, weight, bias=None):
 
 
 def question_answering_loss(start_logits, end_logits, starts, ends, kind):
-    """Section 3.4 in words ("sum"), its mean, and equation 16 as printed, averaged over the examples."""
+    """Loss of section 3.4, averaged over examples: "sum" as in the text, its "mean", or "joint" (equation 16)."""
     total = 0.0
     for start_row, end_row, start, end in zip(start_logits, end_logits, starts, ends, strict=True):
         p_start = start_row[start].exp() / start_row.exp().sum()
@@ -115,7 +115,7 @@ def question_answering_loss(start_logits, end_logits, starts, ends, kind):
 
 
 def fusion(kind, global_row, local_row, projection, output=None, balance=None):
-    """Section 3.1's "fuses the global and local embeddings", as its three readings have it, for one token."""
+    """Fusion of the global and local embeddings of one token (section 3.1), in three interpretations."""
 
     def gelu(row):
         return row * 0.5 * (1 + torch.erf(row / math.sqrt(2)))

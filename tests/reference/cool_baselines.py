@@ -1,8 +1,8 @@
-"""The mechanisms COOL is compared with, written as naive loops from their papers' equations. Slow, and never clever.
+"""Reference implementations of COOL's baselines: naive loops over one example, from the equations of their papers.
 
-One example at a time and without pads: states (L, H) -> (states (L, H), weights or None). Vectors are rows, a layer
-(weight, bias). `numbered` is a window's places, (number, place) with the center in the middle; some lie outside.
-Nothing here is shared with the package.
+Each maps states (L, H) of one example without padding to (states (L, H), weights or None). Vectors are rows. A layer
+is a pair (weight, bias). `numbered` lists the positions of a window as (number, position), of which some may be
+outside the sequence. No code is shared with the package.
 """
 
 import math
@@ -36,7 +36,7 @@ def dynamic_convolution(states, gate, kernel, output, window, heads):
 
 
 def visual_outlook(states, value, scores, projection, feed_forward, window):
-    """Yuan et al. (2021), equations 1-5, on one channel; `scores` has a layer for every target."""
+    """Yuan et al. (2021), equations 1-5, on one channel. `scores` has a layer for every target."""
     length, size = states.shape
     zero = states.new_zeros(())
     written = {(row, column): zero for row in range(length) for column in range(size)}
@@ -97,7 +97,7 @@ def heterogeneous_graph(states, query, key, value, attention, message, prior, ou
 
 
 def attend(length, values, score, window):
-    """Softmax of the scores over a token and its neighbors, and their values' sums, heads side by side."""
+    """Return the weighted sums of values over a token and its neighbors, with concatenated heads, and the weights."""
     heads = values[0].shape[0]
     rows, all_weights = [], []
     for token in range(length):

@@ -1,9 +1,9 @@
-"""Orthogonal attention written as naive loops, one example, one head and one pair of tokens at a time, from section 3.
+"""Reference implementation of orthogonal attention: naive float64 loops over heads and pairs of tokens (section 3).
 
-Slow, in float64, and never clever. Tensors have one row per token; `real` lists say which rows are tokens and which
-are pads. A linear layer is a pair (weight (out, in), bias (out,) or None), and a head is three dictionaries of such
-pairs: `key` and `value` (the two uses of alpha) and `query` (beta), named as the arguments of the functions below.
-Layers that are shared are simply given twice. Nothing here is shared with the package.
+Tensors have one row per token. Lists named `real...` are True at tokens and False at padding. A linear layer is a pair
+(weight (out, in), bias (out,) or None). A head has three dictionaries of layers: `key` and `value` (the two uses of
+alpha) and `query` (beta). Their keys are the arguments of the functions below. Shared layers are given twice. No code
+is shared with the package.
 """
 
 import math
@@ -20,7 +20,7 @@ def orthogonal_attention(context, query, real_context, real_query, interaction, 
 
 
 def head(context, query, real_context, real_query, interaction, key, value, beta):
-    """One head: C^Q_i = sum over j of softmax_j(K_ij . Q_j / sqrt(d_k)) V_ij, 0 where there is no query."""
+    """One head: C^Q_i = sum over j of softmax_j(K_ij . Q_j / sqrt(d_k)) V_ij, 0 without query tokens."""
     alpha, _ = INTERACTIONS[interaction]
     query_vectors = vectors_of(query, context, real_context, real_query, interaction, beta)
     width = value["last"][0].shape[0]
@@ -57,7 +57,7 @@ def diagonal_head(context, query, real_context, real_query, interaction, key, va
 
 
 def vectors_of(query, context, real_context, real_query, interaction, beta):
-    """Q^S_j by the number j of every real query token."""
+    """Return the query vector Q^S_j of every query token j that is not padding, as a dictionary."""
     _, function = INTERACTIONS[interaction]
     real = [row for row, there in zip(context, real_context, strict=True) if there]
     return {j: function(row, real, **beta) for j, row in enumerate(query) if real_query[j]}
@@ -70,7 +70,7 @@ def alpha_product(one, other, context, query, last):
 
 
 def alpha_convolution(one, other, context, filters, biases, last):
-    """Section 3.3.3 for a context token and a query token: the query's filters run over the context's features."""
+    """Section 3.3.3 for a context token and a query token: filters from the query convolve the context features."""
     maps = convolution(relu(linear(one, *context)), linear(other, *filters), linear(other, *biases))
     return relu(linear(maps, *last))
 
@@ -81,14 +81,14 @@ def beta_query(row, context_rows, query):
 
 
 def beta_product(row, context_rows, context, query, attention, last):
-    """Section 3.3.2: Q^S_j from the query token times its summary of the context."""
+    """Section 3.3.2: Q^S_j from the product of the query token and its summary of the context."""
     first = relu(linear(row, *query))
     summary = query_summary(first, [relu(linear(one, *context)) for one in context_rows], attention)
     return relu(linear(first * summary, *last))
 
 
 def beta_convolution(row, context_rows, context, query, attention, filters, biases):
-    """Section 3.3.4: the filters made from the summary of the context run over the query token's features."""
+    """Section 3.3.4: filters from the summary of the context convolve the features of the query token."""
     first = relu(linear(row, *query))
     summary = query_summary(first, [relu(linear(one, *context)) for one in context_rows], attention)
     return convolution(first, linear(summary, *filters), linear(summary, *biases))
@@ -103,7 +103,7 @@ INTERACTIONS = {
 
 
 def query_summary(query, context_rows, output):
-    """PyTorch-NLP's "dot" attention, tanh(W [mix; q]) with unscaled scores; the mix alone where `output` is None."""
+    """PyTorch-NLP's "dot" attention, tanh(W [mix; q]) with unscaled scores, or only the mix if `output` is None."""
     weights = softmax({i: (query * row).sum() for i, row in enumerate(context_rows)})
     mix = torch.zeros_like(query)
     for i, weight in weights.items():
@@ -112,7 +112,7 @@ def query_summary(query, context_rows, output):
 
 
 def convolution(row, filters, biases):
-    """Filters as wide as their stride, sqrt(d_k), over the features of one token; one feature map after the other."""
+    """Convolve the features of one token with filters of size and stride sqrt(d_k), and concatenate the outputs."""
     size = math.isqrt(len(row))
     windows, maps = row.split(size), []
     for kernel, bias in zip(filters.split(size), biases, strict=True):
@@ -122,7 +122,7 @@ def convolution(row, filters, biases):
 
 
 def block(context, query, real_context, real_query, interaction, heads, layers, num_heads):
-    """Section 3.1 for one example: C' (M, D) and the weights. `layers` by name; a norm is (weight, bias, eps)."""
+    """Section 3.1 for one example: C' (M, D) and the weights. A norm in `layers` is (weight, bias, eps)."""
     z, weights = orthogonal_attention(
         context, query, real_context, real_query, interaction, heads, layers["attention"]
     )
@@ -133,7 +133,7 @@ def block(context, query, real_context, real_query, interaction, heads, layers, 
 
 
 def self_attention(rows, real, num_heads, query, key, value, output):
-    """Section 2.3: every token attends to the real ones, head by head."""
+    """Section 2.3: every token attends to all tokens but padding, separately for each head."""
     width = len(rows[0]) // num_heads
     results = []
     for one in rows:
@@ -159,7 +159,7 @@ def layer_norm(row, weight, bias, eps):
 
 
 def softmax(scores):
-    """The softmax of a dictionary's values, under the same keys."""
+    """Softmax over the values of a dictionary."""
     exponentials = {name: score.exp() for name, score in scores.items()}
     total = sum(exponentials.values())
     return {name: one / total for name, one in exponentials.items()}

@@ -1,8 +1,8 @@
-"""SAM and the mechanisms it is compared with, as naive loops over one example: token by token, feature by feature.
+"""Reference implementations of SAM and its baselines: naive float64 loops over the tokens and features of one example.
 
-Slow, in float64, and never clever. `states` is (L, D) with one row per token, and `real` is a list that says which
-rows are tokens and which are pads; at least one is a token. What comes back has all L rows, zeros at the pads. A
-linear layer is a pair (weight (out, in), bias (out,) or None). Nothing here is shared with the package.
+`states` is (L, D) with one row per token. `real` is a list, True at tokens and False at padding, with at least one
+True. Results have L rows, with zeros at padding. A linear layer is a pair (weight (out, in), bias (out,) or None). No
+code is shared with the package.
 """
 
 import torch
@@ -22,8 +22,8 @@ def feature_attention(states, real, inner, outer, threshold):
 def token_attention(states, real, inner, outer, max_length=None):
     """Equations 5-6: states (L, D) -> X'' (L, D) and the map (L,).
 
-    With `max_length` the FFN reads all positions at once, the first token's at 0 and zeros behind the last token's;
-    without, it reads one token at a time.
+    With `max_length` the FFN reads all positions at once, with zeros after the last token. Without it, the FFN reads
+    one token at a time.
     """
     rows = real_rows(states, real)
     pools = [[maximum(list(row)) for row in rows], [sum(list(row)) / len(row) for row in rows]]
@@ -42,9 +42,9 @@ def token_attention(states, real, inner, outer, max_length=None):
 
 
 def sequential_attention(states, real, order, feature, token):
-    """Section 3.4 and table 4's ablations: X'' (L, D) and both maps; a module that is None is left out.
+    """Section 3.4 and table 4's ablations: X'' (L, D) and both maps.
 
-    `feature` and `token` are the further arguments of the two functions above.
+    `feature` and `token` are the remaining arguments of the two functions above. A module with None is skipped.
     """
     maps = {"fam": None, "tam": None}
     for name in order.split("_"):
@@ -55,13 +55,13 @@ def sequential_attention(states, real, order, feature, token):
 
 
 def pooled(states, real, has_token_attention):
-    """A sentence's vector (D,): the sum where the rows' weights sum to one, the mean otherwise."""
+    """Vector of a text (D,): the sum if the rows are weighted with weights that sum to one, else the mean."""
     total = sum(real_rows(states, real))
     return total if has_token_attention else total / sum(real)
 
 
 def per_token(states, real, has_token_attention):
-    """What a head for tokens reads (L, D): token weights of mean 1, not of sum 1."""
+    """States for a token head (L, D), with token weights of mean 1 in place of sum 1."""
     return states * sum(real) if has_token_attention else states
 
 
@@ -86,10 +86,10 @@ def disan(states, real, forward, backward, source):
 
 
 def directional_block(rows, forward, hidden, source, target, bias, gate_attention, gate_hidden, gate_bias):
-    """A "DiSA" block: n rows (D,) -> n rows (N,). Token j reads the tokens i before it, or those behind it.
+    """A "DiSA" block: n rows (D,) -> n rows (N,). Token j attends to the tokens i before it, or to those after it.
 
-    Its own place is closed too (the masks are strict), so that the first or the last token has nothing to read; what
-    it reads is then 0, as in the authors' code.
+    No token attends to itself. The result for a token without others to attend to (the first or the last) is 0, as in
+    the authors' code.
     """
     hiddens = [elu(linear(row, *hidden)) for row in rows]
     outputs = []
@@ -108,18 +108,18 @@ def directional_block(rows, forward, hidden, source, target, bias, gate_attentio
 
 
 def source2token(rows, inner, outer):
-    """Multi-dimensional source2token attention: rows times a weight for every token and feature, n rows (N,)."""
+    """Multi-dimensional source2token attention: n rows (N,), with a weight for every token and feature."""
     scores = [linear(elu(linear(row, *inner)), *outer) for row in rows]
     weights = [softmax([score[feature] for score in scores]) for feature in range(len(rows[0]))]
     return [torch.stack([w[t] * x for w, x in zip(weights, row, strict=True)]) for t, row in enumerate(rows)]
 
 
 def bilstm(states, real, layers, merge):
-    """A stacked bidirectional LSTM (Hochreiter and Schmidhuber, 1997, with forget gates) over the tokens alone.
+    """A stacked bidirectional LSTM (Hochreiter and Schmidhuber, 1997, with forget gates) over tokens, not padding.
 
-    `layers` has, for each layer, the forward and the backward cell: (input weight (4 N, in), state weight (4 N, N),
-    their biases (4 N,)), gates in torch's order: input, forget, candidate, output. Layers read both directions side by
-    side; `merge` says what becomes of the last: `concat` (L, 2 N) or `sum` (L, N).
+    `layers` has a forward and a backward cell for each layer: (input weight (4 N, in), state weight (4 N, N), their
+    biases (4 N,)), with gates in torch's order: input, forget, candidate, output. Each layer reads the concatenated
+    directions of the previous one. `merge` combines those of the last layer: `concat` (L, 2 N) or `sum` (L, N).
     """
     rows = real_rows(states, real)
     for forward, backward in layers:
@@ -132,7 +132,7 @@ def bilstm(states, real, layers, merge):
 
 
 def lstm(rows, input_weight, state_weight, input_bias, state_bias):
-    """One direction of one layer: the hidden state after each row, in the order of reading."""
+    """One direction of one layer: the hidden state after each row, in reading order."""
     hidden = cell = rows[0].new_zeros(state_weight.shape[1])
     outputs = []
     for row in rows:
@@ -153,7 +153,7 @@ def real_rows(states, real):
 
 
 def filled(rows, width, like):
-    """A dictionary of rows by position as a matrix with `like`'s length, zeros where there is none."""
+    """Stack a dictionary of rows by position to a matrix as long as `like`, with zeros for missing rows."""
     return torch.stack([rows.get(t, like.new_zeros(width)) for t in range(len(like))])
 
 

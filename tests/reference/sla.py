@@ -1,15 +1,15 @@
-"""SLA written as naive loops, one example at a time, from the paper's equations. Slow, in float64, and never clever.
+"""Reference implementation of SLA: naive float64 loops over one example, from the paper's equations.
 
-A structure is two lists as long as the sequence, `word_index` and `dep_heads`, -1 at special tokens and pads. Words
-are known by their numbers, and a mask is a list of rows: `mask[query][key]` says whether the query may attend to the
-key. Nothing here is shared with the package.
+A structure is two lists of the length of the sequence, `word_index` and `dep_heads`, with -1 at special tokens and
+padding. Words are identified by their numbers. A mask is a list of rows, with `mask[query][key]` True if the query may
+attend to the key. No code is shared with the package.
 """
 
 import torch
 
 
 def syntax_mask(word_index, dep_heads, threshold=3, neighbor_window=1, connect_roots=False):
-    """Equations 2 and 3 on words, shared by their sub-words; all is open across segments and at special tokens."""
+    """Equations 2 and 3 on words and their sub-words. Other segments and special tokens are never masked."""
     segments = segments_of(word_index)
     graph = undirected_graph(word_index, dep_heads, connect_roots)
     distances = {word: breadth_first(graph, word) for word in graph}
@@ -24,13 +24,13 @@ def syntax_mask(word_index, dep_heads, threshold=3, neighbor_window=1, connect_r
 
 
 def window_mask(word_index, window_size=3):
-    """Section 4.1's WLA: the words at most `window_size` away, and all of the other segments."""
+    """WLA of section 4.1: words at a distance of at most `window_size`, and all words of other segments."""
     segments = segments_of(word_index)
     return over_tokens(word_index, lambda i, j: segments[i] != segments[j] or abs(i - j) <= window_size)
 
 
 def ancestor_mask(word_index, dep_heads):
-    """SGNet (Zhang et al., 2020): a word sees itself and every word on its way up to the root."""
+    """SGNet (Zhang et al., 2020): a word attends to itself and to all its ancestors up to the root."""
     heads = heads_of(word_index, dep_heads)
 
     def allowed(i, j):
@@ -46,7 +46,7 @@ def over_tokens(word_index, allowed):
 
 
 def segments_of(word_index):
-    """The segment of every word: another one begins where special tokens stand between two words."""
+    """Return the segment of every word. A new segment starts after special tokens between two words."""
     segments, segment, previous = {}, 0, None
     for word in word_index:
         if word == -1 and previous not in (None, -1):
@@ -58,7 +58,7 @@ def segments_of(word_index):
 
 
 def heads_of(word_index, dep_heads):
-    """The number of every word's head; a root has its own."""
+    """Return the number of every word's head. A root is its own head."""
     return {word: word_index[head] for word, head in zip(word_index, dep_heads, strict=True) if word != -1}
 
 
@@ -76,7 +76,7 @@ def undirected_graph(word_index, dep_heads, connect_roots):
 
 
 def breadth_first(graph, start):
-    """The distance from `start` of every word that can be reached."""
+    """Return the distance from `start` to every word that can be reached."""
     distances, queue = {start: 0}, [start]
     for word in queue:
         for other in sorted(graph[word]):
@@ -87,7 +87,7 @@ def breadth_first(graph, start):
 
 
 def is_structure(word_index, dep_heads):
-    """Whether every token names the first sub-token of its word's head, and the words make a forest per segment."""
+    """Return True if all heads are first sub-tokens of words, and the words of each segment form a forest."""
     segments, heads = segments_of(word_index), {}
     for word, head in zip(word_index, dep_heads, strict=True):
         if word == -1:
@@ -138,10 +138,11 @@ def gate(states, weight, bias):
 
 
 def lisa_loss(scores_of_last_heads, dep_heads, real=None):
-    """LISA's supervision (Strubell et al., 2018): the last head of every layer points at the syntactic parent.
+    """LISA's loss (Strubell et al., 2018), which trains the last head of each layer to attend to the syntactic head.
 
-    Cross-entropy against the first sub-token of the head's word (a root's own), averaged over all tokens of words in
-    the batch, then over the layers. One (B, L, L) tensor of scores a layer; `real[b][i]` is false at pads.
+    It is the cross-entropy with the first sub-token of the head's word (a root is its own head), averaged over the
+    tokens of words in the batch, then over the layers. Each layer has scores (B, L, L). `real[b][i]` is False at
+    padding.
     """
     layers = []
     for scores in scores_of_last_heads:
@@ -158,6 +159,6 @@ def lisa_loss(scores_of_last_heads, dep_heads, real=None):
 
 
 def sgnet_mixture(encoded, syntactic, mixture):
-    """SGNet's fusion: the encoder's output and the syntax-guided layer's, weighted by the softmax of two numbers."""
+    """SGNet's fusion of the outputs of encoder and syntax-guided layer, weighted by the softmax of two numbers."""
     first, second = mixture[0].exp(), mixture[1].exp()
     return (first * encoded + second * syntactic) / (first + second)

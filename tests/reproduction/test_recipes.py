@@ -43,7 +43,7 @@ def data_arguments(task, own=None):
     corpus = load_corpora()[task.corpus]
     files = {f"{split}_file": str(RESOURCES / file) for split, file in corpus.sample.items()}
     arguments = {**files, **corpus.arguments, **corpus.sample_arguments, **task.arguments}
-    model = {"family": "none", "backbone": "tiny", "folds": task.folds}
+    model = {"family": "baseline", "backbone": "tiny", "num_folds": task.folds}
     return make_trial(task.script, model | arguments | (own or {})).arguments(UNUSED)[1]
 
 
@@ -64,7 +64,7 @@ def reported(task):
         labels = labels_of(load_texts(path, data_args.layout))
         return text_classification.metric_names(labels, data_args)
     if data_args.task_name == "negation":
-        load_negation(path, stray_scopes=data_args.stray_scopes)
+        load_negation(path, unmatched_scopes=data_args.unmatched_scopes)
         return NegationScope.metrics
     rows = load_sentences(path, TokenColumns(task=data_args.task_name, conll=data_args.label_column_index))
     return select_metrics({label for labels in rows["labels"] for label in labels}).reported
@@ -217,7 +217,7 @@ def small_table():
         "family": "cool",
         "scores": {"F1": "eval_f1"},
         "tasks": {"qa": {"title": "QA", "script": "run_qa", "corpus": "squad"}},
-        "rows": {"plain": {"title": "Plain", "family": "none", "published": [80.5]}, "cool": {"title": "COOL"}},
+        "rows": {"plain": {"title": "Plain", "family": "baseline", "published": [80.5]}, "cool": {"title": "COOL"}},
     }
 
 

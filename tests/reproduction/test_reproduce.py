@@ -95,6 +95,7 @@ def test_tables_share_their_runs(whole, folder, monkeypatch):
     assert own["runs"] == [run for run in whole["runs"] if run["row"] == "bert"]
 
 
+@pytest.mark.usefixtures("workers_are_warm")
 def test_workers_measure_the_same(whole, tmp_path, monkeypatch):
     """Bit for bit; processes of their own run all of it."""
     monkeypatch.setattr("hf_localattn.reproduction.runs.Progress", None)

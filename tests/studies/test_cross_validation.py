@@ -88,7 +88,7 @@ def arguments(tmp_path, train_file, folds=2, **training):
     training = {"seed": 7, **training}
     return (
         ModelArguments(family="cool", backbone="tiny"),
-        DataArguments(train_file=train_file, folds=folds),
+        DataArguments(train_file=train_file, num_folds=folds),
         TrainingArguments(output_dir=str(tmp_path / "out"), report_to="none", use_cpu=True, **training),
     )
 
@@ -201,7 +201,7 @@ def test_settings_know_folders_and_no_secrets(tmp_path, train_file):
     ("training", "message"),
     [
         ({"resume_from_checkpoint": "out/checkpoint-3"}, "which fold --resume_from_checkpoint out/checkpoint-3 is of"),
-        ({"push_to_hub": True}, "leave out --push_to_hub, and train the final model without --folds"),
+        ({"push_to_hub": True}, "leave out --push_to_hub, and train the final model without --num_folds"),
     ],
 )
 def test_arguments_that_do_not_go_with_folds(tmp_path, train_file, training, message):
@@ -230,8 +230,11 @@ def test_only_scores_that_all_folds_have_are_averaged():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"folds": 1, "train_file": "x"}, "--folds must be at least 2; got 1"),
-        ({"folds": 5, "test_file": "x"}, "--folds splits the training data: give --train_file or --dataset_name"),
+        ({"num_folds": 1, "train_file": "x"}, "--num_folds must be at least 2; got 1"),
+        (
+            {"num_folds": 5, "test_file": "x"},
+            "--num_folds splits the training data: give --train_file or --dataset_name",
+        ),
     ],
 )
 def test_options_of_folds(options, message):

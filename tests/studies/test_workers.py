@@ -1,4 +1,4 @@
-"""Real workers under --folds and --search: the same bits as one process, also after kills."""
+"""Real workers under --num_folds and --search_space: the same bits as one process, also after kills."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from tests.script_helpers import assert_one_line_error, load_main
 COMMON = ("--family", "cool", "--backbone", "tiny", "--local_config", "num_local_layers=1", "--use_cpu")
 COMMON += ("--disable_tqdm", "true", "--per_device_train_batch_size", "2", "--max_seq_length", "16")
 COMMON += ("--train_file", str(SAMPLES / "reviews.csv"))
-FOLDS = (*COMMON, "--folds", "2", "--max_steps", "6", "--save_steps", "2")
+FOLDS = (*COMMON, "--num_folds", "2", "--max_steps", "6", "--save_steps", "2")
 SPACE = {"learning_rate": [1e-3, 1e-2], "use_conv": [True]}
 
 
@@ -64,6 +64,7 @@ def alone(tmp_path_factory):
     return left(folder), metrics
 
 
+@pytest.mark.usefixtures("workers_are_warm")
 def test_folds_in_workers_of_which_one_is_killed(alone, tmp_path, monkeypatch, caplog):
     folder = folder_of(tmp_path / "case")
 
@@ -103,7 +104,15 @@ def test_a_search_in_workers_tries_what_one_process_tries(tmp_path, monkeypatch)
     pytest.importorskip("optuna", reason="the extra `search`")
     space = tmp_path / "space.json"
     space.write_text(json.dumps(SPACE))
-    given = (*COMMON, "--validation_file", str(SAMPLES / "reviews.csv"), "--max_steps", "2", "--search", str(space))
+    given = (
+        *COMMON,
+        "--validation_file",
+        str(SAMPLES / "reviews.csv"),
+        "--max_steps",
+        "2",
+        "--search_space",
+        str(space),
+    )
     found = {}
     for workers in ("1", "2"):
         folder = folder_of(tmp_path / workers)
@@ -117,8 +126,11 @@ def test_a_search_in_workers_tries_what_one_process_tries(tmp_path, monkeypatch)
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (("--folds", "2", "--workers", "0"), "--workers must be at least 1; got 0"),
-        (("--do_train", "--workers", "2"), "--workers 2 runs folds or trials of a search side by side: give --folds"),
+        (("--num_folds", "2", "--workers", "0"), "--workers must be at least 1; got 0"),
+        (
+            ("--do_train", "--workers", "2"),
+            "--workers 2 runs folds or trials of a search side by side: give --num_folds",
+        ),
         (("--do_train", "--ray_address", "auto"), "--ray_address auto runs folds or trials of a search side by side"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What is said of the features of a split before anything is trained on them."""
+"""Warnings about the features of a split before training."""
 
 import pytest
 from datasets import Dataset
@@ -8,7 +8,7 @@ from hf_localattn.tasks.splits import warn_of_no_query
 
 @pytest.mark.parametrize("masks", [[[0, 0], [0]], [[[0, 0], [0]]], [[]]])
 def test_rows_without_any_query_are_told(masks, caplog):
-    """Also in multiple choice, where a row has a mask for each of its texts."""
+    """A row of multiple choice has a mask for each of its texts."""
     warn_of_no_query("train", Dataset.from_dict({"query_mask": masks}))
     assert "No train row" in caplog.text
     assert "local_attention=none" in caplog.text

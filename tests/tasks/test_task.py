@@ -1,4 +1,4 @@
-"""A run knows no more of a task than the base class: a task from outside the package runs like those inside."""
+"""Tasks from outside the package run like those inside, because a run uses only the base class."""
 
 import json
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from hf_localattn.training.run import prepare_run
 
 @dataclass
 class ParityArguments(DataArguments):
-    divisor: int = option(2, "What the numbers of words are divided by.")
+    divisor: int = option(2, "Divisor of the numbers of words.")
 
 
 def remainders(batch, tokenizer, max_length, divisor):
@@ -94,7 +94,7 @@ def test_tasks_are_complete(name):
 
 
 def test_an_unknown_task_is_told_with_those_that_there_are():
-    with pytest.raises(ValueError, match=r"no task 'question_answering'; there are question-answering, text-"):
+    with pytest.raises(ValueError, match=r"no task 'question_answering'; choose one of question-answering, text-"):
         get_task("question_answering")
 
 

@@ -16,8 +16,8 @@ DATA = ["--train_file", "x.json", "--output_dir", "out"]
         (["--model_name_or_path", "x", "--family", "cool", "--backbone", "y"], "Give either"),
         (["--family", "cool"], "--family cool needs --backbone"),
         (["--model_name_or_path", "x", "--backbone", "y"], "--backbone goes with --family"),
-        (["--family", "hot", "--backbone", "x"], "--family must be one of cool, .*none; got 'hot'"),
-        (["--family", "none", "--backbone", "x", "--local_config", "a=1"], "--local_config sets fields"),
+        (["--family", "hot", "--backbone", "x"], "--family must be one of cool, .*baseline; got 'hot'"),
+        (["--family", "baseline", "--backbone", "x", "--local_config", "a=1"], "--local_config sets fields"),
         (["--family", "cool", "--backbone", "x", "--local_config", "mod=l2g"], "no field 'mod'. Did you mean 'mode'"),
         (["--family", "cool", "--backbone", "x", "--config_name", "y"], "--config_name does not go with"),
         (["--model_name_or_path", "x", "--max_train_samples", "0"], "--max_train_samples must be at least 1"),
@@ -54,3 +54,20 @@ def test_a_file_of_arguments(tmp_path):
         parse_arguments(CLASSES, [str(path)])
     with pytest.raises(FileNotFoundError, match=r"missing\.json: no such file"):
         parse_arguments(CLASSES, ["missing.json"])
+
+
+def test_former_options_are_read(tmp_path, caplog):
+    common = ["--family", "none", "--backbone", "tiny", "--train_file", "x.json", "--output_dir", "out"]
+    model_args, data_args, training_args = parse_arguments(CLASSES, [*common, "--folds", "3", "--search=space.yaml"])
+    assert (model_args.family, data_args.num_folds, training_args.search_space) == ("baseline", 3, "space.yaml")
+    for warning in (
+        "--family none is called baseline",
+        "--folds is called --num_folds",
+        "--search is called --search_",
+    ):
+        assert warning in caplog.text
+    path = tmp_path / "arguments.json"
+    path.write_text(
+        json.dumps({"family": "none", "backbone": "tiny", "train_file": "x", "output_dir": "o", "folds": 3})
+    )
+    assert parse_arguments(CLASSES, [str(path)])[1].num_folds == 3

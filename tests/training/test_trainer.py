@@ -61,7 +61,7 @@ def test_gradient_accumulation_changes_nothing(trainer_class, task, tmp_path):
 
 
 def test_gradient_accumulation_of_a_stock_class_is_scaled_too(tmp_path):
-    """So that a comparison with `--family none` is one."""
+    """So that a comparison with `--family baseline` is one."""
 
     def make():
         torch.manual_seed(0)

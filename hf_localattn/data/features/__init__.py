@@ -1,1 +1,1 @@
-"""Model inputs made of rows, their collators, and predictions made of logits."""
+"""Conversion of rows to model inputs, their collators, and conversion of logits to predictions."""

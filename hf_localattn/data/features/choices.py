@@ -1,4 +1,4 @@
-"""Texts to choose from as model inputs."""
+"""Model inputs for multiple choice."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from transformers import DataCollatorForMultipleChoice, PreTrainedTokenizerBase
 def choice_features(
     examples: dict[str, list[Any]], tokenizer: PreTrainedTokenizerBase, max_length: int
 ) -> dict[str, list[Any]]:
-    """Return rows as model inputs: of each input a list per choice, and `label` where there is one.
+    """Tokenize a batch of rows; each input is a list with one entry per choice. `label` is kept if there is one.
 
-    A choice is a pair of texts, the context and the choice; too long a pair loses the end of the longer one.
+    An entry is the pair of context and choice. A pair that exceeds `max_length` is cut at the end of its longer text.
     """
     counts = [len(choices) for choices in examples["choices"]]
     contexts = [context for context, count in zip(examples["context"], counts, strict=True) for _ in range(count)]
@@ -29,11 +29,11 @@ def choice_features(
 
 
 class MultipleChoiceCollator(DataCollatorForMultipleChoice):
-    """Pads features to tensors of shape (batch, choices, length), with `labels` (batch,) if they have a label."""
+    """Pad features to tensors of shape (batch, choices, length), with `labels` (batch,) if features have a label."""
 
     def torch_call(self, examples: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
         if "label" in examples[0]:
             return super().torch_call(examples)
-        batch = super().torch_call([{**example, "label": 0} for example in examples])  # it cannot do without
+        batch = super().torch_call([{**example, "label": 0} for example in examples])  # it requires labels
         del batch["labels"]
         return batch

@@ -1,7 +1,4 @@
-"""Model inputs for question generation: answer and passage as the source, the question as the target.
-
-The functions for `datasets.map(batched=True)` are plain module functions, as in `windows`.
-"""
+"""Model inputs for question generation: answer and passage as the source, the question as the target."""
 
 import logging
 import re
@@ -14,7 +11,7 @@ logger = logging.getLogger(__name__)
 
 
 REFERENCE = "reference"
-"""The column of features that holds the question as text; a model does not read it."""
+"""Column of features with the question as text; not a model input."""
 
 
 def generation_features(
@@ -25,18 +22,20 @@ def generation_features(
     pad_to_max_length: bool = False,
     label_pad_token_id: int = -100,
 ) -> BatchEncoding:
-    """Return a batch of answered SQuAD rows as model inputs: first answer, separator, passage; labels: the question.
+    """Tokenize a batch of answered SQuAD rows: the first answer and the passage, with the question as `labels`.
 
-    A passage that is too long is cut to the part around the answer (`source`). Rows that have questions get
-    `labels`, and the text of the question as `reference`.
+    A passage that is too long is cut to the part around the answer (`source`).
 
     Args:
-        examples: columns context and answers, perhaps question.
-        tokenizer: the model's, fast or not.
-        max_source_length: tokens of the longest input, special tokens included.
-        max_target_length: tokens of the longest question, special tokens included; longer ones are cut.
-        pad_to_max_length: pad inputs and labels to these lengths.
-        label_pad_token_id: stands in padded labels.
+        examples: columns `context` and `answers`, and optionally `question`.
+        tokenizer: tokenizer of the model, fast or slow.
+        max_source_length: maximum number of input tokens, including special tokens.
+        max_target_length: maximum number of question tokens, including special tokens; longer questions are cut.
+        pad_to_max_length: pad inputs and labels to these lengths, *optional*, defaults to False.
+        label_pad_token_id: padding value of labels, *optional*, defaults to -100.
+
+    Returns:
+        `input_ids` and `attention_mask`. If there are questions, `labels`, and the questions' text as `reference`.
     """
     sources = [
         source(context, gold["text"][0], gold["answer_start"][0], tokenizer, max_source_length)
@@ -58,21 +57,21 @@ def generation_features(
 def source(
     context: str, answer: str, answer_start: int, tokenizer: PreTrainedTokenizerBase, max_length: int
 ) -> list[int]:
-    """Return the token ids of an answer and of as much of its passage as fits, with the answer in the middle.
+    """Return the token ids of an answer and its passage; a long passage is cut, with the answer in the middle.
 
-    The passage is cut between words (within one if a word alone, such as a sentence without spaces, is too long).
-    Only the length of tokenized text is asked for: ProphetNet's tokenizer has no character offsets.
+    The passage is cut between words, or within a word that is too long, such as a sentence without spaces. The cut
+    is found by tokenizing candidates, because the tokenizer of ProphetNet has no character offsets.
 
     Args:
         context: the passage.
         answer: `context[answer_start : answer_start + len(answer)]`.
         answer_start: first character of the answer.
-        tokenizer: puts its separator between a pair of texts.
-        max_length: tokens, special tokens included.
+        tokenizer: tokenizer that puts its separator between a pair of texts.
+        max_length: maximum number of tokens, including special tokens.
     """
 
     def encode(start: int, end: int) -> list[int]:
-        # Encoder-decoders know no token types, and of a length that will be cut there is nothing to warn.
+        # Encoder-decoders take no token types. No warning about the length: the passage is cut below.
         passage = context[start:end]
         return tokenizer(answer.strip(), passage, return_token_type_ids=False, verbose=False)["input_ids"]
 
@@ -84,13 +83,13 @@ def source(
         too_many = bisect_left(spans, True, key=lambda span: len(encode(*span)) > max_length)
         if too_many > 0:
             return encode(*spans[too_many - 1])
-    logger.warning("An answer is cut: it does not fit into %d tokens twice: %.60s...", max_length, answer)
+    logger.warning("An answer is cut, as it does not fit into %d tokens twice: %.60s...", max_length, answer)
     cut = {"truncation": "longest_first", "max_length": max_length}
     return tokenizer(answer.strip(), context[answer_start:], return_token_type_ids=False, **cut)["input_ids"]
 
 
 def _surroundings(context: str, start: int, end: int, unit: str) -> list[tuple[int, int]]:
-    """Characters [start, end) of an answer with 0, 1, 2, ... units on either side, up to the whole passage."""
+    """Return the spans [start, end) of an answer with 0, 1, 2, ... units on each side, up to the whole passage."""
     units = [match.span() for match in re.finditer(unit, context)]
     first = max(bisect_right(units, start, key=lambda span: span[0]) - 1, 0)
     last = min(bisect_left(units, end, key=lambda span: span[1]), len(units) - 1)

@@ -1,4 +1,4 @@
-"""Model inputs of sentences with a marked cue, and the words in its scope from logits."""
+"""Model inputs for sentences with a marked cue, and the conversion of logits to words in its scope."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ OUTSIDE, INSIDE = SCOPE_LABELS = ("O", "SCOPE")
 """Labels of words outside the scope, and of words in it."""
 
 NO_WORD = -1
-"""The word number of tokens that are no part of a word of the sentence: special tokens and cue markers."""
+"""Word index of tokens that belong to no word of the sentence: special tokens and cue markers."""
 
 
 def check_knows_cues(tokenizer: PreTrainedTokenizerBase) -> None:
-    """Raise `ValueError` if a tokenizer has no markers of cues, and so its model could not tell which cue is meant."""
+    """Raise `ValueError` if a tokenizer has no cue markers, as its model could not tell which cue is meant."""
     if CUE_MARKER not in tokenizer.get_added_vocab():
         raise ValueError(
-            f"The tokenizer ({type(tokenizer).__name__}) knows no cue marker {CUE_MARKER}, so the model would not know"
-            " whose scope to find: use --family oa-xlnet, with --local_config local_attention=none for the baseline"
+            f"The tokenizer ({type(tokenizer).__name__}) has no cue marker {CUE_MARKER}, so the model cannot know"
+            " which cue is meant: use --family oa-xlnet, with --local_config local_attention=none for the baseline"
             " (backbone, dropout, linear layer)."
         )
 
@@ -33,18 +33,18 @@ def check_knows_cues(tokenizer: PreTrainedTokenizerBase) -> None:
 def scope_features(
     examples: dict[str, list[Any]], tokenizer: PreTrainedTokenizerBase, max_length: int, label_ids: dict[str, int]
 ) -> BatchEncoding:
-    """Return sentences with their cues as model inputs, with `labels` and `word_numbers`.
+    """Tokenize a batch of sentences with marked cues.
 
     Args:
-        examples: the columns tokens, cue, cue_type and scope, the last one empty where it is not known.
-        tokenizer: one that knows cue markers, see `check_knows_cues`.
-        max_length: tokens of the longest input; longer ones are cut.
-        label_ids: the numbers of `SCOPE_LABELS`.
+        examples: columns `tokens`, `cue`, `cue_type` and `scope`; `scope` is empty if unknown.
+        tokenizer: tokenizer with cue markers, see `check_knows_cues`.
+        max_length: maximum number of tokens; longer inputs are cut.
+        label_ids: index of each of `SCOPE_LABELS`.
 
     Returns:
-        `labels` have all tokens of a word in or outside the scope; others (special ones, markers), and all where the
-        scope is not known, have -100. `word_numbers` tells the word of the sentence that a token is from, counted
-        without markers; `NO_WORD` for others.
+        The model inputs, `labels` and `word_numbers`. All tokens of a word have the label of the word; special tokens
+        and markers, and all tokens if the scope is unknown, have -100. `word_numbers` is the index of each token's
+        word in the sentence, counted without markers, or `NO_WORD`.
     """
     columns = zip(examples["tokens"], examples["cue"], examples["cue_type"], strict=True)
     marked = [mark_cues(tokens, cue, cue_type) for tokens, cue, cue_type in columns]
@@ -60,15 +60,15 @@ def scope_features(
 
 
 def words_in_scope(logits: np.ndarray, word_numbers: Sequence[int], length: int, inside: int) -> list[int]:
-    """Return 1 for each word in scope and 0 for each other word of a sentence.
+    """Return 1 for each word of a sentence that is in scope, and 0 for the others.
 
-    A word is in scope if that has the highest mean of the logits of its tokens. Words without any token are not.
+    The logits of a word are the mean of those of its tokens. A word without tokens is not in scope.
 
     Args:
-        logits: (at least as many as tokens, labels); what follows the tokens is padding.
-        word_numbers: of each token, from `scope_features`.
-        length: words of the sentence.
-        inside: number of the label of words in scope.
+        logits: (>= tokens, labels); rows after the last token are padding.
+        word_numbers: word index of each token, from `scope_features`.
+        length: number of words of the sentence.
+        inside: index of the label of words in scope.
     """
     numbers = np.asarray(word_numbers, dtype=int)
     tokens = np.flatnonzero(numbers != NO_WORD)
@@ -81,12 +81,12 @@ def words_in_scope(logits: np.ndarray, word_numbers: Sequence[int], length: int,
 
 @dataclass(frozen=True)
 class ScopeExamples:
-    """Rows of a split, and the way from their features back to their words.
+    """Rows of a split, with the mapping from their features back to their words.
 
     Attributes:
-        rows: with the columns tokens, cue and scope.
-        kept: the number of the row that each feature is from. Rows whose cue the model does not see have no feature.
-        word_numbers: those of each feature.
+        rows: all rows, with the columns `tokens`, `cue` and `scope`.
+        kept: index of the row of each feature. Rows whose cue the model does not see have no feature.
+        word_numbers: `word_numbers` of each feature.
     """
 
     rows: Dataset
@@ -95,7 +95,7 @@ class ScopeExamples:
 
     @property
     def true_scopes(self) -> list[list[int]] | None:
-        """The scope of each row; None if they are not known."""
+        """The scope of each row; None if unknown."""
         scopes: list[list[int]] = self.rows["scope"][:]
         return scopes if any(scopes) else None
 
@@ -104,7 +104,7 @@ class ScopeExamples:
 
         Args:
             logits: (features, tokens, labels).
-            inside: number of the label of words in scope.
+            inside: index of the label of words in scope.
         """
         scopes = [[0] * len(cue) for cue in self.rows["cue"][:]]
         for row, numbers, own in zip(self.kept, self.word_numbers, logits, strict=True):
@@ -114,12 +114,12 @@ class ScopeExamples:
 
 @dataclass(frozen=True)
 class Unseen:
-    """Cues and words that the model does not see, as they are cut off or the tokenizer makes nothing of them.
+    """Cues and words without tokens: they are cut off, or the tokenizer drops them.
 
     Attributes:
-        cues: numbers of the rows without any token of their cue.
-        parts: numbers of the rows with tokens of some words of their cue alone.
-        words: how many words it does not see of each row.
+        cues: indices of the rows without any token of their cue.
+        parts: indices of the rows with tokens of some, but not all, words of their cue.
+        words: number of words without tokens in each row.
     """
 
     cues: list[int]
@@ -128,7 +128,7 @@ class Unseen:
 
 
 def find_unseen(rows: Dataset, features: Dataset) -> Unseen:
-    """Compare rows with all of their features."""
+    """Find the cues and words of rows that have no tokens in their features."""
     cues, parts, words = [], [], []
     for row, (cue, numbers) in enumerate(zip(rows["cue"][:], features["word_numbers"][:], strict=True)):
         seen = set(numbers) - {NO_WORD}
@@ -142,7 +142,7 @@ def find_unseen(rows: Dataset, features: Dataset) -> Unseen:
 
 
 def _numbers_without_markers(cue: Sequence[int]) -> list[int]:
-    """The number of each word of a marked list of words; `mark_cues` puts a marker before every word of a cue."""
+    """Return the word index of each item that `mark_cues` returns, which puts a marker before every word of a cue."""
     numbers: list[int] = []
     for word, is_cue in enumerate(cue):
         numbers += [NO_WORD, word] if is_cue else [word]

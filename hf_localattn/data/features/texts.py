@@ -1,4 +1,4 @@
-"""Texts with labels as model inputs, and predictions as text."""
+"""Model inputs for labeled texts, and conversion of logits to predictions."""
 
 from __future__ import annotations
 
@@ -16,29 +16,30 @@ from hf_localattn.data.readers.labels import (
     SINGLE_LABEL,
     Labels,
     labels_of,
-    listed,
     read_label,
 )
+from hf_localattn.errors import join_names
 
 
 def tokenize_texts(
     rows: Mapping[str, Any], tokenizer: PreTrainedTokenizerBase, max_length: int
 ) -> dict[str, list[Any]]:
-    """Turn a batch of rows into model inputs of at most `max_length` tokens, with their labels if they have any.
+    """Tokenize a batch of texts or pairs of texts to at most `max_length` tokens, and keep labels if there are any.
 
-    Of a pair that is too long, the longer text is cut first.
+    A pair that is too long is cut at the end of its longer text.
     """
     features = dict(tokenizer(rows["text"], rows.get("text_pair"), truncation=True, max_length=max_length))
     return {**features, "label": rows["label"]} if "label" in rows else features
 
 
 def number_labels(rows: Dataset, labels: Labels) -> Dataset:
-    """Turn the column `label` into what a model is trained on, and drop the column `place`.
+    """Convert the column `label` to training targets, and drop the column `place`.
 
-    That is a class's number, a 0.0 or 1.0 for each class, or a score. If any row has no label, the whole column goes.
+    A target is the index of a class, a list with 0.0 or 1.0 per class, or a score. If a row has no label, the whole
+    column is dropped.
 
     Raises:
-        ValueError: a row's label is not one of `labels`; names the row.
+        ValueError: the label of a row is not one of `labels`; names the row.
     """
     own = labels_of(rows)
     column = rows["label"][:]
@@ -50,17 +51,19 @@ def number_labels(rows: Dataset, labels: Labels) -> Dataset:
     def encoded(label: Any) -> Any:
         if own.problem_type == REGRESSION == labels.problem_type:
             return label
-        if (
-            own.problem_type == SINGLE_LABEL and labels.problem_type == REGRESSION
-        ):  # a split may happen to have whole scores only
+        if own.problem_type == SINGLE_LABEL and labels.problem_type == REGRESSION:
+            # all scores of a split may happen to be whole numbers
             return read_label(own.names[label], REGRESSION)
         if own.problem_type != labels.problem_type:
-            raise ValueError(f"the labels are for {_spoken(own)}, but those to be predicted for {_spoken(labels)}.")
+            raise ValueError(
+                f"the labels are for {_problem_name(own)}, but the model predicts {_problem_name(labels)}: give all"
+                " splits the same kind of labels."
+            )
         for name in (own.names[number] for number in (label if own.problem_type == MULTI_LABEL else [label])):
             if name not in numbers:
                 raise ValueError(
-                    f"the label {name!r} is outside the label set ({listed(labels.names)}): correct it, or train on"
-                    " rows that have it."
+                    f"the label {name!r} is outside the label set ({join_names(labels.names, 20)}): correct it, or add"
+                    " training rows with it."
                 )
         if own.problem_type == SINGLE_LABEL:
             return numbers[own.names[label]]
@@ -78,17 +81,17 @@ def number_labels(rows: Dataset, labels: Labels) -> Dataset:
 
 
 def predictions_from_logits(logits: Any, problem_type: str) -> np.ndarray:
-    """Turn logits (N, labels) into class numbers (N,), 0 or 1 per class (N, labels), or scores (N,)."""
-    logits = logits[0] if isinstance(logits, tuple) else logits  # encoder-decoders give their states as well
+    """Convert logits (N, labels) to class indices (N,), 0 or 1 per class (N, labels), or scores (N,)."""
+    logits = logits[0] if isinstance(logits, tuple) else logits  # encoder-decoders also return hidden states
     if problem_type == REGRESSION:
         return logits[:, 0]
     if problem_type == MULTI_LABEL:
-        return (logits > 0).astype(int)  # a probability above a half
+        return (logits > 0).astype(int)  # probability > 0.5
     return logits.argmax(axis=-1)
 
 
 def format_predictions(logits: Any, labels: Labels) -> list[str]:
-    """Return each row's prediction as text."""
+    """Return the prediction for each row as text: a class name, a JSON list of names, or a score."""
     predictions = predictions_from_logits(logits, labels.problem_type)
     if labels.problem_type == REGRESSION:
         return [f"{score:.3f}" for score in predictions]
@@ -98,5 +101,5 @@ def format_predictions(logits: Any, labels: Labels) -> list[str]:
     return [json.dumps(names, ensure_ascii=False) for names in chosen]
 
 
-def _spoken(labels: Labels) -> str:
+def _problem_name(labels: Labels) -> str:
     return labels.problem_type.replace("_", " ")

@@ -1,8 +1,8 @@
-"""Model inputs of questions and passages; a passage that is too long becomes several overlapping windows.
+"""Model inputs for extractive question answering; long passages are split into overlapping windows.
 
-The functions for `datasets.map(batched=True)` are plain module functions, their settings keyword arguments, so that
-they can be pickled for several processes and their results found in the cache again. Features are not padded:
-`QuestionAnsweringCollator` pads a batch, and moves the answer positions along where a tokenizer pads on the left.
+The functions for `datasets.map(batched=True)` are module-level functions with keyword arguments, so that they can be
+pickled for several processes, and cached. Features are not padded: `QuestionAnsweringCollator` pads a batch, and
+shifts the answer positions if the tokenizer pads on the left.
 """
 
 from dataclasses import dataclass
@@ -24,28 +24,28 @@ BOOKKEEPING = ("example_id", "offset_mapping", "cls_position")
 
 
 def check_window_settings(tokenizer: PreTrainedTokenizerBase, max_length: int, doc_stride: int) -> int:
-    """Return the greatest number of tokens that a question may have; longer ones are cut.
+    """Check the settings of windows, and return the maximum number of tokens of a question; longer ones are cut.
 
     Args:
-        tokenizer: a fast one.
-        max_length: tokens of a window: question, passage and special tokens.
-        doc_stride: tokens by which neighboring windows overlap.
+        tokenizer: a fast tokenizer.
+        max_length: number of tokens of a window: question, passage and special tokens.
+        doc_stride: number of tokens by which neighboring windows overlap.
 
     Raises:
-        ValueError: the tokenizer is not a fast one, or the overlap leaves no room in the window.
+        ValueError: the tokenizer is slow, or the overlap leaves no room in the window.
     """
     if not getattr(tokenizer, "is_fast", False):
         raise ValueError(
-            f"{type(tokenizer).__name__} is not a fast tokenizer; windows need character offsets, which only fast"
-            " tokenizers give: load it with AutoTokenizer, or pick a model that has a tokenizer.json."
+            f"{type(tokenizer).__name__} is not a fast tokenizer, and windows need character offsets: load it with"
+            " AutoTokenizer, or choose a model that has a tokenizer.json."
         )
     room = max_length - tokenizer.num_special_tokens_to_add(pair=True)
     if doc_stride < 0:
         raise ValueError(f"doc_stride must not be negative; got {doc_stride}.")
     if room - doc_stride < 2:
         raise ValueError(
-            f"doc_stride {doc_stride} is too large: a window of {max_length} tokens has room for {max(room, 0)} of"
-            f" question and passage, and neighbors overlap by doc_stride; choose at most {max(room - 2, 0)}"
+            f"doc_stride {doc_stride} is too large: a window of {max_length} tokens has room for {max(room, 0)} tokens"
+            f" of question and passage, and windows overlap by doc_stride; choose at most {max(room - 2, 0)}"
             " (a third of the window is usual), or a larger max_seq_length."
         )
     return room - doc_stride - min(MIN_NEW_TOKENS, (room - doc_stride) // 2)
@@ -54,10 +54,10 @@ def check_window_settings(tokenizer: PreTrainedTokenizerBase, max_length: int, d
 def train_features(
     examples: dict[str, list[Any]], tokenizer: PreTrainedTokenizerBase, max_length: int, doc_stride: int
 ) -> BatchEncoding:
-    """Return the windows of a batch of SQuAD rows as model inputs with `start_positions` and `end_positions`.
+    """Tokenize a batch of SQuAD rows to windows with `start_positions` and `end_positions`.
 
-    The positions are the first and last token of the row's first answer; where the answer is not wholly inside a
-    window, or there is none, both are the position of the classification token.
+    These are the positions of the first and last token of the row's first answer. If the window does not contain the
+    whole answer, or there is none, both are the position of the classification token.
     """
     encoded, example_of, offsets = _windows(examples, tokenizer, max_length, doc_stride)
     starts, ends = [], []
@@ -79,10 +79,10 @@ def train_features(
 def evaluation_features(
     examples: dict[str, list[Any]], tokenizer: PreTrainedTokenizerBase, max_length: int, doc_stride: int
 ) -> BatchEncoding:
-    """Return the windows of a batch of SQuAD rows as model inputs that can be led back to the passage.
+    """Tokenize a batch of SQuAD rows to windows whose tokens can be mapped back to the passage.
 
-    Further columns are `example_id`, `offset_mapping` (for each token its characters [start, end) in the passage,
-    None outside of it) and `cls_position`. Rows need id, question and context.
+    Additional columns are `example_id`, `offset_mapping` (the characters [start, end) of each token in the passage,
+    None outside of it) and `cls_position`. Rows need `id`, `question` and `context`.
     """
     encoded, example_of, offsets = _windows(examples, tokenizer, max_length, doc_stride)
     encoded["example_id"] = [examples["id"][example] for example in example_of]
@@ -92,11 +92,11 @@ def evaluation_features(
 
 
 def token_span(offsets: list[tuple[int, int] | None], start: int, end: int) -> tuple[int, int] | None:
-    """Return the first and last token that cover the characters [start, end), or None if they are not all covered.
+    """Return the first and last token that cover the characters [start, end); None if some are not covered.
 
     Args:
         offsets: characters [start, end) of each token in the passage, None outside of it.
-        start: first character.
+        start: start offset.
         end: end offset (exclusive).
     """
     inside = [(position, *offset) for position, offset in enumerate(offsets) if offset is not None]
@@ -107,7 +107,7 @@ def token_span(offsets: list[tuple[int, int] | None], start: int, end: int) -> t
         return None
     first = np.searchsorted(begins, start, side="right") - 1
     last = np.searchsorted(finishes, end, side="left")
-    # Byte-level tokenizers cut a character into tokens with equal offsets: all of them belong to the answer.
+    # Byte-level tokenizers may split a character into tokens with equal offsets; all of them belong to the answer.
     first = np.searchsorted(begins, begins[first], side="left")
     last = np.searchsorted(finishes, finishes[last], side="right") - 1
     return (int(context[first]), int(context[last])) if first <= last else None
@@ -118,9 +118,9 @@ class QuestionAnsweringCollator:
     """Pad features to tensors of shape (batch, length), and drop the bookkeeping columns.
 
     Args:
-        tokenizer: pads.
-        max_length: length of all batches; None for that of the longest feature in each.
-        pad_to_multiple_of: number that divides the length; None for any.
+        tokenizer: tokenizer that pads.
+        max_length: length of all batches, *optional*, defaults to the longest feature of each batch.
+        pad_to_multiple_of: pad the length to a multiple of this number, *optional*.
     """
 
     tokenizer: PreTrainedTokenizerBase
@@ -148,9 +148,9 @@ class QuestionAnsweringCollator:
 
 
 def unpad_left(logits: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-    """Return logits (batch, length, ...) with the left padding of each row moved to its right end.
+    """Move the left padding of each row of logits (batch, length, ...) to its right end.
 
-    After it, position i of a row is token i of its unpadded feature whatever the padding side.
+    Position i of a row is then token i of its unpadded feature, for either padding side.
     """
     pads = attention_mask.to(torch.int64).argmax(dim=1, keepdim=True)
     positions = torch.arange(logits.shape[1], device=logits.device).unsqueeze(0) + pads
@@ -161,11 +161,12 @@ def unpad_left(logits: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tens
 def _windows(
     examples: dict[str, list[Any]], tokenizer: PreTrainedTokenizerBase, max_length: int, doc_stride: int
 ) -> tuple[BatchEncoding, list[int], list[list[Offsets]]]:
-    """Return the model inputs of all windows, the row that each is from, and the offsets in the passage."""
+    """Return the model inputs of all windows, the row index of each, and the offsets of its tokens in the passage."""
     question_length = check_window_settings(tokenizer, max_length, doc_stride)
     questions = [cut_question(question.strip(), tokenizer, question_length) for question in examples["question"]]
     return encode_windows(questions, examples["context"], tokenizer, max_length, doc_stride)
 
 
 def _cls_position(encoded: BatchEncoding, window: int, tokenizer: PreTrainedTokenizerBase) -> int:
+    """Return the position of the classification token, which stands for "no answer in this window"."""
     return no_answer_position(encoded, window, tokenizer) or 0

@@ -1,4 +1,4 @@
-"""Model inputs of lists of words, with a label for each word."""
+"""Model inputs for lists of words with a label per word."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from tokenizers.pre_tokenizers import ByteLevel
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 IGNORED = -100
-"""The label of tokens that the loss leaves out."""
+"""Label of tokens that the loss ignores."""
 
 
 def prepare_tokenizer(tokenizer: PreTrainedTokenizerBase) -> None:
-    """Make a tokenizer ready for sentences that are lists of words.
+    """Set up a tokenizer for lists of words.
 
-    A byte-level one (RoBERTa) tells the beginning of a word by the blank before it. It is made to put one there, and
-    remembers that when it is saved.
+    Byte-level tokenizers (RoBERTa) mark the beginning of a word by the space before it, so `add_prefix_space` is set.
+    It is saved with the tokenizer.
 
     Raises:
-        ValueError: it is not a fast one, which alone knows the word that a token is from.
+        ValueError: the tokenizer is slow, so it cannot map tokens to words.
     """
     if not getattr(tokenizer, "is_fast", False):
         raise ValueError(
-            f"{type(tokenizer).__name__} is not a fast tokenizer; only these know which word a token is from: load it"
-            " with AutoTokenizer, or pick a model that has a tokenizer.json."
+            f"{type(tokenizer).__name__} is not a fast tokenizer, and cannot map tokens to words: load it with"
+            " AutoTokenizer, or choose a model that has a tokenizer.json."
         )
     splitter = tokenizer.backend_tokenizer.pre_tokenizer
     if isinstance(splitter, ByteLevel):
@@ -34,11 +34,11 @@ def prepare_tokenizer(tokenizer: PreTrainedTokenizerBase) -> None:
 def word_features(
     examples: dict[str, list[Any]], tokenizer: PreTrainedTokenizerBase, max_length: int, label_ids: dict[str, int]
 ) -> BatchEncoding:
-    """Return sentences as model inputs with `labels`, which the first token of each word carries.
+    """Tokenize a batch of sentences, with `labels` on the first token of each word and -100 on the others.
 
-    Other tokens have the label -100. The first tokens of sentences without labels get 0, which tells the places.
-    `visible_word_ids` has the number of each word that has a token: the tokenizer makes nothing of some (control
-    characters), and those behind `max_length` are cut off.
+    If a sentence has no labels, the first tokens of its words get 0, to mark their positions. `visible_word_ids` has
+    the indices of the words that have tokens: some words have none (control characters), and those after `max_length`
+    are cut off.
     """
     return _features(examples, tokenizer, max_length, label_ids, None)
 
@@ -46,7 +46,7 @@ def word_features(
 def subword_features(
     examples: dict[str, list[Any]], tokenizer: PreTrainedTokenizerBase, max_length: int, label_ids: dict[str, int]
 ) -> BatchEncoding:
-    """Return sentences as `word_features` does, but label all tokens of a word, after the first with I- for B-."""
+    """Tokenize as `word_features` does, but label all tokens of a word; `B-` becomes `I-` after the first token."""
     inside = {i: label_ids.get(f"I-{name[2:]}", i) if name[:2] == "B-" else i for name, i in label_ids.items()}
     return _features(examples, tokenizer, max_length, label_ids, inside.__getitem__)
 

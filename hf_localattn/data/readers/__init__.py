@@ -1,1 +1,1 @@
-"""Readers of corpora and formats."""
+"""Readers for corpora and file formats."""

@@ -1,4 +1,4 @@
-"""The corpora of Chinese Grammatical Error Diagnosis (CGED), with one label for each character."""
+"""Reader for the corpora of Chinese Grammatical Error Diagnosis (CGED), with one label per character."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from hf_localattn.data.readers.xml_files import parse_xml
 from hf_localattn.data.schema import SKIP, EmptyText, Schema
 
 CGED_TYPES = ("R", "M", "S", "W")
-"""Redundant word, missing word, wrong word (selection), wrong order of words."""
+"""Types of errors: redundant word, missing word, wrong word (selection), wrong word order."""
 
 CGED_LABELS = ("O", *(f"{letter}-{kind}" for kind in CGED_TYPES for letter in "BI"))
 
-# The corpus of 2016 has a few of these, which XML forbids. They count in its offsets, so something has to stand there.
+# XML forbids these, but the corpus of 2016 contains a few. Its offsets count them, so they are replaced, not removed.
 _CONTROL_CHARACTER = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
 
 class GrammaticalError(NamedTuple):
-    """An error in a text: its type, and its first and last character, counted from 1."""
+    """An error in a text: its type and the positions of its first and last character, counted from 1."""
 
     kind: str
     first: int
@@ -33,27 +33,28 @@ class GrammaticalError(NamedTuple):
 
 
 def load_cged(path: PathLike, *, require_labels: bool = True, skip_empty: bool = False) -> Dataset:
-    """Read the XML of the CGED shared tasks from 2016 on into `tokens` (characters) and `labels`, one row per text.
+    """Read CGED XML (shared tasks of 2016 and later) into `tokens` (characters) and `labels`, one row per text.
 
-    A `DOC` has a `TEXT` and an `ERROR start_off end_off type` for each error: the numbers of its first and last
-    character, from 1, and one of `CGED_TYPES`; none if the text is correct. Labels are IOB2 (`B-R`, `I-R`, `O`).
-    Of errors that overlap, the first in the file keeps its characters, and others have the ones that are left, each
-    stretch beginning with B-: a character has one label. So a row has an error if and only if its text has one, but
-    types and places of errors that overlap are not all told.
+    A `DOC` has a `TEXT` and an `ERROR start_off end_off type` for each error: the positions of its first and last
+    character, counted from 1, and one of `CGED_TYPES`. Labels are IOB2 (`B-R`, `I-R`, `O`).
 
-    Line breaks inside a text are layout. Blanks are characters, but for those that indent a text whose closing tag is
-    indented too. A missing word at the end, which is behind the last character, is marked on that one.
+    A character has one label. Where errors overlap, the first one in the file keeps its characters, and later ones
+    get the characters that are left, each stretch beginning with `B-`. A row has an error if and only if its text
+    has one, but types and positions of overlapping errors are partly lost.
+
+    Line breaks inside a text are dropped. Spaces are characters, except for the indentation of a text whose closing
+    tag is indented too. A missing word at the end of a text is marked on the last character.
 
     Args:
-        path: a UTF-8 file of such documents, whatever its name, with one element around them, or none.
-        require_labels: whether a file without any error is refused as one without labels; if not, it has none.
-        skip_empty: whether documents with an empty text are left out.
+        path: a UTF-8 file of such documents with any extension, with or without a root element.
+        require_labels: raise an error if the file has no `ERROR`; if False, such a file gets no labels.
+        skip_empty: leave out documents with an empty text.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it is not such a file; names the line, or the document, and the remedy.
+        FileNotFoundError: the file does not exist.
+        ValueError: the file is not in this format; names the line or the document, and the remedy.
 
-    The format: Lee et al. 2016, *Overview of NLP-TEA 2016 Shared Task for Chinese Grammatical Error Diagnosis*.
+    Format: Lee et al. 2016, *Overview of NLP-TEA 2016 Shared Task for Chinese Grammatical Error Diagnosis*.
     """
     path = Path(path)
     schema = Schema("texts", (), TOKEN_FEATURES, _convert, skip_empty=skip_empty)
@@ -66,17 +67,17 @@ def load_cged(path: PathLike, *, require_labels: bool = True, skip_empty: bool =
 
 
 def _documents(path: Path) -> list[ElementTree.Element]:
-    # A list of documents is not XML until there is an element around it; before that a declaration has to go.
+    # Documents without a root are not XML: wrap them in an element, after removing the declaration.
     text = re.sub(r"^\s*<\?xml\b.*?\?>", lambda match: "\n" * match[0].count("\n"), read_text(path), flags=re.DOTALL)
     root = parse_xml(f"<_>{_CONTROL_CHARACTER.sub(chr(0xFFFD), text)}</_>", str(path))
     documents = list(root.iter("DOC"))
     if any(document.find("SENTENCE") is not None for document in documents) or root.find(".//ESSAY") is not None:
         raise ValueError(
-            f"{path}: has SENTENCE or ESSAY, as the corpora of 2014 and 2015 do; only those from 2016 on are read,"
-            " which have DOC, TEXT and ERROR."
+            f"{path}: has SENTENCE or ESSAY, the format of 2014 and 2015; only the format of 2016 and later, with"
+            " DOC, TEXT and ERROR, can be read."
         )
     if not documents:
-        raise ValueError(f"{path}: holds no DOC; expected CGED's DOC, with a TEXT and its ERRORs.")
+        raise ValueError(f"{path}: holds no DOC; expected CGED's DOC with a TEXT and ERRORs.")
     return documents
 
 
@@ -88,7 +89,7 @@ def _record(document: ElementTree.Element) -> Record:
 
 def _convert(record: Record) -> Record:
     if len(record["texts"]) != 1:
-        raise ValueError(f"has {len(record['texts'])} TEXT; expected one, as offsets count in it.")
+        raise ValueError(f"has {len(record['texts'])} TEXT elements; expected one, which the offsets refer to.")
     text = _without_layout("".join(record["texts"][0].itertext()))
     if not text.strip():
         raise EmptyText(f"its TEXT is empty; {SKIP}")
@@ -112,8 +113,8 @@ def _read_error(error: ElementTree.Element, length: int) -> GrammaticalError:
         first = last = length
     if not 1 <= first <= last <= length:
         raise ValueError(
-            f"an ERROR from {first} to {last} is not in its TEXT of {length} characters; they are counted"
-            " from 1, and the last one belongs to the error."
+            f"an ERROR from {first} to {last} is not in its TEXT of {length} characters; count from 1, and"
+            " include the last character of the error."
         )
     return GrammaticalError(kind, first, last)
 
@@ -121,7 +122,7 @@ def _read_error(error: ElementTree.Element, length: int) -> GrammaticalError:
 def _offset(error: ElementTree.Element, name: str) -> int:
     value = error.get(name, "")
     if not re.fullmatch("[0-9]{1,9}", value):
-        raise ValueError(f"the {name} of an ERROR must be the number of a character; found {shorten(value)}.")
+        raise ValueError(f"the {name} of an ERROR must be a character position; found {shorten(value)}.")
     return int(value)
 
 

@@ -1,4 +1,4 @@
-"""Corpora with a word and its labels in the columns of a line, and a blank line between sentences."""
+"""Readers for column files: one word with its labels per line, blank lines between sentences."""
 
 from __future__ import annotations
 
@@ -12,31 +12,37 @@ from datasets import Dataset, Features, List, Value
 from hf_localattn.data.readers.tables import PathLike, read_text, shorten
 
 TOKEN_FEATURES = Features({"tokens": List(Value("string")), "labels": List(Value("string"))})
-"""Sentences as lists of words, and as many labels; an empty list of labels where none are known."""
+"""Words and labels of a sentence, lists of equal length; `labels` is empty if unknown."""
 
 CONLLU_COLUMNS = {"upos": 3, "xpos": 4}
 CONLLU_WIDTH = 10
 UNSPECIFIED = "_"
-"""Value of a CoNLL-U column that is not specified."""
+"""Value of an unspecified CoNLL-U column."""
 
 Line = tuple[int, list[str]]
-"""The number of a line and its columns; none if the line is blank."""
+"""A line number and the columns of the line; no columns if it is blank."""
 
 
 def load_conll(path: PathLike, label_column: int = -1, *, require_labels: bool = True) -> Dataset:
-    """Read a file of columns (CoNLL-2003, FCE and their like) into `tokens` and `labels`, one row per sentence.
+    """Read a column file (CoNLL-2003, FCE and similar) into `tokens` and `labels`, one row per sentence.
 
-    The first column has the words. Columns are separated by single tabs if there is one in the first line of words,
-    else by blanks. Lines of `-DOCSTART-` are left out.
+    The first column has the words. Columns are separated by single tabs if the first line with words contains a tab,
+    by any number of spaces and tabs if not. `-DOCSTART-` lines are left out.
 
     Args:
-        path: a UTF-8 file, whatever its name.
-        label_column: the column with the labels, counted from 0, or backwards from -1, the last one.
-        require_labels: whether a file that has words alone is an error; if not, its sentences get no labels.
+        path: a UTF-8 file with any extension.
+        label_column: index of the column with the labels, *optional*, defaults to -1, the last one.
+        require_labels: raise an error if the file has words only; if False, its sentences get no labels.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it is not such a file; names the line and the remedy.
+        FileNotFoundError: the file does not exist.
+        ValueError: the file is not in this format; names the line and the remedy.
+
+    Example:
+        >>> from hf_localattn.data import load_conll
+        >>> from hf_localattn.resources import FOLDER
+        >>> load_conll(FOLDER / "samples" / "names.conll")[0]["labels"]
+        ['B-PER', 'I-PER', 'O', 'O', 'O', 'B-LOC', 'O']
     """
     path = Path(path)
     width = 0
@@ -55,16 +61,17 @@ def load_conll(path: PathLike, label_column: int = -1, *, require_labels: bool =
 def load_conllu(path: PathLike, column: str = "upos", *, require_labels: bool = True) -> Dataset:
     """Read a CoNLL-U file into `tokens` and `labels`, one row per sentence.
 
-    The words are the syntactic ones: comments, ranges (`1-2`) and empty nodes (`1.1`) are left out.
+    Tokens are syntactic words. Comments, multiword ranges (`1-2`) and empty nodes (`1.1`) are left out.
 
     Args:
         path: a UTF-8 file with the ten columns of CoNLL-U.
-        column: `upos` or `xpos`: the universal part of speech, or the language's own.
-        require_labels: whether a column that says nothing (`_` everywhere) is an error; if not, there are no labels.
+        column: `"upos"` (universal part of speech) or `"xpos"` (language-specific one), *optional*, defaults to
+            `"upos"`.
+        require_labels: raise an error if the column is `_` everywhere; if False, such a file gets no labels.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it is not such a file; names the line and the remedy.
+        FileNotFoundError: the file does not exist.
+        ValueError: the file is not in this format; names the line and the remedy.
     """
     path = Path(path)
     if column not in CONLLU_COLUMNS:
@@ -81,20 +88,20 @@ def load_conllu(path: PathLike, column: str = "upos", *, require_labels: bool = 
 
 def _as_dataset(path: Path, tokens: list[list[str]], labels: list[list[str]]) -> Dataset:
     if not tokens:
-        raise ValueError(f"{path}: holds no sentences; expected a word and its label a line.")
+        raise ValueError(f"{path}: holds no sentences; expected a word and its label on each line.")
     return Dataset.from_dict({"tokens": tokens, "labels": labels}, features=TOKEN_FEATURES)
 
 
 def split_sentences(lines: Iterable[Line]) -> Iterator[list[Line]]:
-    """Yield the lines between blank ones."""
+    """Yield the lines of each sentence; blank lines separate sentences."""
     for has_words, sentence in groupby(lines, key=lambda line: bool(line[1])):
         if has_words:
             yield list(sentence)
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the number of each line, from 1, and the line without its end."""
-    # not `splitlines`, nor `split` and `strip` without arguments: U+0085, U+00A0 and their kin are parts of words
+    """Yield each line without its line break, and its number, counted from 1."""
+    # not `splitlines`, nor `split` and `strip` without arguments: words may contain U+0085, U+00A0 and the like
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         yield number, line.rstrip("\r")
 
@@ -124,7 +131,7 @@ def _conllu_lines(path: Path) -> Iterator[Line]:
         if len(columns) != CONLLU_WIDTH:
             raise ValueError(
                 f"{path}, line {number}: {len(columns)} columns, but CoNLL-U has {CONLLU_WIDTH}, separated by tabs;"
-                " rename a file of other columns to .conll."
+                " if the file has other columns, rename it to .conll."
             )
         if re.fullmatch(r"\d+", columns[0]):
             yield number, columns
@@ -141,7 +148,7 @@ def _check_label_column(where: str, columns: list[str], label_column: int, requi
             raise ValueError(f"{where}: one column, so there are no labels; expected a word and its label a line.")
     elif not -len(columns) < label_column < len(columns) or label_column == 0:
         raise ValueError(
-            f"{where}: there is no label column {label_column} in {len(columns)} columns: column 0 has the words,"
+            f"{where}: there is no label column {label_column} in {len(columns)} columns: column 0 has the words;"
             f" choose 1 to {len(columns) - 1}, or -1 for the last one."
         )
 
@@ -149,8 +156,8 @@ def _check_label_column(where: str, columns: list[str], label_column: int, requi
 def _check_columns(where: str, columns: list[str], width: int, label_column: int) -> None:
     if len(columns) != width:
         raise ValueError(
-            f"{where}: {len(columns)} columns, but {width} in the first line; columns are separated as they are there,"
-            " by tabs or by blanks, and a blank line ends a sentence."
+            f"{where}: {len(columns)} columns, but {width} in the first line; separate columns by tabs or"
+            " spaces as there, and sentences by blank lines."
         )
     if not columns[0].strip(" "):
         raise ValueError(f"{where}: the word is empty.")

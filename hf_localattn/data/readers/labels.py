@@ -1,4 +1,4 @@
-"""Labels of texts in all their spellings: one class, several classes, or a score."""
+"""Labels of texts: their problem type (one class, several classes, or a score) and their parsing."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from typing import Any
 from datasets import ClassLabel, Dataset, List, Value
 
 from hf_localattn.data.readers.tables import describe_value, shorten
+from hf_localattn.errors import join_names
 
 logger = logging.getLogger(__name__)
 
 
 SINGLE_LABEL, MULTI_LABEL, REGRESSION = "single_label_classification", "multi_label_classification", "regression"
-"""Problem types as transformers names them: one class, any number of classes, or a number."""
+"""Problem types as in transformers: one class, any number of classes, or a number."""
 
 _FRACTION = re.compile(r"[+-]?(\d+\.\d*|\.\d+)([eE][+-]?\d+)?")
 _WHOLE = re.compile(r"[+-]?\d+(\.0*)?")
 
 MOST_CLASSES = 20
-"""More distinct values than this are treated as scores without a warning."""
+"""With more distinct values than this, labels are taken for scores without a warning."""
 
 
 @dataclass(frozen=True)
 class Labels:
-    """Predictions of a model: their problem type, and the names of the classes by number (none for a score)."""
+    """Label set of a model or data set: the problem type, and the class names in order (none for scores)."""
 
     problem_type: str
     names: tuple[str, ...] = ()
@@ -37,7 +38,7 @@ class Labels:
         if self.problem_type == REGRESSION:
             return "a score"
         several = "any number of" if self.problem_type == MULTI_LABEL else "one of"
-        return f"{several} {len(self.names)} classes ({listed(self.names)})"
+        return f"{several} {len(self.names)} classes ({join_names(self.names, 20)})"
 
     @property
     def num_labels(self) -> int:
@@ -46,9 +47,9 @@ class Labels:
 
 
 def infer_problem_type(labels: Iterable[Any]) -> str:
-    """Infer the problem type from labels: lists are sets of classes, numbers with a fraction scores, others classes.
+    """Infer the problem type: lists are sets of classes, numbers with a decimal point scores, others classes.
 
-    Files of comma-separated values have numbers as text. A warning says if scores may well be classes.
+    Numbers may be strings, as in .csv files. Logs a warning if the scores may be classes.
     """
     problem, texts = SINGLE_LABEL, set()
     for label in labels:
@@ -59,25 +60,25 @@ def infer_problem_type(labels: Iterable[Any]) -> str:
             problem = REGRESSION
         texts.add(text)
     if problem == REGRESSION and len(texts) <= MOST_CLASSES and all(_WHOLE.fullmatch(text) for text in texts - {""}):
-        # So do pandas and others write whole numbers of a column in which some are missing.
+        # pandas writes whole numbers like this if a value of the column is missing
         logger.warning(
-            "The labels are whole numbers with a decimal point (%s), and are taken for scores: pass --do_regression"
-            " false if these are classes, or true if they are not.",
+            "The labels are whole numbers with a decimal point (%s) and are taken for scores: pass --do_regression"
+            " false if they are classes, or true if they are scores.",
             ", ".join(sorted(texts - {""}, key=float)),
         )
     return problem
 
 
 def read_label(label: Any, problem_type: str, names: Sequence[str] | None = None) -> Any:
-    """Turn a label into the name of a class, a list of names, or a number.
+    """Convert a label to a class name, a sorted list of class names, or a number.
 
     Args:
-        label: as it stands in a file or on the Hub. White space in names is evened out.
-        problem_type: what it should be.
-        names: of the classes, where they are known: the label may then be a class's number too.
+        label: value from a file or from the Hub. Runs of white space in names become single spaces.
+        problem_type: one of the problem types above.
+        names: class names, *optional*. If given, the label may also be the index of a class.
 
     Raises:
-        ValueError: it is something else.
+        ValueError: the label is not of this problem type, or not in `names`.
     """
     if problem_type == REGRESSION:
         return _number(label)
@@ -89,9 +90,12 @@ def read_label(label: Any, problem_type: str, names: Sequence[str] | None = None
 
 
 def with_class_labels(rows: Dataset, problem_type: str, names: Sequence[str] | None = None) -> Dataset:
-    """Give the column `label` the names of the classes as its type; by default those in it, sorted (numbers by size).
+    """Cast the column `label` to `ClassLabel`, or a list of them; scores and a column without labels stay as they are.
 
-    The column is left as it is where labels are scores, or where no row has one.
+    Args:
+        rows: rows with class names, as `read_label` returns them.
+        problem_type: one of the problem types above.
+        names: class names, *optional*, defaults to those in the column, sorted, numbers by value.
     """
     if problem_type == REGRESSION:
         return rows
@@ -106,7 +110,7 @@ def with_class_labels(rows: Dataset, problem_type: str, names: Sequence[str] | N
 
 
 def labels_of(rows: Dataset) -> Labels | None:
-    """Return what the type of the column `label` says; None if it is only text, because no row has a label."""
+    """Return the label set from the type of the column `label`; None if it is text, because no row has a label."""
     kind = rows.features["label"]
     if isinstance(kind, List) and isinstance(kind.feature, ClassLabel):
         return Labels(MULTI_LABEL, tuple(kind.feature.names))
@@ -117,7 +121,7 @@ def labels_of(rows: Dataset) -> Labels | None:
 
 def _name(label: Any, names: Sequence[str] | None) -> str:
     if isinstance(label, bool):
-        name = str(label).lower()  # as json writes it
+        name = str(label).lower()  # as in JSON
     elif isinstance(label, (int, float)):
         name = str(label)
     elif isinstance(label, str) and label.strip():
@@ -129,7 +133,7 @@ def _name(label: Any, names: Sequence[str] | None) -> str:
     if _is_whole(name) and 0 <= int(name) < len(names):
         return names[int(name)]
     raise ValueError(
-        f"the label {shorten(label)} is outside the label set ({listed(names)}; or 0 to {len(names) - 1})."
+        f"the label {shorten(label)} is outside the label set ({join_names(names, 20)}; or 0 to {len(names) - 1})."
     )
 
 
@@ -140,16 +144,11 @@ def _number(label: Any) -> float:
         number = math.nan
     if not math.isfinite(number):
         raise ValueError(
-            f"the label {shorten(label)} is not a number, but the labels are scores, as --do_regression, the task or"
-            " labels with a decimal point say; mend it, or pass --do_regression false if the labels are names."
+            f"the label {shorten(label)} is not a number, but the labels are scores (by --do_regression, by the task,"
+            " or because some have a decimal point); correct it, or pass --do_regression false if labels are names."
         )
     return number
 
 
 def _is_whole(name: str) -> bool:
     return re.fullmatch(r"-?[0-9]{1,18}", name) is not None
-
-
-def listed(names: Sequence[str]) -> str:
-    """Join the first 20 names by commas."""
-    return ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")

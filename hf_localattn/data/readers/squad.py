@@ -1,4 +1,4 @@
-"""SQuAD's nested layout: articles of paragraphs of questions."""
+"""SQuAD's nested format: articles with paragraphs with questions."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from hf_localattn.data.readers.tables import describe_value
 
 
 def flatten_articles(path: Path, found: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    """Yield a record for each question of articles; records that are no articles stay as they are.
+    """Yield a record for each question of each article; records that are not articles are passed through.
 
     Args:
-        path: of the file, for errors.
-        found: the place of each record in the file, and the record.
+        path: path of the file, for error messages.
+        found: pairs of the place of a record in the file and the record.
 
     Raises:
-        ValueError: an article has no list of paragraphs, or a paragraph none of questions; names the place.
+        ValueError: an article has no list of paragraphs, or a paragraph no list of questions; names the place.
     """
     for number, (place, article) in enumerate(found, start=1):
         if not isinstance(article, dict) or "paragraphs" not in article:

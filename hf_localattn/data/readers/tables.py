@@ -1,8 +1,8 @@
-"""Rows of .csv, .tsv, .json and .jsonl files, each with its place in the file for error messages."""
+"""Reader for .csv, .tsv, .json and .jsonl files that keeps the place of each row for error messages."""
 
-# The loaders of `datasets` do not keep what these promise. Its json turns a label 1 into 1.0 if another is 2.0, takes
-# a field that a row lacks for a null, and names the row of a block, not the line; pandas, which reads its csv, fills
-# up rows that are too short, and counts rows instead of lines.
+# The loaders of `datasets` are too lenient for this. Its "json" turns a label 1 into 1.0 if another one is 2.0, does
+# not tell a missing field from null, and reports the row within a block, not the line. Its "csv" uses pandas, which
+# fills up rows that are too short, and counts rows instead of lines.
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ SUFFIXES = (".csv", ".tsv", ".json", ".jsonl")
 
 
 def read_text(path: PathLike) -> str:
-    """Read a whole UTF-8 file.
+    """Return the content of a UTF-8 file.
 
     Raises:
-        FileNotFoundError: there is no such file.
+        FileNotFoundError: the file does not exist.
         ValueError: it is empty, not UTF-8, or a folder.
     """
     path = Path(path)
@@ -43,15 +43,16 @@ def read_rows(path: PathLike, *, suffixes: Sequence[str] = SUFFIXES, what: str =
     """Read a file of rows: .csv or .tsv with a header, .json (a list of rows, or `{"data": [rows]}`) or .jsonl.
 
     Args:
-        path: a file of one of `suffixes`.
-        what: says in errors what is read.
+        path: a file with one of `suffixes`.
+        suffixes: the allowed extensions, *optional*, defaults to all four.
+        what: noun for the rows in error messages.
 
     Returns:
-        Pairs of a place in the file ("line 3", "record 2") and a row, which the caller has to check.
+        Pairs of a place in the file ("line 3", "record 2") and a row. The caller has to validate the row.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the file cannot be read as what its name says it is.
+        FileNotFoundError: the file does not exist.
+        ValueError: the extension is not allowed, or the content does not match it.
     """
     path = Path(path)
     text = read_text(path)
@@ -68,7 +69,7 @@ def read_rows(path: PathLike, *, suffixes: Sequence[str] = SUFFIXES, what: str =
 
 
 def as_list(cell: Any) -> Any:
-    """Read a list that is written as json, as a .csv file has to; anything else stays as it is."""
+    """Parse a cell that holds a JSON list, as in .csv files; return any other value unchanged."""
     if isinstance(cell, str) and cell.strip().startswith("[") and cell.strip().endswith("]"):
         try:
             return parse_json(cell, "the cell")
@@ -87,7 +88,7 @@ def describe_value(value: Any) -> str:
 
 
 def shorten(value: Any) -> str:
-    """Show a value in at most 60 characters."""
+    """Return the `repr` of a value, cut to 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
@@ -98,7 +99,7 @@ def _json(path: Path, text: str) -> Iterator[tuple[str, Any]]:
     except ValueError as error:
         if getattr(error.__cause__, "msg", "") != "Extra data":
             raise
-        yield from _json_lines(path, text)  # one row a line under the name .json
+        yield from _json_lines(path, text)  # JSON lines in a file named .json
         return
     rows = content.get("data") if isinstance(content, dict) else content
     if not isinstance(rows, list):
@@ -107,22 +108,22 @@ def _json(path: Path, text: str) -> Iterator[tuple[str, Any]]:
 
 
 def _json_lines(path: Path, text: str) -> Iterator[tuple[str, Any]]:
-    # not `splitlines`: texts may hold U+2028 and its kin unescaped
+    # not `splitlines`: texts may contain U+2028 and other line separators unescaped
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             yield f"line {number}", parse_json(line, str(path), number)
 
 
 def _separated(path: Path, text: str) -> Iterator[tuple[str, Record]]:
-    # Tab-separated corpora (GLUE's own) do not quote: a quotation mark there is a character like any other.
+    # GLUE's tab-separated files have no quoting: quotation marks are ordinary characters there.
     tabs = path.suffix == ".tsv"
-    # No universal newlines: a quoted field may hold line breaks of its own.
+    # no universal newlines: a quoted field may contain line breaks
     lines = io.StringIO(text, newline="")
     reader = csv.reader(lines, **({"delimiter": "\t", "quoting": csv.QUOTE_NONE} if tabs else {"strict": True}))
     try:
         header = next(reader)
         if repeated := {name for name in header if header.count(name) > 1}:
-            raise ValueError(f"{path}, line 1: the column {sorted(repeated)[0]!r} is there twice.")
+            raise ValueError(f"{path}, line 1: the column {sorted(repeated)[0]!r} is there twice; rename one.")
         for values in reader:
             if not values:
                 continue

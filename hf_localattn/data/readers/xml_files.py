@@ -1,4 +1,4 @@
-"""XML files as trees whose elements know their lines, without what makes XML unsafe."""
+"""XML parser that records line numbers and refuses unsafe features (entities, deep nesting)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from hf_localattn.parsing import MOST_LEVELS
 
 
 class Element(ElementTree.Element):
-    """An element that knows in which line of its file it begins.
+    """An XML element with the line number at which it begins.
 
     Args:
-        tag: its name.
-        attributes: its attributes.
-        line: the number of the line, from 1.
+        tag: name of the element.
+        attributes: attributes of the element.
+        line: line number, counted from 1.
     """
 
     def __init__(self, tag: str, attributes: dict[str, str], line: int = 0) -> None:
@@ -24,18 +24,22 @@ class Element(ElementTree.Element):
 
 
 def parse_xml(text: str, name: str) -> Element:
-    """Return the root of a document. A DOCTYPE is read over: nothing that it names is opened.
+    """Parse a document and return its root. External DTDs are never opened.
+
+    Args:
+        text: the XML document.
+        name: name of the file, for error messages.
 
     Raises:
-        ValueError: it is malformed, nested too deeply, or declares entities, whose expansion could fill any memory, or
-            uses ones that a DTD elsewhere would have to declare; names `name`, the line and the remedy.
+        ValueError: the document is malformed or nested too deeply, declares entities (whose expansion can exhaust the
+            memory), or uses undeclared ones; names `name`, the line and the remedy.
     """
     parser = expat.ParserCreate()
     builder = ElementTree.TreeBuilder(lambda tag, attributes: Element(tag, attributes, parser.CurrentLineNumber))
     open_tags: list[str] = []
 
     def start(tag: str, attributes: dict[str, str]) -> None:
-        if len(open_tags) == MOST_LEVELS:  # whoever reads the tree goes down as many calls
+        if len(open_tags) == MOST_LEVELS:  # readers of the tree are recursive
             raise ValueError(
                 f"{name}, line {parser.CurrentLineNumber}: elements are nested more than {MOST_LEVELS} deep."
             )
@@ -48,8 +52,8 @@ def parse_xml(text: str, name: str) -> Element:
 
     def refuse(entity: str, *_: Any) -> NoReturn:
         raise ValueError(
-            f"{name}, line {parser.CurrentLineNumber}: the entity {entity!r} is not one of XML's own five; write the"
-            " character itself instead, and declare no entities."
+            f"{name}, line {parser.CurrentLineNumber}: the entity {entity!r} is not one of XML's five predefined ones;"
+            " write the character itself, and declare no entities."
         )
 
     parser.StartElementHandler, parser.EndElementHandler = start, end
@@ -59,8 +63,8 @@ def parse_xml(text: str, name: str) -> Element:
         parser.Parse(text, True)
     except expat.ExpatError as error:
         raise ValueError(
-            f"{name}, line {error.lineno}: malformed XML: {expat.ErrorString(error.code)}; every element must be"
-            " closed, and a text have &amp; and &lt; for & and <."
+            f"{name}, line {error.lineno}: malformed XML: {expat.ErrorString(error.code)}; close every element, and"
+            " write &amp; and &lt; for & and <."
         ) from None
     root: Any = builder.close()
     return root

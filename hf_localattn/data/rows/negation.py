@@ -23,7 +23,7 @@ def load_negation(
     cues: str = "negation",
     cue_in_scope: str = "never",
     *,
-    stray_scopes: str = "error",
+    unmatched_scopes: str = "error",
     require_scopes: bool = True,
     skip_empty: bool = False,
 ) -> Dataset:
@@ -34,7 +34,7 @@ def load_negation(
             `NEGATION_FEATURES`, or else a file of *SEM 2012.
         cues: "negation" or "speculation"; rows in .json files do not say what theirs are, and are all taken.
         cue_in_scope: "never": a row's own cue words are 0 in `scope`, but for affixes; "corpus": as annotated.
-        stray_scopes: "error" to refuse a scope without its cue, "skip" to leave it out with a warning.
+        unmatched_scopes: "error" to refuse a scope without its cue, "skip" to leave it out with a warning.
         require_scopes: True if rows without `scope` in .json files are an error; if not, theirs is empty.
         skip_empty: True to leave out rows without words in .json files. Sentences of a corpus have cues, and so words.
 
@@ -43,21 +43,21 @@ def load_negation(
         ValueError: it cannot be used; names the place and the remedy.
     """
     path = Path(path)
-    Options(cues, cue_in_scope, stray_scopes)
+    Options(cues, cue_in_scope, unmatched_scopes)
     if path.is_dir():
-        return sfu.load_sfu(path, cues, cue_in_scope, stray_scopes=stray_scopes)
+        return sfu.load_sfu(path, cues, cue_in_scope, unmatched_scopes=unmatched_scopes)
     if path.suffix in SUFFIXES:
         return _schema(cue_in_scope, require_scopes, skip_empty).load(path)
     text = read_text(path)
     if path.suffix != ".xml" and not text.lstrip().startswith("<"):
-        return load_starsem(path, cues, cue_in_scope, stray_scopes=stray_scopes)
+        return load_starsem(path, cues, cue_in_scope, unmatched_scopes=unmatched_scopes)
     root = parse_xml(text, str(path))
     if root.tag not in CORPORA_BY_ROOT:
         raise ValueError(
             f"{path}, line {root.line}: the root element {root.tag!r} is of no known corpus; BioScope has"
             f" {bioscope.ROOT!r} there, and the SFU corpus {sfu.ROOT!r}."
         )
-    return CORPORA_BY_ROOT[root.tag](path, cues, cue_in_scope, stray_scopes=stray_scopes)
+    return CORPORA_BY_ROOT[root.tag](path, cues, cue_in_scope, unmatched_scopes=unmatched_scopes)
 
 
 def normalize_negation(

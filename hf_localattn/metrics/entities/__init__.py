@@ -1,1 +1,1 @@
-"""The metric of SQuAD 2.0."""
+"""Metric for named entities."""

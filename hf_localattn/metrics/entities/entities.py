@@ -1,4 +1,4 @@
-"""Precision, recall and F1 of whole entities (seqeval), and accuracy of their labels."""
+"""Precision, recall and F1 of entities (seqeval), and accuracy of all labels."""
 
 import evaluate
 from seqeval.metrics import accuracy_score
@@ -7,23 +7,29 @@ from seqeval.metrics.sequence_labeling import get_entities, precision_recall_fsc
 from hf_localattn.metrics.labeled_sentences import LABEL_FEATURES, as_iobes, check_lengths
 
 DESCRIPTION = (
-    "Precision, recall and F1 of entities, which count if their first and last word and their type are right."
+    "Precision, recall and F1 of entities. An entity is right if its first word, its last word and its type are right."
 )
 
 INPUTS_DESCRIPTION = """
 Args:
-    predictions: a list of labels per sentence: "O", or B-, I-, E- or S- and a type (IOB, IOE, IOBES). L-, U- (BILOU)
-        and M- (BMES) stand for E-, S- and I-.
-    references: likewise the true labels, as many.
+    predictions: predicted labels, a list per sentence. A label is "O", or a letter of the scheme, "-" and a type;
+        schemes are IOB, IOE, IOBES, BILOU and BMES. An entity may begin without B-, as in conlleval.
+    references: true labels, in the same form.
 Returns:
-    overall_precision, overall_recall, overall_f1 (micro averages, 0 where there is nothing to divide by) and
-    overall_accuracy (share of words with the right label); and for each type {"precision", "recall", "f1", "number"}.
-    An entity may begin without B-, as in conlleval.
+    overall_precision, overall_recall, overall_f1: micro averages over all types, 0 if undefined.
+    overall_accuracy: share of words with the right label.
+    <type>: precision, recall, f1 and number (of true entities) of each type.
+Example:
+    >>> from hf_localattn.metrics import load_metric
+    >>> metric = load_metric("entities")
+    >>> scores = metric.compute(predictions=[["B-PER", "O", "O"]], references=[["B-PER", "O", "B-LOC"]])
+    >>> scores["overall_precision"], scores["overall_recall"]
+    (1.0, 0.5)
 """
 
 
 class Entities(evaluate.Metric):
-    """Scores of entities with the interface of the evaluate library's metric seqeval."""
+    """Scores of entities, with the interface of `seqeval` in the evaluate library."""
 
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(

@@ -1,1 +1,1 @@
-"""The metric of word-level error detection."""
+"""Metric for word-level error detection."""

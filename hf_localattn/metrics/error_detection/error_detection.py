@@ -1,4 +1,4 @@
-"""Precision, recall and F0.5 of the words that are labeled as errors, as for FCE (over scikit-learn)."""
+"""Precision, recall and F0.5 of the words labeled as errors, as for FCE (scikit-learn)."""
 
 from itertools import chain
 
@@ -7,22 +7,27 @@ import evaluate
 from hf_localattn.metrics.labeled_sentences import LABEL_FEATURES, binary_prf, check_lengths
 
 DESCRIPTION = (
-    "Precision, recall and F0.5 of the words that are wrong, all sentences together. F0.5 counts precision twice as"
-    " much as recall: a false alarm does a learner more harm than an error that goes unnoticed."
+    "Precision, recall and F0.5 of incorrect words over all sentences. F0.5 weights precision twice as much as recall,"
+    " because a false alarm harms a learner more than a missed error."
 )
 
 INPUTS_DESCRIPTION = """
 Args:
-    predictions: a list of labels per sentence, one for each word.
-    references: likewise the true labels, as many.
-    positive_label: the label of words that are wrong, by default "i" (FCE: "i" for incorrect, "c" for correct).
+    predictions: predicted labels, a list per sentence with one label per word.
+    references: true labels, in the same form.
+    positive_label: label of incorrect words, *optional*, defaults to "i" (FCE: "i" is incorrect, "c" correct).
 Returns:
-    f0_5, precision and recall of the positive label; 0 where there is nothing to divide by.
+    f0_5, precision, recall: scores of the positive label, 0 if undefined.
+Example:
+    >>> from hf_localattn.metrics import load_metric
+    >>> metric = load_metric("error_detection")
+    >>> metric.compute(predictions=[["c", "i", "i"]], references=[["c", "i", "i"]])
+    {'f0_5': 1.0, 'precision': 1.0, 'recall': 1.0}
 """
 
 
 class ErrorDetection(evaluate.Metric):
-    """Scores of error detection in the words of sentences."""
+    """Scores of word-level error detection."""
 
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(

@@ -1,1 +1,1 @@
-"""The metric of Chinese grammatical error diagnosis."""
+"""Metric for Chinese grammatical error diagnosis."""

@@ -1,4 +1,4 @@
-"""The three levels on which the CGED shared tasks score the errors found in sentences (over scikit-learn, seqeval)."""
+"""Scores of the CGED shared tasks on three levels: detection, identification, position (scikit-learn, seqeval)."""
 
 import evaluate
 from seqeval.metrics.sequence_labeling import get_entities, precision_recall_fscore_support
@@ -6,25 +6,32 @@ from seqeval.metrics.sequence_labeling import get_entities, precision_recall_fsc
 from hf_localattn.metrics.labeled_sentences import LABEL_FEATURES, as_iobes, binary_prf, check_lengths
 
 DESCRIPTION = """
-Precision, recall and F1 of Chinese grammatical error diagnosis (CGED), counted as by the shared task's tool:
-detection level: whether a sentence has any error; its errors' number, types and places do not matter;
-identification level: which types of error a sentence has, each counted once;
-position level: which errors it has, by type, first and last character (what `entities` scores).
+Precision, recall and F1 of Chinese grammatical error diagnosis (CGED), counted as in the shared task's tool.
+Detection level: the sentence has an error or not.
+Identification level: the set of types of errors in the sentence.
+Position level: errors by type, first and last character, as in `entities`.
 """
 
 INPUTS_DESCRIPTION = """
 Args:
-    predictions: a list of labels per sentence: "O", or B- or I- and a type of error (IOB, or what `entities` reads).
-    references: likewise the true labels, as many.
+    predictions: predicted labels, a list per sentence: "O", or B- or I- and a type of error. The other schemes of
+        `entities` are read, too.
+    references: true labels, in the same form.
 Returns:
-    detection_precision, detection_recall, detection_f1, and the same of identification_ and position_ (micro averages,
-    0 where there is nothing to divide by); false_positive_rate: the share of the sentences without an error in which
-    one was found, 0 if there are none.
+    detection_precision, detection_recall, detection_f1: scores on the detection level, 0 if undefined. The same with
+        identification_ and position_, as micro averages.
+    false_positive_rate: share of correct sentences in which an error was found, 0 if there is no correct sentence.
+Example:
+    >>> from hf_localattn.metrics import load_metric
+    >>> metric = load_metric("error_diagnosis")
+    >>> scores = metric.compute(predictions=[["B-R", "O"], ["B-S", "O"]], references=[["B-R", "O"], ["O", "O"]])
+    >>> scores["detection_precision"], scores["position_recall"], scores["false_positive_rate"]
+    (0.5, 1.0, 1.0)
 """
 
 
 class ErrorDiagnosis(evaluate.Metric):
-    """Scores of error diagnosis in the characters of sentences."""
+    """Scores of character-level error diagnosis."""
 
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(

@@ -1,4 +1,4 @@
-"""BLEU, ROUGE-L and METEOR of generated texts and their references, without a download."""
+"""BLEU, ROUGE-L and METEOR of generated texts, without downloads."""
 
 from typing import Any
 
@@ -14,16 +14,22 @@ DESCRIPTION = "BLEU-4 of the corpus and mean ROUGE-L and METEOR of generated tex
 
 INPUTS_DESCRIPTION = """
 Args:
-    predictions: list of texts, as they would be read (not split into tokens).
-    references: list of as many texts, likewise.
+    predictions: list of generated texts, not tokenized.
+    references: list of reference texts, one per prediction, not tokenized.
 Returns:
-    bleu: sacrebleu's corpus BLEU-4.
-    bleu_signature: how it was computed; two values with different signatures cannot be compared.
-    rouge_l: mean F1 of the longest common subsequence; words are what is left of [a-z0-9]+.
-    meteor: mean METEOR of 2007 (nltk) with exact, stem and WordNet matches; words are nltk's. Where WordNet is not
-        installed (`nltk.download("wordnet")`), synonyms do not match and the name is meteor_no_synonyms instead.
-Published values for question generation often come from other tools (multi-bleu.perl, METEOR 1.5), which weigh and
-split words differently: compare with values of this metric alone.
+    bleu: corpus BLEU-4 of sacrebleu.
+    bleu_signature: settings of sacrebleu; only values with the same signature are comparable.
+    rouge_l: mean F1 of the longest common subsequence of words, which are matches of [a-z0-9]+.
+    meteor: mean METEOR (2007 version, nltk) with exact, stem and WordNet matches, and nltk's tokenizer. Without
+        WordNet (`nltk.download("wordnet")`) synonyms do not match, and the key is meteor_no_synonyms.
+Published values for question generation often come from other tools (multi-bleu.perl, METEOR 1.5) with other
+tokenizers and weights, and are not comparable with these.
+Example:
+    >>> from hf_localattn.metrics import load_metric
+    >>> metric = load_metric("generation")
+    >>> scores = metric.compute(predictions=["who baked the bread ?"], references=["who sold the bread ?"])
+    >>> round(scores["bleu"], 1), round(scores["rouge_l"], 1)
+    (42.7, 75.0)
 """
 
 CITATION = """
@@ -35,15 +41,15 @@ Human Judgments, WMT
 
 
 class WithoutSynonyms:
-    """Stands in for WordNet: knows no word."""
+    """Replacement for WordNet without any word."""
 
     def synsets(self, word: str) -> list[Any]:
-        """None of any word."""
+        """Return no synonyms."""
         return []
 
 
 def synonyms() -> Any:
-    """WordNet where it is installed, else `WithoutSynonyms`."""
+    """Return WordNet if it is installed, and `WithoutSynonyms` if not."""
     try:
         wordnet.ensure_loaded()
     except LookupError:
@@ -52,12 +58,12 @@ def synonyms() -> Any:
 
 
 def meteor_name() -> str:
-    """The name under which METEOR is reported on this machine."""
+    """Return the key of METEOR: "meteor", or "meteor_no_synonyms" if WordNet is not installed."""
     return "meteor_no_synonyms" if isinstance(synonyms(), WithoutSynonyms) else "meteor"
 
 
 class Generation(evaluate.Metric):
-    """BLEU-4, ROUGE-L and METEOR with the interface of the evaluate library."""
+    """BLEU-4, ROUGE-L and METEOR."""
 
     def _info(self) -> evaluate.MetricInfo:
         text = datasets.Value("string")
@@ -84,5 +90,5 @@ class Generation(evaluate.Metric):
 
 
 def _words(text: str) -> list[str]:
-    # Not into sentences first: that would need a download. METEOR lower-cases by itself.
+    # no split into sentences, which needs a download; METEOR converts to lower case
     return word_tokenize(text, preserve_line=True)

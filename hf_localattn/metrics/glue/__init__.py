@@ -1,1 +1,1 @@
-"""The metrics of GLUE's tasks."""
+"""Metrics for GLUE."""

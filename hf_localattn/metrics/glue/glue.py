@@ -1,4 +1,4 @@
-"""The metrics of GLUE's nine tasks, chosen by the task's name."""
+"""Metrics of GLUE's nine tasks; the configuration is the name of the task."""
 
 from typing import Any
 
@@ -8,20 +8,27 @@ import numpy as np
 
 from hf_localattn.metrics.classification_scores import GLUE_METRICS, SCORES
 
-DESCRIPTION = "What each task of GLUE is scored by: accuracy, F1, Matthews' correlation, Pearson's or Spearman's."
+DESCRIPTION = "Metrics of the GLUE tasks: accuracy, F1, and Matthews, Pearson and Spearman correlation."
 
 INPUTS_DESCRIPTION = """
 Args:
-    predictions: the class of each row, as a number from 0; for stsb its score.
-    references: likewise.
+    predictions: list of class indices; for "stsb", of scores.
+    references: true values, in the same form.
 Returns:
-    cola: matthews_correlation; mrpc and qqp: accuracy and f1 (of class 1); stsb: pearson and spearmanr; mnli, qnli,
-    rte, sst2 and wnli: accuracy. Between -1 or 0 and 1; a correlation that is not defined is 0.
+    accuracy: for all tasks except "cola" and "stsb", between 0 and 1.
+    f1: F1 of class 1, for "mrpc" and "qqp", between 0 and 1.
+    matthews_correlation: for "cola", between -1 and 1, 0 if undefined.
+    pearson, spearmanr: for "stsb", between -1 and 1, 0 if undefined.
+Example:
+    >>> from hf_localattn.metrics import load_metric
+    >>> metric = load_metric("glue", "mrpc")
+    >>> metric.compute(predictions=[1, 1, 0, 0], references=[1, 0, 0, 0])
+    {'accuracy': 0.75, 'f1': 0.6666666666666666}
 """
 
 
 class Glue(evaluate.Metric):
-    """GLUE's metrics with the interface and the configuration names of the evaluate library's metric of this name."""
+    """Metrics of GLUE, with the interface and the configurations of `glue` in the evaluate library."""
 
     def _info(self) -> evaluate.MetricInfo:
         if self.config_name not in GLUE_METRICS:

@@ -1,1 +1,1 @@
-"""The metric of negation scopes."""
+"""Metric for negation scopes."""

@@ -1,4 +1,4 @@
-"""Precision, recall and F1 of the words that are in the scope of a cue (over scikit-learn)."""
+"""Precision, recall and F1 of the words in the scope of a cue (scikit-learn)."""
 
 from itertools import chain
 
@@ -8,22 +8,27 @@ from datasets import Features, List, Value
 from hf_localattn.metrics.labeled_sentences import binary_prf, check_lengths
 
 DESCRIPTION = (
-    "Precision, recall and F1 of the words in scope, the words of all rows together (micro average), and the share of"
-    " rows whose whole scope is right. A row is a sentence with one cue; a sentence with two cues is two rows."
+    "Precision, recall and F1 of the words in scope over all rows (micro averages), and the share of rows whose whole"
+    " scope is right. A row is a sentence with one cue; a sentence with two cues makes two rows."
 )
 
 INPUTS_DESCRIPTION = """
 Args:
-    predictions: a list per row, 1 for each word in scope and 0 for each other word.
-    references: likewise the true scopes, as long.
+    predictions: predicted scopes, a list per row with 1 for each word in scope and 0 for the others.
+    references: true scopes, in the same form.
 Returns:
-    f1, precision and recall of the words in scope, 0 where there is nothing to divide by; exact_scope: the share of
-    rows with no word wrong (of an empty scope: with no word predicted; known as PCS).
+    f1, precision, recall: scores of the words in scope, 0 if undefined.
+    scope_exact_match: share of rows without a wrong word, known as percentage of correct scopes (PCS).
+Example:
+    >>> from hf_localattn.metrics import load_metric
+    >>> metric = load_metric("negation_scope")
+    >>> metric.compute(predictions=[[0, 1, 1], [0, 1, 0]], references=[[0, 1, 1], [0, 1, 1]])
+    {'f1': 0.8571428571428571, 'precision': 1.0, 'recall': 0.75, 'scope_exact_match': 0.5}
 """
 
 
 class NegationScope(evaluate.Metric):
-    """Scores of the scopes of cues in sentences."""
+    """Scores of the scopes of cues."""
 
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(
@@ -43,4 +48,4 @@ class NegationScope(evaluate.Metric):
         predicted, true = ([word == 1 for word in chain.from_iterable(rows)] for rows in (predictions, references))
         precision, recall, f1 = binary_prf(predicted, true)
         exact = sum(map(list.__eq__, predictions, references))
-        return {"f1": f1, "precision": precision, "recall": recall, "exact_scope": exact / len(references)}
+        return {"f1": f1, "precision": precision, "recall": recall, "scope_exact_match": exact / len(references)}

@@ -1,1 +1,1 @@
-"""The metric of SQuAD 1.1."""
+"""Metric for SQuAD 1.1."""

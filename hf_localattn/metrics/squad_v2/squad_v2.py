@@ -1,4 +1,4 @@
-"""SQuAD 2.0's exact match and F1, with and without the unanswerable questions, and the best no-answer thresholds."""
+"""Exact match and F1 of SQuAD 2.0, also for answerable and unanswerable questions, and best thresholds."""
 
 import logging
 
@@ -13,21 +13,28 @@ DESCRIPTION = "Exact match and F1 of SQuAD 2.0, where a question may have no ans
 
 INPUTS_DESCRIPTION = """
 Args:
-    predictions: list of {"id", "prediction_text", "no_answer_probability"}; text "" predicts that there is no answer.
-    references: list of {"id", "answers": {"text": [...], "answer_start": [...]}}; no answers: unanswerable.
-    no_answer_threshold: a no_answer_probability above it makes the prediction "" (any increasing score will do for a
-        probability, such as the difference of the "no answer" and the best answer's logits).
+    predictions: list of {"id", "prediction_text", "no_answer_probability"}; the text "" means "no answer".
+    references: list of {"id", "answers": {"text": [...], "answer_start": [...]}}; unanswerable: no texts.
+    no_answer_threshold: a greater no_answer_probability makes the prediction "", *optional*, defaults to 1.0. Any
+        score can serve as probability, such as the logit of "no answer" minus the logit of the best answer.
 Returns:
-    exact, f1, total and the same of the answerable (HasAns_) and unanswerable questions (NoAns_), where there are
-    any; if no_answer_probability differs between questions also best_exact and best_f1, reachable by choosing the
-    threshold on these data, and best_exact_thresh and best_f1_thresh. A question without a prediction scores 0, with a
-    warning. The official script leaves such questions out, so that a system is scored on those it likes to answer:
-    with any missing, its numbers are higher.
+    exact, f1, total: mean scores in percent, and the number of questions. The same with HasAns_ for answerable and
+        NoAns_ for unanswerable questions, if there are any.
+    best_exact, best_f1: best scores over all thresholds, at best_exact_thresh and best_f1_thresh; only if
+        no_answer_probability differs between questions.
+A question without a prediction scores 0, with a warning. The official script excludes such questions, so its scores
+are higher if predictions are missing.
+Example:
+    >>> from hf_localattn.metrics import load_metric
+    >>> predictions = [{"id": "1", "prediction_text": "", "no_answer_probability": 0.0}]
+    >>> references = [{"id": "1", "answers": {"text": [], "answer_start": []}}]
+    >>> load_metric("squad_v2").compute(predictions=predictions, references=references)["exact"]
+    100.0
 """
 
 
 class SquadV2(evaluate.Metric):
-    """Exact match and F1 of SQuAD 2.0 with the interface of the evaluate library's metric of this name."""
+    """Exact match and F1 of SQuAD 2.0, with the interface of `squad_v2` in the evaluate library."""
 
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(
@@ -57,7 +64,7 @@ class SquadV2(evaluate.Metric):
             identifier = reference["id"]
             if identifier not in texts:
                 logger.warning("Question %s has no prediction and scores 0.", identifier)
-                texts[identifier], no_answer[identifier] = " ", float("-inf")  # a text, so not "no answer"
+                texts[identifier], no_answer[identifier] = " ", float("-inf")  # not "", which means "no answer"
                 raw[identifier] = thresholded[identifier] = (0.0, 0.0)
                 continue
             golds = [gold for gold in reference["answers"]["text"] if not is_blank(gold)] or [""]
@@ -91,7 +98,10 @@ def _means(scores: list[tuple[float, float]]) -> dict[str, float]:
 def _best_threshold(
     texts: dict[str, str], scores: dict[str, float], no_answer: dict[str, float], answerable: dict[str, bool]
 ) -> tuple[float, float]:
-    """Best mean score in percent and its threshold; starts from "no answer" everywhere and lets go one by one."""
+    """Return the best mean score in percent and its threshold.
+
+    Starts with "no answer" for all questions, and answers one more at a time, by increasing no-answer score.
+    """
     current = best = float(sum(not has_answer for has_answer in answerable.values()))
     threshold = 0.0
     for identifier in sorted((i for i in no_answer if i in scores), key=no_answer.__getitem__):

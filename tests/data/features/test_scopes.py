@@ -129,6 +129,6 @@ def test_rows_without_features_have_empty_scopes():
 def test_a_tokenizer_that_knows_no_cues():
     check_knows_cues(OaXLNetTokenizer.from_backbone(word_pieces()))
     with pytest.raises(
-        ValueError, match=r"knows no cue marker.*--family oa-xlnet.*local_attention=none for the baseline"
+        ValueError, match=r"has no cue marker.*--family oa-xlnet.*local_attention=none for the baseline"
     ):
         check_knows_cues(word_pieces())

@@ -76,10 +76,10 @@ def test_a_scope_that_a_joined_cue_left_behind(tmp_path):
 def test_a_scope_without_its_cue(tmp_path, caplog):
     stray = '<sentence id="S3">\n<xcope id="X9">all gone</xcope></sentence>'
     with pytest.raises(
-        ValueError, match=r"a\.xml, line 8, sentence S3: no cue refers to the scope X9: .* stray_scopes='skip'"
+        ValueError, match=r"a\.xml, line 8, sentence S3: no cue refers to the scope X9: .* unmatched_scopes='skip'"
     ):
         load(tmp_path, NESTED, PLAIN, stray)
-    assert load(tmp_path, NESTED, PLAIN, stray, stray_scopes="skip") == load(tmp_path, NESTED)
+    assert load(tmp_path, NESTED, PLAIN, stray, unmatched_scopes="skip") == load(tmp_path, NESTED)
     assert "Scopes without a cue, left out: 1; the first one: " in caplog.text
     assert "scope X9" in caplog.text
 
@@ -101,7 +101,7 @@ def test_names_are_unique(tmp_path):
     [
         (corpus(NESTED, "<sentence id='S2'><xcope></sentence>"), "line 6: malformed XML: mismatched tag"),
         (corpus(NESTED).replace("Annotation>\n", ">"), "line 6: malformed XML"),
-        (corpus("<sentence id='S1'>a &nbsp; b</sentence>"), "line 5: the entity 'nbsp' is not one of XML's own five"),
+        (corpus("<sentence id='S1'>a &nbsp; b</sentence>"), "line 5: the entity 'nbsp' is not one of XML's five"),
         (corpus(NESTED, head='<!DOCTYPE a [<!ENTITY b "c">]>'), "line 2: the entity 'b'"),
         (corpus(NESTED, head='<!DOCTYPE a [<!ENTITY b SYSTEM "b.txt">]>'), "line 2: the entity 'b'"),
         ("<DOCUMENT/>", "line 1: the root element is 'DOCUMENT'; BioScope has 'Annotation' there"),
@@ -138,7 +138,7 @@ def test_what_is_not_text_and_what_is_not_there(tmp_path):
     [
         ({"cues": "doubt"}, "cues must be negation or speculation; got 'doubt'"),
         ({"cue_in_scope": "yes"}, "cue_in_scope must be never or corpus; got 'yes'"),
-        ({"stray_scopes": "keep"}, "stray_scopes must be error or skip; got 'keep'"),
+        ({"unmatched_scopes": "keep"}, "unmatched_scopes must be error or skip; got 'keep'"),
     ],
 )
 def test_unknown_options_before_any_file_is_opened(options, message):
@@ -148,7 +148,7 @@ def test_unknown_options_before_any_file_is_opened(options, message):
 
 @st.composite
 def nested_scopes(draw, depth=3):
-    """A list of words and of (kind, pieces, content): a scope with the places of its cue among what it encloses."""
+    """Generate lists of words and of scopes (kind, places, content); cue words go into `content` at `places`."""
     nodes = []
     for _ in range(draw(st.integers(1, 3))):
         if depth and draw(st.booleans()):
@@ -161,7 +161,7 @@ def nested_scopes(draw, depth=3):
 
 
 def render(nodes, words, found):
-    """Write the XML of such a list, and take note of its words and of what should be read."""
+    """Return the XML of nodes, and add their words to `words` and their cues and scopes to `found`."""
     parts = []
     for node in nodes:
         if isinstance(node, str):

@@ -20,4 +20,4 @@ def test_no_label_at_all_is_a_class():
 def test_whole_scores_may_be_classes(labels, warns, caplog):
     problem = infer_problem_type(labels)
     assert problem == (SINGLE_LABEL if labels == ["1", "0"] else REGRESSION)
-    assert ("pass --do_regression false if these are classes" in caplog.text) is warns
+    assert ("pass --do_regression false if they are classes" in caplog.text) is warns

@@ -34,7 +34,9 @@ def test_counts_of_the_corpora(name, cues, count, empty):
         pytest.skip(f"{PREFIX}{name} does not say where it is")
     # SFU as published has 69 scopes that refer to no cue.
     policy = "skip" if name == "SFU" else "error"
-    rows = concatenate_datasets([load_negation(path, cues, stray_scopes=policy) for path in paths.split(os.pathsep)])
+    rows = concatenate_datasets(
+        [load_negation(path, cues, unmatched_scopes=policy) for path in paths.split(os.pathsep)]
+    )
     assert len(rows) == count
     assert sum(not any(scope) for scope in rows["scope"]) == empty
     assert all(any(cue) for cue in rows["cue"])

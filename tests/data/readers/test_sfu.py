@@ -100,9 +100,9 @@ def test_a_scope_that_goes_on_in_the_next_sentence(tmp_path):
     ],
 )
 def test_a_scope_without_its_cue(tmp_path, stray, message, caplog):
-    with pytest.raises(ValueError, match=rf"a\.xml, line 4, sentence 2: {message}: .* stray_scopes='skip'"):
+    with pytest.raises(ValueError, match=rf"a\.xml, line 4, sentence 2: {message}: .* unmatched_scopes='skip'"):
         load(tmp_path, cue(1, "Not"), stray)
-    assert len(load(tmp_path, cue(1, "Not"), stray, stray_scopes="skip")) == 1
+    assert len(load(tmp_path, cue(1, "Not"), stray, unmatched_scopes="skip")) == 1
     assert "Scopes without a cue, left out: 1" in caplog.text
 
 

@@ -78,10 +78,10 @@ def test_sentences_of_the_same_number(tmp_path):
 def test_a_scope_without_its_cue(tmp_path, caplog):
     stray = sentence(4, "he _ he _", "left _ left left")
     with pytest.raises(
-        ValueError, match=r"a\.txt, line 4, sentence tale 4: negation 1 has no cue: .*stray_scopes='skip'"
+        ValueError, match=r"a\.txt, line 4, sentence tale 4: negation 1 has no cue: .*unmatched_scopes='skip'"
     ):
         load(tmp_path, EMPTY + stray)
-    assert load(tmp_path, EMPTY + stray, stray_scopes="skip") == load(tmp_path, EMPTY)
+    assert load(tmp_path, EMPTY + stray, unmatched_scopes="skip") == load(tmp_path, EMPTY)
     assert "Scopes without a cue, left out: 1" in caplog.text
 
 
@@ -95,7 +95,7 @@ def test_a_scope_without_its_cue(tmp_path, caplog):
         (PLAIN + EMPTY.replace("\t", " "), "line 4: 1 columns; expected tabs"),
         (
             PLAIN.strip() + "\n" + PLAIN.replace("\t0\t", "\t7\t"),
-            "line 3: sentence tale 7 begins within tale 0; a blank",
+            "line 3: sentence tale 7 begins within tale 0; separate",
         ),
         (sentence(1, "kind un _ _"), "line 1: the cue 'un' is not a part of 'kind'"),
         (sentence(1, "not  _ _"), "line 1: the cue '' is not a part of 'not'"),

@@ -158,9 +158,7 @@ def test_labels_become_numbers_of_the_given_order(tmp_path):
     assert several["label"][:] == [[0, 1, 1], [0, 0, 0]]
     whole = number_labels(load(tmp_path, rows_of(3, 5)), Labels(REGRESSION))  # beside training scores with a fraction
     assert whole["label"][:] == [3, 5]
-    with pytest.raises(
-        ValueError, match="line 1: the labels are for regression, but those to be predicted for single"
-    ):
+    with pytest.raises(ValueError, match="line 1: the labels are for regression, but the model predicts single"):
         number_labels(load(tmp_path, rows_of(0.5)), Labels(SINGLE_LABEL, ("a", "b")))
 
 

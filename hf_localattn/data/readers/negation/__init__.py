@@ -1,4 +1,4 @@
-"""The corpora of negation and speculation, read into one row for each cue of each sentence."""
+"""Readers for corpora of negation and speculation; one row per cue of a sentence."""
 
 from hf_localattn.data.readers.negation.bioscope import load_bioscope
 from hf_localattn.data.readers.negation.rows import CUE_TYPES, NEGATION_FEATURES, describe_cues

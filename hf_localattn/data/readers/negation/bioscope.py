@@ -1,4 +1,4 @@
-"""BioScope: biomedical texts with cues of negation and speculation inside their scopes."""
+"""Reader for BioScope: biomedical texts with cues of negation and speculation, nested in their scopes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element
 
 from datasets import Dataset
 
-from hf_localattn.data.readers.negation.rows import Cue, Options, Sentence, StrayScopes, UniqueNames, build_rows
+from hf_localattn.data.readers.negation.rows import Cue, Options, Sentence, UniqueNames, UnmatchedScopes, build_rows
 from hf_localattn.data.readers.negation.xml_sentences import (
     attribute,
     cue_kind,
@@ -28,44 +28,44 @@ ROOT = "Annotation"
 
 
 def load_bioscope(
-    path: PathLike, cues: str = "negation", cue_in_scope: str = "never", *, stray_scopes: str = "error"
+    path: PathLike, cues: str = "negation", cue_in_scope: str = "never", *, unmatched_scopes: str = "error"
 ) -> Dataset:
     """Read BioScope's XML (abstracts, full papers, clinical records) into rows of `NEGATION_FEATURES`.
 
-    A `cue` has the id of its `xcope` as `ref`; cues of one `ref` are pieces of one cue (`neither … nor`), and one row.
-    Scopes nest; one that encloses another has its words too. A cue that names no scope of its sentence has an empty
-    one. Words end at white space and at tags.
+    The `ref` of a `cue` is the id of its `xcope`. Cues with the same `ref` are parts of one cue (`neither … nor`), and
+    make one row. Scopes may nest; the outer one includes the words of the inner one. A cue whose `ref` names no scope
+    of its sentence has an empty scope. Words end at white space and at tags.
 
-    Where annotators joined two cues, the scope of one stayed in the corpus without a cue: a scope that no cue names is
-    left out, and told in the log, if a piece of such a cue is in it.
+    The corpus has leftover scopes: where annotators joined two cues, the scope of one has lost its cue. A scope
+    without a cue that contains a part of a joined cue is dropped with a log message; others are `unmatched_scopes`.
 
     Args:
-        path: a file of the corpus; the DTD that it names is not read.
-        cues, cue_in_scope, stray_scopes: as in `load_negation`.
+        path: a file of the corpus. Its DTD is not read.
+        cues, cue_in_scope, unmatched_scopes: see `load_negation`.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it is not such a file, or has no such cues; names the line and the remedy.
+        FileNotFoundError: the file does not exist.
+        ValueError: the file is not in this format, or has no cues of this kind; names the line and the remedy.
 
-    The corpus: Vincze et al. 2008, *The BioScope corpus: biomedical texts annotated for uncertainty, negation and
+    Corpus: Vincze et al. 2008, *The BioScope corpus: biomedical texts annotated for uncertainty, negation and
     their scopes*.
     """
-    path, options = Path(path), Options(cues, cue_in_scope, stray_scopes)
-    return build_rows(lambda strays: _sentences(path, strays), str(path), options)
+    path, options = Path(path), Options(cues, cue_in_scope, unmatched_scopes)
+    return build_rows(lambda unmatched: _sentences(path, unmatched), str(path), options)
 
 
-def _sentences(path: Path, strays: StrayScopes) -> Iterator[Sentence]:
+def _sentences(path: Path, unmatched: UnmatchedScopes) -> Iterator[Sentence]:
     name = UniqueNames()
     for number, document in enumerate(read_root(path, ROOT, "BioScope").iter("Document"), start=1):
         document_id = (document.findtext("DocID") or "").strip() or f"document {number}"
         for sentence in document.iter("sentence"):
             sentence_id = attribute(sentence, "id", path)
             words, places = read_words(sentence)
-            cues = list(_cues(sentence, places, path, strays))
+            cues = list(_cues(sentence, places, path, unmatched))
             yield Sentence(document_id, name(f"{document_id}/{sentence_id}"), words, cues)
 
 
-def _cues(sentence: Element, places: dict[Element, range], path: Path, strays: StrayScopes) -> Iterator[Cue]:
+def _cues(sentence: Element, places: dict[Element, range], path: Path, unmatched: UnmatchedScopes) -> Iterator[Cue]:
     scopes: dict[str, list[Element]] = defaultdict(list)
     for scope in sentence.iter("xcope"):
         scopes[attribute(scope, "id", path)].append(scope)
@@ -79,6 +79,6 @@ def _cues(sentence: Element, places: dict[Element, range], path: Path, strays: S
         if any(cue in joined for scope in scopes[name] for cue in scope.iter("cue")):
             logger.info("%s: the scope %s is left over from joining cues.", where, name)
         else:
-            strays.add(f"{where}: no cue refers to the scope {name}")
+            unmatched.add(f"{where}: no cue refers to the scope {name}")
     for (reference, kind), own in pieces.items():
         yield Cue(kind, cue_words(own, places, path), union(scopes.get(reference, []), places))

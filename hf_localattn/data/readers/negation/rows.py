@@ -1,4 +1,4 @@
-"""Rows that all corpora of negation are read into: one for each cue of each sentence."""
+"""The row format shared by all negation corpora: one row per cue of a sentence."""
 
 from __future__ import annotations
 
@@ -23,49 +23,54 @@ NEGATION_FEATURES = Features(
         "scope": List(Value("int8")),
     }
 )
-"""`tokens` are words; `cue` and `scope` have a 0 or 1 for each, and `scope` nothing where none is known.
+"""`tokens` are words; `cue` and `scope` have a 0 or 1 per word. `scope` is empty if unknown.
 
-`id` is unique in a file or folder; rows of one sentence share their `sentence_id`.
+`id` is unique in a file or folder; rows of the same sentence have the same `sentence_id`.
 """
 
 CUE_TYPES = ("affix", "single", "multi")
-"""A part of a word (`in` of `infrequent`), one word, several words."""
+"""Part of a word (`in` of `infrequent`), one word, several words."""
 
 CUE_KINDS = ("negation", "speculation")
 CUE_IN_SCOPE = ("never", "corpus")
-STRAY_SCOPES = ("error", "skip")
+UNMATCHED_SCOPES = ("error", "skip")
 
 
 @dataclass(frozen=True)
 class Options:
-    """Options of every reader; an unknown value is a ValueError before any file is opened.
+    """Options of all readers; unknown values raise a ValueError before any file is opened.
 
     Args:
-        cues: the kind that gets rows, one of `CUE_KINDS`.
-        cue_in_scope: "never": a row's own cue words are not in its scope, but for those of which the cue is only an
-            affix; "corpus": as annotated.
-        stray_scopes: "error": a scope whose cue is missing is one; "skip": it is left out, and counted in a warning.
+        cues: kind of cue that gets rows, one of `CUE_KINDS`, *optional*, defaults to `"negation"`.
+        cue_in_scope: `"never"` removes the words of the cue from its scope, except for words of which the cue is only
+            an affix; `"corpus"` keeps the scope as annotated. *optional*, defaults to `"never"`.
+        unmatched_scopes: `"error"` refuses a scope without a cue; `"skip"` drops such scopes with a warning.
+            *optional*, defaults to `"error"`.
     """
 
     cues: str = "negation"
     cue_in_scope: str = "never"
-    stray_scopes: str = "error"
+    unmatched_scopes: str = "error"
 
     def __post_init__(self) -> None:
-        for name, choices in (("cues", CUE_KINDS), ("cue_in_scope", CUE_IN_SCOPE), ("stray_scopes", STRAY_SCOPES)):
+        for name, choices in (
+            ("cues", CUE_KINDS),
+            ("cue_in_scope", CUE_IN_SCOPE),
+            ("unmatched_scopes", UNMATCHED_SCOPES),
+        ):
             if getattr(self, name) not in choices:
                 raise ValueError(f"{name} must be {' or '.join(choices)}; got {getattr(self, name)!r}.")
 
 
 @dataclass(frozen=True)
 class Cue:
-    """A cue by the places of its words in the sentence, counted from 0.
+    """A cue and its scope, as indices of words in the sentence, counted from 0.
 
     Args:
         kind: one of `CUE_KINDS`.
-        words: where it is; never empty.
-        scope: what it affects, as annotated; None if that is not known.
-        affixes: those of `words` of which the cue is only a part.
+        words: words of the cue; never empty.
+        scope: words of the scope as annotated; None if unknown.
+        affixes: the subset of `words` of which the cue is only a part.
     """
 
     kind: str
@@ -81,7 +86,7 @@ class Cue:
         return "affix" if self.affixes else "single"
 
     def labels(self, length: int, cue_in_scope: str) -> dict[str, Any]:
-        """Return `cue`, `cue_type` and `scope` for a sentence of so many words."""
+        """Return the columns `cue`, `cue_type` and `scope` for a sentence of `length` words."""
         scope = self.scope
         if scope is not None and cue_in_scope == "never":
             scope = set(scope) - (set(self.words) - set(self.affixes))
@@ -94,7 +99,7 @@ class Cue:
 
 @dataclass(frozen=True)
 class Sentence:
-    """The words of a sentence and its cues, of every kind."""
+    """The words of a sentence and its cues of all kinds."""
 
     document_id: str
     sentence_id: str
@@ -103,29 +108,29 @@ class Sentence:
 
 
 @dataclass
-class StrayScopes:
-    """Scopes whose cue is missing: refused or counted, as `Options` say."""
+class UnmatchedScopes:
+    """Scopes without a cue: an error, or counted and skipped, see `Options`."""
 
     policy: str
     found: list[str] = field(default_factory=list)
 
     def add(self, what: str) -> None:
-        """Take note of a scope, described with its place, or raise ValueError."""
+        """Count a scope, described by its place, or raise ValueError, depending on the policy."""
         if self.policy == "error":
             raise ValueError(
-                f"{what}: a scope needs its cue; mend the file, or leave such scopes out with stray_scopes='skip'"
-                " (scripts: --stray_scopes skip)."
+                f"{what}: a scope needs a cue; correct the file, or leave such scopes out with unmatched_scopes='skip'"
+                " (scripts: --unmatched_scopes skip)."
             )
         self.found.append(what)
 
     def warn(self) -> None:
-        """Say how many were left out."""
+        """Log how many scopes were skipped."""
         if self.found:
             logger.warning("Scopes without a cue, left out: %d; the first one: %s.", len(self.found), self.found[0])
 
 
 class UniqueNames:
-    """Makes names unique by a number behind those that were there before."""
+    """Makes names unique by appending a number to repeated ones."""
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
@@ -139,27 +144,27 @@ class UniqueNames:
         return unique
 
 
-def build_rows(read: Callable[[StrayScopes], Iterable[Sentence]], source: str, options: Options) -> Dataset:
-    """Return a row for each cue of the kind that is asked for, in the order of the corpus.
+def build_rows(read: Callable[[UnmatchedScopes], Iterable[Sentence]], source: str, options: Options) -> Dataset:
+    """Build one row for each cue of the requested kind, in the order of the corpus.
 
     Args:
-        read: gives the sentences, and takes note of scopes without a cue.
-        source: says in errors what is read.
-        options: what is asked for.
+        read: yields the sentences, and adds scopes without a cue to its argument.
+        source: path of the corpus, for error messages.
+        options: options of the reader.
 
     Raises:
-        ValueError: there is no sentence, or none has such a cue; names `source` and the kinds that are there.
+        ValueError: there is no sentence, or no cue of this kind; names `source` and the kinds that exist.
     """
     rows, kinds, number_of_sentences = [], Counter[str](), 0
-    strays = StrayScopes(options.stray_scopes)
-    for sentence in read(strays):
+    unmatched = UnmatchedScopes(options.unmatched_scopes)
+    for sentence in read(unmatched):
         number_of_sentences += 1
         kinds.update(cue.kind for cue in sentence.cues)
         for number, cue in enumerate(sentence.cues, start=1):
             if cue.kind == options.cues:
                 rows.append(
                     {
-                        # counted over cues of all kinds, so that the name does not depend on what is asked for
+                        # counts cues of all kinds, so that the id does not depend on the options
                         "id": f"{sentence.sentence_id}/{number}",
                         "document_id": sentence.document_id,
                         "sentence_id": sentence.sentence_id,
@@ -174,12 +179,12 @@ def build_rows(read: Callable[[StrayScopes], Iterable[Sentence]], source: str, o
         raise ValueError(
             f"{source}: has no cues of {options.cues} in {number_of_sentences} sentences; there are {others}."
         )
-    strays.warn()
+    unmatched.warn()
     return Dataset.from_list(rows, features=NEGATION_FEATURES)
 
 
 def describe_cues(rows: Dataset) -> str:
-    """Count cues, sentences that have them, and empty scopes, for a line of a log."""
+    """Summarize rows for the log: the numbers of cues by type, of sentences and of empty scopes."""
     types = Counter(rows["cue_type"])
     counted = ", ".join(f"{types[name]} {name}" for name in CUE_TYPES if types[name])
     empty = sum(bool(scope) and not any(scope) for scope in rows["scope"])

@@ -1,4 +1,4 @@
-"""The SFU Review Corpus: reviews with cues of negation and speculation, and scopes that point at them."""
+"""Reader for the SFU Review Corpus: reviews with cues of negation and speculation, and their scopes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element
 
 from datasets import Dataset
 
-from hf_localattn.data.readers.negation.rows import Cue, Options, Sentence, StrayScopes, build_rows
+from hf_localattn.data.readers.negation.rows import Cue, Options, Sentence, UnmatchedScopes, build_rows
 from hf_localattn.data.readers.negation.xml_sentences import (
     attribute,
     cue_kind,
@@ -25,65 +25,65 @@ ROOT = "DOCUMENT"
 
 
 def load_sfu(
-    path: PathLike, cues: str = "negation", cue_in_scope: str = "never", *, stray_scopes: str = "error"
+    path: PathLike, cues: str = "negation", cue_in_scope: str = "never", *, unmatched_scopes: str = "error"
 ) -> Dataset:
     """Read the SFU Review Corpus, annotated for negation and speculation, into rows of `NEGATION_FEATURES`.
 
-    A `cue` has an `ID`, and an `xcope` a `ref` whose `SRC` lists the cues it is of; a cue that no scope refers to has
-    an empty one. The corpus counts each element `cue` as one (`or … or` are two, which share their scopes), so a cue
-    has several words only where one element encloses them (`do n't`). Where a scope goes on in the next sentence, a
-    row has what is in the sentence of its cue.
+    A `cue` has an `ID`; an `xcope` has a `ref` whose `SRC` lists its cues. A cue without an `xcope` has an empty
+    scope. Each `cue` element is a separate cue (`or … or` are two, with the same scopes), so a cue has several words
+    only if one element encloses them (`do n't`). If a scope continues in the next sentence, the row has only the part
+    in the sentence of its cue.
 
     Args:
-        path: the folder of the corpus, of which all .xml files are read in the order of their paths, or one file. A
-            document's id is its path in the folder.
-        cues, cue_in_scope, stray_scopes: as in `load_negation`. The corpus as published has 69 scopes that refer to no
-            cue of their document; cue words are mostly not in scopes.
+        path: folder of the corpus, whose .xml files are read in the order of their paths, or a single file. The id of
+            a document is its path in the folder.
+        cues, cue_in_scope, unmatched_scopes: see `load_negation`. The published corpus has 69 scopes whose cue is not
+            in their document, and few cue words in scopes.
 
     Raises:
-        FileNotFoundError: there is no such file or folder.
-        ValueError: it is not such a corpus, or has no such cues; names file, line and remedy.
+        FileNotFoundError: the file or folder does not exist.
+        ValueError: the corpus is not in this format, or has no cues of this kind; names the file, line and remedy.
 
-    The corpus: Konstantinova et al. 2012, *A review corpus annotated for negation, speculation and their scope*.
+    Corpus: Konstantinova et al. 2012, *A review corpus annotated for negation, speculation and their scope*.
     """
-    path, options = Path(path), Options(cues, cue_in_scope, stray_scopes)
+    path, options = Path(path), Options(cues, cue_in_scope, unmatched_scopes)
     files = sorted(path.rglob("*.xml")) if path.is_dir() else [path]
     if not files:
         raise ValueError(f"{path}: there is no .xml file in this folder or below it.")
     folder = path if path.is_dir() else path.parent
     return build_rows(
-        lambda strays: (sentence for file in files for sentence in _sentences(file, folder, strays)),
+        lambda unmatched: (sentence for file in files for sentence in _sentences(file, folder, unmatched)),
         str(path),
         options,
     )
 
 
-def _sentences(path: Path, folder: Path, strays: StrayScopes) -> Iterator[Sentence]:
+def _sentences(path: Path, folder: Path, unmatched: UnmatchedScopes) -> Iterator[Sentence]:
     root = read_root(path, ROOT, "the SFU corpus")
     document_id = path.relative_to(folder).as_posix()
     known = {cue.get("ID") for cue in root.iter("cue")}
     for number, sentence in enumerate(root.iter("SENTENCE"), start=1):
         words, places = read_words(sentence)
-        scopes = _scopes(sentence, f"sentence {number}", known, path, strays)
+        scopes = _scopes(sentence, f"sentence {number}", known, path, unmatched)
         cues = list(_cues(sentence, scopes, places, path))
         yield Sentence(document_id, f"{document_id}/{number}", words, cues)
 
 
 def _scopes(
-    sentence: Element, name: str, known: set[str | None], path: Path, strays: StrayScopes
+    sentence: Element, name: str, known: set[str | None], path: Path, unmatched: UnmatchedScopes
 ) -> dict[str, list[Element]]:
-    """Return the scopes of each cue that they refer to, of this sentence or of others in the document."""
+    """Return the scopes of this sentence by the id of their cue, which may be in another sentence of the document."""
     scopes: dict[str, list[Element]] = defaultdict(list)
     for scope in sentence.iter("xcope"):
         where = f"{line_of(scope, path)}, {name}: the scope {scope.get('ID')}"
         references = [cue for reference in scope.findall("ref") for cue in reference.get("SRC", "").split()]
         if not references:
-            strays.add(f"{where} refers to no cue")
+            unmatched.add(f"{where} refers to no cue")
         for cue in references:
             if cue in known:
                 scopes[cue].append(scope)
             else:
-                strays.add(f"{where} refers to the cue {cue}, which is not in the document")
+                unmatched.add(f"{where} refers to the cue {cue}, which is not in the document")
     return scopes
 
 

@@ -1,4 +1,4 @@
-"""The stories by Conan Doyle of the *SEM 2012 shared task, with three columns for each negation."""
+"""Reader for the *SEM 2012 shared task (stories by Conan Doyle), with three columns per negation."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 from datasets import Dataset
 
 from hf_localattn.data.readers.column_files import Line, read_lines, split_sentences
-from hf_localattn.data.readers.negation.rows import Cue, Options, Sentence, StrayScopes, UniqueNames, build_rows
+from hf_localattn.data.readers.negation.rows import Cue, Options, Sentence, UniqueNames, UnmatchedScopes, build_rows
 from hf_localattn.data.readers.tables import PathLike, shorten
 
 CHAPTER, NUMBER, WORD, FIRST = 0, 1, 3, 7
-"""Columns of a token: chapter, sentence number, word, and the first one of annotations."""
+"""Column indices: chapter, sentence number, word, and the first annotation."""
 
 NO_NEGATION = "***"
 NOTHING = "_"
@@ -20,43 +20,43 @@ COLUMNS = "expected tabs between seven columns, then *** or three for each negat
 
 
 def load_starsem(
-    path: PathLike, cues: str = "negation", cue_in_scope: str = "never", *, stray_scopes: str = "error"
+    path: PathLike, cues: str = "negation", cue_in_scope: str = "never", *, unmatched_scopes: str = "error"
 ) -> Dataset:
     r"""Read a file of the *SEM 2012 shared task (CD-SCO) into rows of `NEGATION_FEATURES`.
 
-    A cue that is only a part of its word is an affix; what it leaves of the word may be in its scope (`infrequent`:
-    `in`, and `frequent`), and then the word is both. Lemmas, parses and negated events are not kept.
+    A cue that is only a part of its word is an affix. The rest of the word may be in the scope (cue `in`, scope
+    `frequent` of `infrequent`); the word then belongs to both. Lemmas, parses and negated events are not kept.
 
     Args:
-        path: a UTF-8 file of the original columns, whatever its name.
-        cues: "negation"; the corpus has no other.
-        cue_in_scope, stray_scopes: as in `load_negation`. In the files as published no cue word is in its scope.
+        path: a UTF-8 file with the original columns and any extension.
+        cues: `"negation"`, the only kind in this corpus.
+        cue_in_scope, unmatched_scopes: see `load_negation`. In the published files no cue word is in its scope.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it is not such a file; names the line and the remedy.
+        FileNotFoundError: the file does not exist.
+        ValueError: the file is not in this format; names the line and the remedy.
 
-    The format: Morante and Blanco 2012, *\*SEM 2012 Shared Task: Resolving the Scope and Focus of Negation*.
+    Format: Morante and Blanco 2012, *\*SEM 2012 Shared Task: Resolving the Scope and Focus of Negation*.
     """
-    path, options = Path(path), Options(cues, cue_in_scope, stray_scopes)
+    path, options = Path(path), Options(cues, cue_in_scope, unmatched_scopes)
     if cues != "negation":
         raise ValueError(f"{path}: *SEM 2012 has cues of negation only; got cues={cues!r}.")
-    return build_rows(lambda strays: _sentences(path, strays), str(path), options)
+    return build_rows(lambda unmatched: _sentences(path, unmatched), str(path), options)
 
 
-def _sentences(path: Path, strays: StrayScopes) -> Iterator[Sentence]:
+def _sentences(path: Path, unmatched: UnmatchedScopes) -> Iterator[Sentence]:
     name = UniqueNames()
-    # Only tabs part columns: a word may hold any other blank.
+    # only tabs separate columns: words may contain other white space
     lines = ((number, line.split("\t") if line.strip(" \t") else []) for number, line in read_lines(path))
     for sentence in split_sentences(lines):
         chapter, sentence_number = _check_columns(sentence, path)
         words = [columns[WORD] for _, columns in sentence]
-        cues = list(_cues(sentence, path, strays))
+        cues = list(_cues(sentence, path, unmatched))
         yield Sentence(chapter, name(f"{chapter}/{sentence_number}"), words, cues)
 
 
 def _check_columns(sentence: list[Line], path: Path) -> list[str]:
-    """Return the chapter of a sentence and its number, if all its lines are what they have to be."""
+    """Check the columns of a sentence, and return its chapter and number."""
     first_line, first = sentence[0]
     width = len(first)
     for line, columns in sentence:
@@ -64,7 +64,7 @@ def _check_columns(sentence: list[Line], path: Path) -> list[str]:
         if len(columns) != width:
             raise ValueError(
                 f"{where}: {len(columns)} columns, but {width} in line {first_line}, where the sentence begins;"
-                " a blank line ends a sentence."
+                " separate sentences by blank lines."
             )
         if width <= FIRST or (width > FIRST + 1 and (width - FIRST) % 3):
             raise ValueError(f"{where}: {width} columns; {COLUMNS}.")
@@ -73,14 +73,14 @@ def _check_columns(sentence: list[Line], path: Path) -> list[str]:
         if columns[: NUMBER + 1] != first[: NUMBER + 1]:
             raise ValueError(
                 f"{where}: sentence {' '.join(columns[: NUMBER + 1])} begins within {' '.join(first[: NUMBER + 1])};"
-                " a blank line ends a sentence."
+                " separate sentences by blank lines."
             )
         if not columns[WORD].strip(" "):
             raise ValueError(f"{where}: the word, in the fourth column, is empty.")
     return first[: NUMBER + 1]
 
 
-def _cues(sentence: list[Line], path: Path, strays: StrayScopes) -> Iterator[Cue]:
+def _cues(sentence: list[Line], path: Path, unmatched: UnmatchedScopes) -> Iterator[Cue]:
     first_line, first = sentence[0]
     for number, column in enumerate(range(FIRST, len(first) - 1, 3), start=1):
         words, affixes, scope = [], [], []
@@ -98,6 +98,6 @@ def _cues(sentence: list[Line], path: Path, strays: StrayScopes) -> Iterator[Cue
         if words:
             yield Cue("negation", words, scope, affixes)
         else:
-            strays.add(
+            unmatched.add(
                 f"{path}, line {first_line}, sentence {' '.join(first[: NUMBER + 1])}: negation {number} has no cue"
             )

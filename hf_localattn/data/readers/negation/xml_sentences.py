@@ -1,4 +1,4 @@
-"""Sentences of BioScope and SFU: words with elements around them for cues and scopes."""
+"""Helpers for BioScope and SFU, whose sentences mark cues and scopes by XML elements around words."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from hf_localattn.data.readers.negation.rows import CUE_KINDS
 from hf_localattn.data.readers.tables import read_text, shorten
 from hf_localattn.data.readers.xml_files import Element, parse_xml
 
-# In texts that were saved as Windows-1252 (some of SFU's) its quotation marks and dots stand where Unicode has control
-# characters, which tokenizers drop: of the apostrophe in "don't", which is a cue, nothing would be left.
+# Some texts of SFU were saved as Windows-1252. Read as Unicode, their quotation marks and dots are control characters,
+# which tokenizers drop; the cue "don't" would lose its apostrophe.
 _WINDOWS_1252 = {
     code: character for code in range(0x80, 0xA0) if (character := bytes([code]).decode("cp1252", errors="ignore"))
 }
 
 
 def read_root(path: Path, tag: str, corpus: str) -> Element:
-    """Read an XML file of a corpus and return its root, whose name says that it is one of them.
+    """Parse an XML file of a corpus, and return its root after checking the root's tag.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it is not XML, or of something else.
+        FileNotFoundError: the file does not exist.
+        ValueError: it is not XML, or its root has another tag.
     """
     root = parse_xml(read_text(path), str(path))
     if root.tag != tag:
@@ -31,9 +31,9 @@ def read_root(path: Path, tag: str, corpus: str) -> Element:
 
 
 def read_words(sentence: AnyElement) -> tuple[list[str], dict[AnyElement, range]]:
-    """Return the words of a sentence, and for each element in it the places of those that it encloses.
+    """Return the words of a sentence, and for each of its elements the range of words that it encloses.
 
-    Words end at white space and at every tag, whatever it marks, so all cues of a sentence have the same words.
+    Words end at white space and at every tag, so all rows of a sentence have the same words.
     """
     words: list[str] = []
     places: dict[AnyElement, range] = {}
@@ -51,15 +51,15 @@ def read_words(sentence: AnyElement) -> tuple[list[str], dict[AnyElement, range]
 
 
 def union(elements: Iterable[AnyElement], places: dict[AnyElement, range]) -> set[int]:
-    """Return the places of all words in any of the elements."""
+    """Return the indices of all words in any of the elements."""
     return {place for element in elements for place in places[element]}
 
 
 def attribute(element: AnyElement, name: str, path: Path) -> str:
-    """Return an attribute that has to be there.
+    """Return a required attribute.
 
     Raises:
-        ValueError: it is not, or empty; names the line.
+        ValueError: it is missing or empty; names the line.
     """
     value = element.get(name, "").strip()
     if not value:
@@ -68,7 +68,7 @@ def attribute(element: AnyElement, name: str, path: Path) -> str:
 
 
 def cue_kind(cue: AnyElement, path: Path) -> str:
-    """Return what a cue expresses, one of `CUE_KINDS`, or raise ValueError."""
+    """Return the kind of a cue, one of `CUE_KINDS`, or raise ValueError."""
     kind = attribute(cue, "type", path)
     if kind not in CUE_KINDS:
         raise ValueError(
@@ -78,7 +78,7 @@ def cue_kind(cue: AnyElement, path: Path) -> str:
 
 
 def cue_words(pieces: list[AnyElement], places: dict[AnyElement, range], path: Path) -> set[int]:
-    """Return the places of a cue's words, or raise ValueError if it has none."""
+    """Return the indices of a cue's words, or raise ValueError if it has none."""
     words = union(pieces, places)
     if not words:
         raise ValueError(f"{line_of(pieces[0], path)}: a cue has no words.")
@@ -86,7 +86,7 @@ def cue_words(pieces: list[AnyElement], places: dict[AnyElement, range], path: P
 
 
 def line_of(element: AnyElement, path: Path) -> str:
-    """Say where an element begins."""
+    """Return the file and line at which an element begins."""
     return f"{path}, line {element.line}" if isinstance(element, Element) else str(path)
 
 
