@@ -14,15 +14,15 @@ def build_reference_head(mapping: Any, backbone_config: PreTrainedConfig, num_la
     """Build transformers' task class of a backbone with zero layers and a minimal vocabulary, to reuse its head.
 
     Args:
-        mapping: mapping from configurations to classes, such as `MODEL_FOR_MULTIPLE_CHOICE_MAPPING`.
-        backbone_config: configuration of the backbone.
-        num_labels (*optional*, defaults to 1): number of labels of the task.
+        mapping: Mapping from configurations to classes, such as `MODEL_FOR_MULTIPLE_CHOICE_MAPPING`.
+        backbone_config: Configuration of the backbone.
+        num_labels (*optional*, defaults to 1): Number of labels of the task.
 
     Returns:
         The model, with random weights.
 
     Raises:
-        ValueError: if transformers has no such class for the backbone.
+        ValueError: If transformers has no such class for the backbone.
     """
     config = copy.deepcopy(backbone_config)
     if type(config) not in mapping:
@@ -36,7 +36,7 @@ class BackboneHead(nn.Module):
     """Classification head of transformers' task class for sequences or choices.
 
     Args:
-        stock: model with the head, from `build_reference_head`.
+        stock: Model with the head, from `build_reference_head`.
     """
 
     def __init__(self, stock: PreTrainedModel):

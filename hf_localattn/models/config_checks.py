@@ -59,8 +59,8 @@ def check_content(content: Any, known: Collection[str] = ()) -> None:
     """Raise `ValueError` if a configuration file holds more than data.
 
     Args:
-        content: the content of the file.
-        known (*optional*): names of fields whose integers are checked as sizes and counts. Others have no effect.
+        content: The content of the file.
+        known (*optional*): Names of fields whose integers are checked as sizes and counts. Others have no effect.
     """
     if not isinstance(content, Mapping):
         raise ValueError(f"`config.json` is {_short(content)}; it must be an object of names and values.")

@@ -32,7 +32,7 @@ class BackboneField(property):
     """Property that reads and writes a field of `backbone_config`, which keeps both configurations in agreement.
 
     Args:
-        *names: name of the field, or all its names if backbones name it differently. The first one found is used.
+        *names: Name of the field, or all its names if backbones name it differently. The first one found is used.
     """
 
     def __init__(self, *names: str):
@@ -57,15 +57,15 @@ class LocalAttentionConfig(PreTrainedConfig):
     """Base configuration of all families: the configuration of a backbone, and fields of the local attention.
 
     Args:
-        backbone_config (*optional*, defaults to the family's default backbone): configuration of the pretrained
-            backbone, as an object or as a dict with its `model_type`. It is copied.
-        initializer_range (*optional*, defaults to 0.02): standard deviation of the initial weights of new layers and
-            heads.
-        hf_localattn_version (*optional*): version of hf_localattn that saved the checkpoint; None for a new
+        backbone_config (PreTrainedConfig or dict, *optional*, defaults to the family's default backbone):
+            Configuration of the pretrained backbone, as an object or as a dict with its `model_type`. It is copied.
+        initializer_range (float, *optional*, defaults to 0.02): Standard deviation of the initial weights of new
+            layers and heads.
+        hf_localattn_version (str, *optional*): Version of hf_localattn that saved the checkpoint; None for a new
             configuration. Saving always writes the installed version.
 
     Raises:
-        ValueError: if the backbone is a decoder, not a text model, or a model of these families, or if it is an
+        ValueError: If the backbone is a decoder, not a text model, or a model of these families, or if it is an
             encoder-decoder and the family does not generate.
     """
 
@@ -135,7 +135,7 @@ class LocalAttentionConfig(PreTrainedConfig):
         change in between.
 
         Raises:
-            ValueError: if a field has an invalid value. The message names the field, its value and the remedy.
+            ValueError: If a field has an invalid value. The message names the field, its value and the remedy.
         """
         for name, spellings in self.renamed_values.items():
             value = getattr(self, name)
@@ -155,7 +155,7 @@ class LocalAttentionConfig(PreTrainedConfig):
         """Return fields under their current names, and warn about names of version 0.1.0.
 
         Raises:
-            ValueError: if a field is given under both names.
+            ValueError: If a field is given under both names.
         """
         current: dict[str, Any] = {}
         for name, value in config_fields.items():
@@ -330,7 +330,7 @@ class LocalAttentionConfig(PreTrainedConfig):
         """Validate the content of a `config.json` and build a configuration from it.
 
         Raises:
-            ValueError: if the content is of another model type, is more than data (see config_checks.py), or is not a
+            ValueError: If the content is of another model type, is more than data (see config_checks.py), or is not a
                 valid configuration.
         """
         check_content(config_dict, cls._sizes_in(config_dict))

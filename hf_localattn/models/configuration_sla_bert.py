@@ -24,34 +24,34 @@ class SlaBertConfig(LocalAttentionConfig):
     """Configuration of SLA models, which add syntax-aware local attention to the layers of an encoder.
 
     Args:
-        backbone_config (*optional*, defaults to BERT's): configuration of the encoder.
-        local_attention (*optional*, defaults to "syntax"): the mechanism.
+        backbone_config (PreTrainedConfig or dict, *optional*, defaults to BERT's): Configuration of the encoder.
+        local_attention (str, *optional*, defaults to "syntax"): Local attention, or a baseline of the paper:
 
             * "syntax": words attend to words that are near in the dependency tree (the paper's SLA).
             * "window": words attend to words that are near in the text (the paper's WLA).
             * "none": the backbone without local attention.
-            * "sgnet": a baseline of the paper, without gates. One more layer on top of the encoder, in which words
-              attend to themselves and to their syntactic ancestors.
-            * "lisa": a baseline of the paper, without gates. The last head of each layer is trained to attend to the
-              syntactic parent.
-        syntax_threshold (*optional*, defaults to 3): m of equation 3, the largest distance in edges of the dependency
-            tree. The paper uses 3 and 4. Only for "syntax".
-        neighbor_window (*optional*, defaults to 1): number of neighbors on each side of a word. Distances in the tree
-            are measured from the word or from the nearest of its neighbors (equation 2). Only for "syntax".
-        connect_roots (*optional*, defaults to False): if True, edges connect the roots of all sentences of a text.
-            Only for "syntax".
-        window_size (*optional*, defaults to 3): number of visible words on each side. The paper uses 3, 4 and 5. Only
-            for "window".
-        sla_layers (*optional*, defaults to all layers): indices of the layers that have local attention, from 0. Only
-            for "syntax", "window" and "lisa".
-        gate_bias_init (*optional*, defaults to 0.0): initial value of the gates' bias, b of equation 5. With 0, gates
-            start near 0.5. Only for "syntax" and "window".
-        lisa_loss_weight (*optional*, defaults to 1.0): weight of the loss of "lisa", which is added to the task's.
-        pooler_begins_afresh (*optional*, defaults to False): True if the backbone's checkpoint has no pooler, so that
-            the pooler has to be trained like a new layer. Set when a backbone is loaded.
+            * "sgnet": one more layer on top of the encoder, without gates, in which words attend to themselves and to
+              their syntactic ancestors.
+            * "lisa": no gates; the last head of each layer is trained to attend to the syntactic parent.
+        syntax_threshold (int, *optional*, defaults to 3): Largest distance in edges of the dependency tree, m of
+            equation 3. The paper uses 3 and 4. Only for "syntax".
+        neighbor_window (int, *optional*, defaults to 1): Number of neighbors on each side of a word. Distances in the
+            tree are measured from the word or from the nearest of its neighbors (equation 2). Only for "syntax".
+        connect_roots (bool, *optional*, defaults to False): If True, edges connect the roots of all sentences of a
+            text. Only for "syntax".
+        window_size (int, *optional*, defaults to 3): Number of visible words on each side. The paper uses 3, 4 and 5.
+            Only for "window".
+        sla_layers (list of int, *optional*, defaults to all layers): Indices of the layers that have local attention,
+            from 0. Only for "syntax", "window" and "lisa".
+        gate_bias_init (float, *optional*, defaults to 0.0): Initial value of the gates' bias, b of equation 5. With 0,
+            gates start near 0.5. Only for "syntax" and "window".
+        lisa_loss_weight (float, *optional*, defaults to 1.0): Weight of the loss of "lisa", which is added to the
+            task's.
+        pooler_begins_afresh (bool, *optional*, defaults to False): True if the backbone's checkpoint has no pooler, so
+            that the pooler has to be trained like a new layer. Set when a backbone is loaded.
 
     Raises:
-        ValueError: if a field has an invalid value. The message names the field, its value and the remedy.
+        ValueError: If a field has an invalid value. The message names the field, its value and the remedy.
 
     Example:
         >>> config = SlaBertConfig(syntax_threshold=4, sla_layers=[8, 9, 10, 11])

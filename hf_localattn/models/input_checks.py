@@ -37,13 +37,13 @@ def check_numbers(
     """Raise `ValueError` if a value is not a tensor of integers with a given shape and range.
 
     Args:
-        name: name of the input.
-        value: the input.
-        shape: required shape (B, ...).
-        dtypes (*optional*, defaults to `WHOLE`): allowed dtypes.
-        rows (*optional*): exclusive upper bound; values must be from 0 to `rows - 1`. Not checked if None.
-        ignored (*optional*): one more value that is allowed, such as -100.
-        one_for_all (*optional*, defaults to False): if True, a single row may stand for all rows of the batch.
+        name: Name of the input.
+        value: The input.
+        shape: Required shape (B, ...).
+        dtypes (*optional*, defaults to `WHOLE`): Allowed dtypes.
+        rows (*optional*): Exclusive upper bound; values must be from 0 to `rows - 1`. Not checked if None.
+        ignored (*optional*): One more value that is allowed, such as -100.
+        one_for_all (*optional*, defaults to False): If True, a single row may stand for all rows of the batch.
     """
     check_tensor(name, value)
     is_one = one_for_all and value.dim() == len(shape) and value.shape[0] == 1

@@ -174,7 +174,7 @@ class SlaBertModel(SlaBertPreTrainedModel):
             dep_heads (*optional*): (B, L), the position of the first token of the word's head; a root points at its
                 own first token. -1 at special tokens and padding. Required for "syntax" and "sgnet", and for "lisa"
                 with labels.
-            **kwargs: further arguments of the backbone, such as `output_hidden_states`. With `output_attentions=True`
+            **kwargs: Further arguments of the backbone, such as `output_hidden_states`. With `output_attentions=True`
                 the output has `gates`; with `attn_implementation="eager"` it also has `local_attentions` (B, heads, L,
                 L), and its `attentions` are the mixture of global and local attention (equation 6).
         """
@@ -226,7 +226,7 @@ class SlaBertModel(SlaBertPreTrainedModel):
         the left, heads are shifted.
 
         Raises:
-            ValueError: if a required input is missing, or an input has an invalid dtype, shape or value. Values are
+            ValueError: If a required input is missing, or an input has an invalid dtype, shape or value. Values are
                 checked only on the CPU and outside compiled code, since reading them would wait for a GPU.
         """
         needed, kind = self.config.required_inputs, self.config.local_attention

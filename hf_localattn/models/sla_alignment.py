@@ -21,9 +21,9 @@ class Words:
     """Words of one text, without white space.
 
     Attributes:
-        number: number of words.
-        heads: index of each word's head, from 0; a root is its own head. None if the text was not parsed.
-        starts, ends: character offsets [start, end) of each word. Words cover the whole text except white space. None
+        number: Number of words.
+        heads: Index of each word's head, from 0; a root is its own head. None if the text was not parsed.
+        starts, ends: Character offsets [start, end) of each word. Words cover the whole text except white space. None
             if the text was given as words; the encoding then knows the word of each token.
     """
 
@@ -37,15 +37,15 @@ def checked_heads(heads: Iterable[int], words: Sequence[str], row: str) -> Words
     """Validate heads that the caller provides.
 
     Args:
-        heads: index of each word's head, from 0; a root is its own head.
-        words: the words.
-        row: name of the row in error messages.
+        heads: Index of each word's head, from 0; a root is its own head.
+        words: The words.
+        row: Name of the row in error messages.
 
     Returns:
         The words with these heads, without offsets.
 
     Raises:
-        ValueError: if there is not one head per word, a head is not the index of a word, or the heads form a cycle.
+        ValueError: If there is not one head per word, a head is not the index of a word, or the heads form a cycle.
     """
     try:
         heads = [index(head) for head in heads]
@@ -94,10 +94,10 @@ def align(
     since any other head could close a cycle.
 
     Args:
-        sequence_ids: the segment of each of the L tokens: 0, 1, or None for special tokens and padding.
+        sequence_ids: The segment of each of the L tokens: 0, 1, or None for special tokens and padding.
         offsets: (begin, end) of each token in the characters of its segment; not needed if words were given.
-        word_ids: the index of each token's word; only needed if words were given.
-        segments: the words of the one or two segments.
+        word_ids: The index of each token's word; only needed if words were given.
+        segments: The words of the one or two segments.
 
     Returns:
         `word_index`, L word indices, and `dep_heads`, L positions in this sequence. The second segment continues the

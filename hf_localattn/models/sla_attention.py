@@ -46,10 +46,10 @@ def gated_attention(
         gate: (B, L, 1), the gate of each query token. If None, only global attention is computed.
         mask: (B, 1, L, L), mask of global attention: added to the scores, or boolean and True where attention is
             allowed. If None, all tokens are allowed.
-        local_mask (*optional*): mask of local attention, in the same form.
-        scaling: factor of the scores, D ** -0.5.
-        dropout (*optional*, defaults to 0.0): dropout probability, applied to both attentions independently.
-        training (*optional*, defaults to False): if True, apply dropout.
+        local_mask (*optional*): Mask of local attention, in the same form.
+        scaling: Factor of the scores, D ** -0.5.
+        dropout (*optional*, defaults to 0.0): Dropout probability, applied to both attentions independently.
+        training (*optional*, defaults to False): If True, apply dropout.
 
     Returns:
         The output (B, L, heads, D); the mixed weights (B, heads, L, L); and the local weights (B, heads, L, L), or

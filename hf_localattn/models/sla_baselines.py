@@ -19,7 +19,7 @@ class SyntaxGuidedLayer(nn.Module):
     Source: SG-Net (Zhang et al., 2020), a baseline in section 4.1 of the SLA paper.
 
     Args:
-        backbone: the encoder, which determines the class and the sizes of the layer.
+        backbone: The encoder, which determines the class and the sizes of the layer.
     """
 
     def __init__(self, backbone: PreTrainedModel):

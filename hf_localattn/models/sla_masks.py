@@ -38,11 +38,11 @@ def syntax_mask(
 
     Args:
         word_index, dep_heads: (B, L), see above.
-        threshold (*optional*, defaults to 3): m, the largest distance in edges from the word or from the nearest of
-            its neighbors.
-        neighbor_window (*optional*, defaults to 1): number of words on each side that are neighbors. Neighbors are in
+        threshold (*optional*, defaults to 3): Largest distance in edges from the word or from the nearest of its
+            neighbors, m of equation 3.
+        neighbor_window (*optional*, defaults to 1): Number of words on each side that are neighbors. Neighbors are in
             the same segment.
-        connect_roots (*optional*, defaults to False): if True, edges connect all roots of a segment, one per sentence.
+        connect_roots (*optional*, defaults to False): If True, edges connect all roots of a segment, one per sentence.
 
     Returns:
         Boolean mask (B, L, L), [query, key], True where the query may attend to the key. It is not symmetric, since
@@ -79,7 +79,7 @@ def ancestor_mask(word_index: torch.Tensor, dep_heads: torch.Tensor, *, max_leng
 
     Args:
         word_index, dep_heads: (B, L), see above.
-        max_length (*optional*, defaults to L): largest number of tokens, an upper bound for the depth of trees.
+        max_length (*optional*, defaults to L): Largest number of tokens, an upper bound for the depth of trees.
 
     Returns:
         Boolean mask (B, L, L), as from `syntax_mask`, but without the other segment.

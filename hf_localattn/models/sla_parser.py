@@ -43,7 +43,7 @@ class ParseCache:
     """Least recently used cache of parses.
 
     Args:
-        capacity: largest number of words of all parses together.
+        capacity: Largest number of words of all parses together.
     """
 
     def __init__(self, capacity: int):
@@ -90,19 +90,19 @@ def parse(
     """Parse texts. Texts that are not in the cache go through the pipeline together.
 
     Args:
-        texts: strings, or tuples of words. Words are not split further; the parser does not see empty or blank words,
+        texts: Strings, or tuples of words. Words are not split further; the parser does not see empty or blank words,
             which become roots.
-        parser: name or folder of a spaCy pipeline with a dependency parser.
-        words (*optional*, defaults to "parser"): the way to split strings, one of `WORDS`.
-        named_by_checkpoint (*optional*, defaults to False): as in `load_pipeline`.
+        parser: Name or folder of a spaCy pipeline with a dependency parser.
+        words (*optional*, defaults to "parser"): The way to split strings, one of `WORDS`.
+        named_by_checkpoint (*optional*, defaults to False): As in `load_pipeline`.
 
     Returns:
         The words of each text, with their heads.
 
     Raises:
-        ImportError: if spaCy is not installed.
-        OSError: if the pipeline is not installed, or not in the folder.
-        ValueError: if the pipeline cannot parse, a text is too long, or a checkpoint names a folder.
+        ImportError: If spaCy is not installed.
+        OSError: If the pipeline is not installed, or not in the folder.
+        ValueError: If the pipeline cannot parse, a text is too long, or a checkpoint names a folder.
     """
     source = _source(parser, named_by_checkpoint)
     parses: dict[str | tuple[str, ...], Words] = {}
@@ -137,7 +137,7 @@ def load_pipeline(parser: str, *, named_by_checkpoint: bool = False) -> Any:
     checkpoint names is therefore loaded only if an installed distribution declares it.
 
     Args:
-        parser: name or folder of the pipeline.
+        parser: Name or folder of the pipeline.
         named_by_checkpoint (*optional*, defaults to False): True if the name comes from a checkpoint and not from the
             caller. Ignored in code that was saved with the checkpoint, since that code could load anything anyway.
 
@@ -145,9 +145,9 @@ def load_pipeline(parser: str, *, named_by_checkpoint: bool = False) -> Any:
         The pipeline, a `spacy.Language`.
 
     Raises:
-        ImportError: if spaCy is not installed.
-        OSError: if the pipeline is not installed, or not in the folder.
-        ValueError: if the pipeline has no dependency parser, or a checkpoint names a folder.
+        ImportError: If spaCy is not installed.
+        OSError: If the pipeline is not installed, or not in the folder.
+        ValueError: If the pipeline has no dependency parser, or a checkpoint names a folder.
     """
     source = _source(parser, named_by_checkpoint)
     if source not in _pipelines:
@@ -162,7 +162,7 @@ def pipeline_version(parser: str, *, named_by_checkpoint: bool = False) -> str |
     """Return the version of a pipeline without importing it, or None if it is not installed or has no version.
 
     Args:
-        parser, named_by_checkpoint: as in `load_pipeline`.
+        parser, named_by_checkpoint: As in `load_pipeline`.
     """
     declared = _declaration(parser)
     if declared is not None:

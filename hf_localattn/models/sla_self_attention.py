@@ -26,9 +26,9 @@ class LocalAttentionRecord:
     """Gates, local attention weights and losses of one forward pass, one of each per layer.
 
     Args:
-        gates: each (B, L).
-        local_attentions: each (B, heads, L, L); only with eager attention.
-        parent_losses: scalars.
+        gates: Each (B, L).
+        local_attentions: Each (B, heads, L, L); only with eager attention.
+        parent_losses: Scalars.
     """
 
     gates: list[torch.Tensor] = field(default_factory=list)
@@ -46,7 +46,7 @@ def self_attentions(backbone: PreTrainedModel) -> list[Any]:
     """Return the self-attention modules of an encoder built like BERT, one per layer.
 
     Raises:
-        ValueError: if the encoder is built differently.
+        ValueError: If the encoder is built differently.
     """
     layers = getattr(getattr(backbone, "encoder", None), "layer", ())
     found: list[Any] = [getattr(getattr(layer, "attention", None), "self", None) for layer in layers]
@@ -94,8 +94,8 @@ def prepared_mask(allowed: torch.Tensor, config: PreTrainedConfig, dtype: torch.
 
     Args:
         allowed: (B, L, L), [query, key], True where the query may attend to the key.
-        config: configuration of the backbone, which names the implementation.
-        dtype: dtype of the scores.
+        config: Configuration of the backbone, which names the implementation.
+        dtype: Dtype of the scores.
 
     Returns:
         A boolean mask (B, 1, L, L) for "sdpa", a mask (B, 1, L, L) that is added to the scores for "eager", or a
@@ -166,14 +166,14 @@ class LocalSelfAttention(nn.Module):
 
         Args:
             hidden_states: (B, L, H).
-            attention_mask (*optional*): global mask, in the form that the attention implementation needs.
-            past_key_values: not used.
-            record (*optional*): filled with gates, local weights and losses. If None, the encoder's own code runs.
-            local_mask (*optional*): mask from `prepared_mask`. If given, the gate mixes local and global attention.
+            attention_mask (*optional*): Global mask, in the form that the attention implementation needs.
+            past_key_values: Not used.
+            record (*optional*): Filled with gates, local weights and losses. If None, the encoder's own code runs.
+            local_mask (*optional*): Mask from `prepared_mask`. If given, the gate mixes local and global attention.
             parents (*optional*): (B, L), the `dep_heads` to which the last head is trained to attend.
             token_mask (*optional*): (B, L), True at real tokens; used with `parents`.
             is_local (*optional*, defaults to False): True if `attention_mask` itself is a local mask.
-            **kwargs: passed to the attention function.
+            **kwargs: Passed to the attention function.
 
         Returns:
             States (B, L, H), and the attention weights (B, heads, L, L) with eager attention, else None.

@@ -62,9 +62,9 @@ class PooledClassifier(nn.Module):
     """Classifier of a sequence from the features of one token: pooler, dropout and a linear layer.
 
     Args:
-        size: width of the features.
-        num_outputs: number of logits.
-        dropout: dropout probability before the last layer.
+        size: Width of the features.
+        num_outputs: Number of logits.
+        dropout: Dropout probability before the last layer.
     """
 
     def __init__(self, size: int, num_outputs: int, dropout: float):
@@ -121,7 +121,7 @@ class QuestionAnsweringHead(LocalAttentionPreTrainedModel):
             inputs_embeds (*optional*): (B, L, E).
             start_positions, end_positions (*optional*): (B,), positions of the answer's first and last token. The loss
                 ignores positions past the end.
-            num_items_in_batch (*optional*): divisor of the loss. By default the loss is a mean.
+            num_items_in_batch (*optional*): Divisor of the loss. By default the loss is a mean.
         """
         outputs = self.run_base_model(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
         start_logits, end_logits = self.qa_outputs(self.qa_dropout(outputs.last_hidden_state)).unbind(-1)
@@ -217,7 +217,7 @@ class TokenClassificationHead(LocalAttentionPreTrainedModel):
             token_type_ids, position_ids (*optional*): (B, L).
             inputs_embeds (*optional*): (B, L, E).
             labels (*optional*): (B, L), class indices. The loss ignores -100.
-            num_items_in_batch (*optional*): divisor of the loss. By default the loss is a mean.
+            num_items_in_batch (*optional*): Divisor of the loss. By default the loss is a mean.
         """
         outputs = self.run_base_model(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
         logits = self.token_classifier(self.dropout(outputs.last_hidden_state))

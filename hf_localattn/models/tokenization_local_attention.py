@@ -33,7 +33,7 @@ class BackboneTokenizer(PreTrainedTokenizerFast):
     `encode`. Calls do not change the tokenizer's hash, by which `datasets` finds cached results.
 
     Args:
-        own_inputs (*optional*): names of the inputs in `OWN_INPUTS` that calls return.
+        own_inputs (*optional*): Names of the inputs in `OWN_INPUTS` that calls return.
     """
 
     SETTINGS: ClassVar[tuple[str, ...]] = ()
@@ -60,14 +60,14 @@ class BackboneTokenizer(PreTrainedTokenizerFast):
         """Create a tokenizer that encodes like a backbone's tokenizer.
 
         Args:
-            tokenizer: a fast tokenizer, which is copied. If it is of this class, its settings are the defaults.
-            **settings: values for names in `SETTINGS`.
+            tokenizer: A fast tokenizer, which is copied. If it is of this class, its settings are the defaults.
+            **settings: Values for names in `SETTINGS`.
 
         Returns:
             The new tokenizer.
 
         Raises:
-            ValueError: if the tokenizer is slow, or a setting is unknown.
+            ValueError: If the tokenizer is slow, or a setting is unknown.
         """
         if unknown := [name for name in settings if name not in cls.SETTINGS]:
             raise ValueError(f"{cls.__name__} has no setting {unknown[0]!r}; it has {', '.join(cls.SETTINGS)}.")
@@ -104,9 +104,9 @@ class BackboneTokenizer(PreTrainedTokenizerFast):
         """Load a tokenizer and check its files.
 
         Raises:
-            ValueError: if the files are not those of a tokenizer, name other files, or have patterns that could take
+            ValueError: If the files are not those of a tokenizer, name other files, or have patterns that could take
                 forever on some text (see tokenizer_checks.py).
-            OSError: if the files cannot be fetched.
+            OSError: If the files cannot be fetched.
         """
         try:
             tokenizer = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
@@ -181,7 +181,7 @@ def check_texts(text: Any, text_pair: Any, split: bool) -> None:
     """Raise `ValueError` if the arguments of a call are not texts, pairs or batches. The message names the row.
 
     Args:
-        text, text_pair: arguments of the call.
+        text, text_pair: Arguments of the call.
         split: True if texts are lists of words.
     """
     batched = is_batch(text, split)
@@ -242,10 +242,10 @@ def set_columns(
     """Add columns of values to encoded texts, as lists or tensors like the other columns.
 
     Args:
-        encoded: the output of the call, changed in place. This keeps its encodings, which `word_ids()` reads.
-        columns: rows of values by name of the column, one row for each row of `encoded`.
+        encoded: The output of the call, changed in place. This keeps its encodings, which `word_ids()` reads.
+        columns: Rows of values by name of the column, one row for each row of `encoded`.
         batched: True if the call encoded a batch.
-        return_tensors: as in the call.
+        return_tensors: As in the call.
     """
     if not batched and return_tensors is None and "overflow_to_sample_mapping" not in encoded:
         values = {name: rows[0] for name, rows in columns.items()}

@@ -34,22 +34,24 @@ class SlaBertTokenizer(BackboneTokenizer):
     Heads are a list of word indices for each text, counted from 0; a root is its own head. No parser runs then.
 
     Args:
-        parser (*optional*, defaults to "en_core_web_sm"): name or folder of a spaCy pipeline, which is loaded for the
-            first text. It is saved with the tokenizer, so a checkpoint for the Hub should name a pipeline that others
-            can install, not a private folder. If None, there are no `dep_heads`; `local_attention="window"` does not
-            need them. If only a checkpoint names the parser, an installed distribution has to declare it (entry points
-            of the group `spacy_models`). To use another pipeline, pass `parser=` to `from_pretrained`.
-        words (*optional*, defaults to "parser"): the way to split a text into words: "parser" uses the tokens of the
-            pipeline, also for languages without spaces; "whitespace" splits at white space, as in the paper (appendix
-            A.1). Without a parser, texts are always split at white space. Lists of words are not split further.
-        parser_version (*optional*): version of the parser when the tokenizer was saved. `from_pretrained` warns if
-            another version is installed.
+        parser (str or PathLike, *optional*, defaults to "en_core_web_sm"): Name or folder of a spaCy pipeline, which
+            is loaded for the first text. It is saved with the tokenizer, so a checkpoint for the Hub should name a
+            pipeline that others can install, not a private folder. If None, there are no `dep_heads`;
+            `local_attention="window"` does not need them. If only a checkpoint names the parser, an installed
+            distribution has to declare it (entry points of the group `spacy_models`). To use another pipeline, pass
+            `parser=` to `from_pretrained`.
+        words (str, *optional*, defaults to "parser"): The way to split a text into words: "parser" uses the tokens of
+            the pipeline, also for languages without spaces; "whitespace" splits at white space, as in the paper
+            (appendix A.1). Without a parser, texts are always split at white space. Lists of words are not split
+            further.
+        parser_version (str, *optional*): Version of the parser when the tokenizer was saved. `from_pretrained` warns
+            if another version is installed.
 
     Raises:
-        ValueError: if `words` or `parser` is invalid. In calls: if `heads` do not form a tree or the text is not split
+        ValueError: If `words` or `parser` is invalid. In calls: if `heads` do not form a tree or the text is not split
             into words, or if the checkpoint must not name the parser.
-        ImportError: in calls, if spaCy is not installed.
-        OSError: in calls, if the pipeline is not installed.
+        ImportError: In calls, if spaCy is not installed.
+        OSError: In calls, if the pipeline is not installed.
 
     Example:
         >>> from transformers import AutoTokenizer
@@ -132,9 +134,9 @@ class SlaBertTokenizer(BackboneTokenizer):
         """Load the parser, if there is one, before the first text needs it.
 
         Raises:
-            ImportError: if spaCy is not installed.
-            OSError: if the pipeline is not installed.
-            ValueError: if the pipeline cannot parse, or the checkpoint must not name it.
+            ImportError: If spaCy is not installed.
+            OSError: If the pipeline is not installed.
+            ValueError: If the pipeline cannot parse, or the checkpoint must not name it.
         """
         if self.parser is not None:
             load_pipeline(self.parser, named_by_checkpoint=self.parser_named_by_checkpoint)

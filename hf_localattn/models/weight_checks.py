@@ -64,12 +64,12 @@ def loading_from(name_or_path: str | os.PathLike[str], where: dict[str, Any]) ->
     """Check the weight files of a checkpoint, and pass their size to `building` within the block.
 
     Args:
-        name_or_path: a folder, or an id on the Hub, whose files are fetched as in `from_pretrained`.
-        where: keyword arguments of `from_pretrained`.
+        name_or_path: A folder, or an id on the Hub, whose files are fetched as in `from_pretrained`.
+        where: Keyword arguments of `from_pretrained`.
 
     Raises:
-        ValueError: if a file is not a valid safetensors file, or the index names files outside the folder.
-        OSError: if a file cannot be fetched, or would have to be unpickled.
+        ValueError: If a file is not a valid safetensors file, or the index names files outside the folder.
+        OSError: If a file cannot be fetched, or would have to be unpickled.
     """
     token = _held.set(_checked(os.fspath(name_or_path), where))
     try:
@@ -85,7 +85,7 @@ def building() -> Iterator[None]:
     Without it, a configuration of a few bytes could ask for terabytes of memory or for a million layers.
 
     Raises:
-        ValueError: if the model is too large, or cannot be built from its configuration.
+        ValueError: If the model is too large, or cannot be built from its configuration.
     """
     held = _held.get()
     if held is None:
@@ -129,7 +129,7 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, list[int]]:
     """Return the shapes of the tensors in a safetensors file, by name.
 
     Raises:
-        ValueError: if it is not a complete safetensors file. The message names the file.
+        ValueError: If it is not a complete safetensors file. The message names the file.
     """
     problem = f"{os.fspath(path)} is not a whole safetensors file: "
     with open(path, "rb") as file:
