@@ -3,6 +3,9 @@
     python scripts/pipeline_parity.py READER QUESTIONS --peer PYTHON
 
 PYTHON is one with transformers 4.57 and the same torch. Each runs this file on the same checkpoint and questions.
+
+Last run, 4.57.6 and 5.23.0, on 200 questions of SQuAD with MiniLM fine-tuned on 350 others: all answers, starts and
+ends are equal with each setting, and scores to 2e-8. With its logits six times as large, on 80 of them: to 3e-7.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from transformers import (
 )
 
 from hf_localattn.cli import main
+from hf_localattn.hub.verify import verify_checkpoint
 from hf_localattn.models.pipeline_question_answering import QuestionAnsweringPipeline
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone, tiny_parser
@@ -433,3 +434,4 @@ def test_trainer_and_what_follows_init_name_it(tmp_path):
     for folder in ("trained", "given a head"):
         assert named_pipelines(tmp_path / folder) == OURS
         assert (tmp_path / folder / "pipeline_question_answering.py").is_file()
+        assert verify_checkpoint(tmp_path / folder).is_equal
