@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import difflib
 import functools
 import inspect
@@ -41,6 +42,9 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
 
     Encoder-decoder checkpoints list only generation classes; encoder checkpoints list the others.
     """
+
+    pipelines: ClassVar[dict[str, Any]] = {}
+    """Pipelines of this class, saved as `custom_pipelines` in checkpoints."""
 
     backbone_auto_class: ClassVar[Any] = AutoModel
     """Auto class of the backbone."""
@@ -183,7 +187,9 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
         return [*super().get_init_context(*args, **kwargs), building()]
 
     def save_pretrained(self, save_directory: str | os.PathLike[str], *args: Any, **kwargs: Any) -> None:
-        """Save a model as in transformers, with its code files and all heads of the family in `auto_map`.
+        """Save a model as in transformers, with its code files, which `config.json` names.
+
+        `auto_map` has all heads of the family, `custom_pipelines` the pipelines of this class.
 
         Args:
             save_directory: Folder of the checkpoint.
@@ -195,6 +201,10 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
         """
         self.config.check()
         self.config.auto_map = dict(self.auto_classes)
+        if self.pipelines:
+            self.config.custom_pipelines = copy.deepcopy(self.pipelines)
+        elif hasattr(self.config, "custom_pipelines"):
+            del self.config.custom_pipelines  # those of another head
         # `fully_shard` gives a model a class made by torch: its name and file would be saved as code.
         made = type(self)
         self.__class__ = next(one for one in made.__mro__ if not one.__module__.startswith("torch."))

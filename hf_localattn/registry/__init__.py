@@ -16,6 +16,7 @@ from transformers import (
     PreTrainedConfig,
 )
 
+from hf_localattn.pipelines import register_pipelines
 from hf_localattn.registry.cool import COOL
 from hf_localattn.registry.family import Family
 from hf_localattn.registry.oa_xlnet import OA_XLNET
@@ -58,7 +59,8 @@ _CLASS_ENDINGS = {
 
 
 def register() -> None:
-    """Register all families with the Auto classes. Further calls have no effect."""
+    """Register all families with the Auto classes, and their pipelines. Further calls have no effect."""
+    register_pipelines()
     for family in FAMILIES.values():
         AutoConfig.register(family.name, family.config, exist_ok=True)
         AutoModel.register(family.config, family.model, exist_ok=True)
