@@ -1,4 +1,4 @@
-"""The pipelines that `transformers.pipeline` finds once this package is imported, for checkpoints of any kind."""
+"""Pipelines that are registered with transformers when this package is imported, for checkpoints of any kind."""
 
 from __future__ import annotations
 
@@ -12,14 +12,19 @@ QUESTION_ANSWERING = "question-answering"
 
 
 class TrainedReader(AutoModelForQuestionAnswering):
-    """The Auto class of readers, for checkpoints that bring the weights of their head."""
+    """Auto class for question answering that accepts only checkpoints with the weights of their head."""
 
     @classmethod
     def from_pretrained(cls, name: Any, *args: Any, **kwargs: Any) -> Any:
-        """As that of the Auto class.
+        """Load a model as `AutoModelForQuestionAnswering.from_pretrained` does.
+
+        Args:
+            name: Hub id or folder of the checkpoint.
+            *args: As in the Auto class.
+            **kwargs: As in the Auto class.
 
         Raises:
-            LookupError: the checkpoint has no question-answering head, so that a new one would answer at random.
+            LookupError: The checkpoint has no question-answering head. A new head would answer at random.
         """
         model, report = AutoModelForQuestionAnswering.from_pretrained(
             name, *args, **{**kwargs, "output_loading_info": True}
@@ -36,11 +41,11 @@ class TrainedReader(AutoModelForQuestionAnswering):
 
 
 def register_pipelines() -> None:
-    """Let `transformers.pipeline` answer questions, unless it does already."""
+    """Register the question-answering pipeline, unless transformers has one."""
     known = pipelines.PIPELINE_REGISTRY.supported_tasks
     if QUESTION_ANSWERING in known:
         return
-    # Not `register_pipeline`: each stock checkpoint that the pipeline saves would name code that it does not have.
+    # Not `register_pipeline`: stock checkpoints saved by the pipeline would name code that they do not have.
     known[QUESTION_ANSWERING] = {
         "impl": QuestionAnsweringPipeline,
         "pt": (TrainedReader,),

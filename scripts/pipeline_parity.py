@@ -1,8 +1,9 @@
-"""Compare the answers of the pipeline "question-answering" with those of transformers 4.57, its last version.
+"""Compare the answers of the pipeline "question-answering" with those of transformers 4.57, which last had one.
 
     python scripts/pipeline_parity.py READER QUESTIONS --peer PYTHON
 
-PYTHON is one with transformers 4.57 and the same torch. Each runs this file on the same checkpoint and questions.
+PYTHON is an interpreter with transformers 4.57 and the same torch. Both run this file on the same checkpoint and
+questions.
 
 Last run, 4.57.6 and 5.23.0, on 200 questions of SQuAD with MiniLM fine-tuned on 350 others: all answers, starts and
 ends are equal with each setting, and scores to 2e-8. With its logits six times as large, on 80 of them: to 3e-7.
@@ -40,16 +41,16 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
 }
 CUT = 6
-"""Tokens of the cut questions: 4.57 cut them with slow tokenizers only, so that it is asked what is left of them."""
+"""Length of truncated questions in tokens. 4.57 truncates only with slow tokenizers: it gets truncated ones."""
 
 
 def main() -> None:
-    """Print for each setting on how many questions all is equal, and the largest difference of a score."""
+    """Print for each setting the number of questions with equal answers, and the largest difference of scores."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("reader", help="folder of a stock checkpoint")
     parser.add_argument("questions", type=Path, help="file of rows with question and context, one a line")
-    parser.add_argument("--number", type=int, default=200, help="of questions, spread over the file")
-    parser.add_argument("--peer", help="the other Python")
+    parser.add_argument("--number", type=int, default=200, help="number of questions, spread over the file")
+    parser.add_argument("--peer", help="Python with transformers 4.57")
     parser.add_argument("--output", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     rows = [json.loads(line) for line in arguments.questions.read_text(encoding="utf-8").splitlines()]
@@ -66,7 +67,7 @@ def main() -> None:
         ]
         codes = [process.wait() for process in running]
         if any(codes):
-            sys.exit("One of them has failed.")
+            sys.exit("One of the two runs has failed; see its error above.")
         given = [json.loads(output.read_text()) for output in outputs]
     for name, ours in given[0].items():
         print(f"{name:<28} {compare(ours, given[1][name])}")
@@ -89,7 +90,7 @@ def answer(checkpoint: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def remembering(forward: Any) -> Any:
-    """Return a model's `forward` that knows what it has calculated: most settings ask for the same."""
+    """Cache the outputs of a model's `forward`, as most settings have the same inputs."""
     known: dict[Any, Any] = {}
 
     @functools.wraps(forward)
@@ -109,7 +110,7 @@ def cut(question: str, tokenizer: Any) -> str:
 
 
 def compare(ours: list[Any], others: list[Any]) -> str:
-    """Return a line on answers of both sides."""
+    """Return a summary of equal answers and of differences of scores."""
     equal, largest = 0, 0.0
     for one, other in zip(ours, others, strict=True):
         one, other = ([side] if isinstance(side, dict) else side for side in (one, other))

@@ -58,9 +58,15 @@ class QuestionAnsweringPipeline(ChunkPipeline):
         ValueError: the model has no question-answering head, or the tokenizer is not a fast one.
 
     Example:
-        >>> reader = pipeline("question-answering", model="OWNER/NAME", trust_remote_code=True)
-        >>> reader(question="Who is the baker?", context="The baker Mira grows white roses.")
-        {'score': 0.9213, 'start': 10, 'end': 14, 'answer': 'Mira'}
+        >>> from transformers import AutoTokenizer, pipeline
+        >>> from hf_localattn import CoolForQuestionAnswering
+        >>> from hf_localattn.resources import tiny_backbone
+        >>> model = CoolForQuestionAnswering.from_backbone(tiny_backbone())  # untrained
+        >>> tokenizer = AutoTokenizer.from_pretrained(tiny_backbone())
+        >>> reader = pipeline("question-answering", model=model, tokenizer=tokenizer)
+        >>> answer = reader(question="Who is the baker?", context="The baker Mira grows white roses.")
+        >>> sorted(answer)
+        ['answer', 'end', 'score', 'start']
     """
 
     _load_tokenizer = True
@@ -91,6 +97,7 @@ class QuestionAnsweringPipeline(ChunkPipeline):
                 arguments, in a list or from an iterator, which is read lazily; or a question and a context.
             question: a text, or a list of texts.
             context: a text for all questions, or a list with one for each.
+            **settings: the following settings.
             top_k (int, *optional*, defaults to 1): largest number of answers.
             doc_stride (int, *optional*): tokens by which windows overlap, defaults to 128, or half of `max_seq_len`
                 if that is less.
