@@ -60,7 +60,7 @@ def init_checkpoint(
         >>> from pathlib import Path
         >>> from hf_localattn.hub import init_checkpoint
         >>> with tempfile.TemporaryDirectory() as parent:
-        ...     folder = init_checkpoint("cool", "tiny", Path(parent, "cool-tiny"), num_local_layers=1)
+        ...     folder = init_checkpoint("cool", "tiny", Path(parent, "cool-tiny"))
         ...     sorted(path.name for path in folder.iterdir() if path.suffix != ".py")
         ['config.json', 'model.safetensors', 'tokenizer.json', 'tokenizer_config.json']
     """

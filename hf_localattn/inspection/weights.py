@@ -63,7 +63,7 @@ def gate_values(
     Special tokens are included, padding is not. Texts that are too long are truncated, with a warning.
 
     Args:
-        model: SLA model with `local_attention` "syntax" or "window". It is not changed.
+        model: SLA model with gates, that is with "syntax" or "window" attention. It is not changed.
         tokenizer: Tokenizer of the model.
         texts: Single texts, or pairs of texts.
         batch_size (*optional*, defaults to 8): Number of texts per forward pass.
