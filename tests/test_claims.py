@@ -126,7 +126,7 @@ def test_a_file_system_without_locks_is_warned_of(tmp_path, monkeypatch, caplog)
     monkeypatch.setattr("fcntl.flock", flock)
     with claimed(tmp_path):
         pass
-    assert "has no locks ([Errno 37] No locks available): see to it that no other process" in caplog.text
+    assert "has no locks ([Errno 37] No locks available): make sure that no other process" in caplog.text
 
 
 def test_commands_that_write_a_folder_claim_it(tmp_path):

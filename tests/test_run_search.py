@@ -275,7 +275,7 @@ def test_a_loss_that_is_no_number_is_the_worst():
             SAM,
             "with local_learning_rate=0.001, freeze_backbone=true: the backbone is frozen, so that all that is",
         ),
-        ({"lookahead_alpha": [0.5]}, (), "--lookahead_alpha goes with --lookahead_steps"),
+        ({"lookahead_alpha": [0.5]}, (), "--lookahead_alpha needs --lookahead_steps"),
         ({"learning_rate": {"low": 0, "high": 1}}, (), "no end of settings: give --search_trials"),
         ({}, (), "expected names with values to try"),
         (

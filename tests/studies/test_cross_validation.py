@@ -158,7 +158,7 @@ def test_a_fold_that_fails_in_a_worker_is_named_when_the_others_are_done(tmp_pat
     assert ended.value.code == 2
     (error,) = capsys.readouterr().err.splitlines()
     assert re.fullmatch(
-        r"error: Fold 2 failed: no such parser \(.*worker-[12].log\)\. The other folds are done: the same command runs"
+        r"error: Fold 2 failed: no such parser \(.*worker-[12].log\)\. The other folds are finished: repeat the command"
         r" only what has failed\.",
         error,
     )
@@ -169,9 +169,9 @@ def test_a_fold_that_fails_in_a_worker_is_named_when_the_others_are_done(tmp_pat
 def test_another_command_is_refused(tmp_path, train_file):
     prepare_run(Runs(), *arguments(tmp_path, train_file)).execute()
     for change, message in (
-        ({"folds": 4}, "its folds is 2, this one's is 4"),
-        ({"seed": 8}, "its seed is 7, this one's is 8"),
-        ({"learning_rate": 1.0}, "its learning_rate is 5e-05, this one's is 1.0. Give the command it was made with"),
+        ({"folds": 4}, "its folds is 2, but now it is 4"),
+        ({"seed": 8}, "its seed is 7, but now it is 8"),
+        ({"learning_rate": 1.0}, "its learning_rate is 5e-05, but now it is 1.0. Repeat the command of that run"),
     ):
         with pytest.raises(ValueError, match=message):
             prepare_run(Runs(), *arguments(tmp_path, train_file, **change))
@@ -212,7 +212,7 @@ def test_arguments_that_do_not_go_with_folds(tmp_path, train_file, training, mes
 def test_a_folder_with_something_else_is_in_the_way(tmp_path, train_file):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.tex").touch()
-    with pytest.raises(ValueError, match=r"not empty \(thesis.tex\) and holds no folds.json to go on from"):
+    with pytest.raises(ValueError, match=r"not empty \(thesis.tex\) and holds no folds.json to continue"):
         prepare_run(Runs(), *arguments(tmp_path, train_file))
     (tmp_path / "out" / "folds.json").write_text('{\n"folds"')
     with pytest.raises(ValueError, match=r"folds.json, line 2, column 8: invalid JSON"):
