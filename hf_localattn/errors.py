@@ -161,7 +161,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 UPLOAD_ADVICE = {
     429: "too many requests: try again later",
     401: "no valid token: run `hf auth login`, or set HF_TOKEN",
-    403: "no permission: the token needs write access to the repository, which must belong to you or your organization",
+    403: "no permission: the token needs write access to the repository, which must be yours or your organization's",
     404: "no such repository or branch, or no permission of the token to read it",
 }
 """Advice for each status code of the Hub."""
@@ -169,6 +169,6 @@ UPLOAD_ADVICE = {
 
 def _advice(what: str, name: str, error: Exception) -> str:
     return (
-        f"Cannot load the {what} {name!r}: {error} -- If it is a folder, check its path. Without a network give a local"
-        " folder, or download it beforehand and set HF_HUB_OFFLINE=1. If it is private, run `hf auth login`."
+        f"Cannot load the {what} {name!r}: {error} -- If it is a folder, check its path. Without a network give a"
+        " local folder, or download it beforehand and set HF_HUB_OFFLINE=1. If it is private, run `hf auth login`."
     )

@@ -55,7 +55,7 @@ def holder(folder, *more):
 def test_a_second_process_is_refused(tmp_path):
     with holder(tmp_path / "out") as process:
         by = rf"\(process {process.pid} on {socket.gethostname()}\)"
-        message = rf"{tmp_path}/out is in use by another process {by}. Wait until that has ended, or choose another"
+        message = rf"{tmp_path}/out is in use by another process {by}. Wait until it has ended, or choose another"
         with pytest.raises(ValueError, match=message), claimed(tmp_path / "out"):
             pass
         process.communicate("\n")

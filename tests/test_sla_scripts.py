@@ -88,7 +88,7 @@ def test_a_run_goes_on_from_its_own_checkpoint(tmp_path):
     [
         ([], "name it yourself"),
         (["words=spaces"], "`words` is 'spaces'"),
-        (["syntax_threshold=2"], "`syntax_threshold` is a field of the model, which a checkpoint has settled"),
+        (["syntax_threshold=2"], "`syntax_threshold` is a field of the model, which is fixed in a checkpoint"),
         (["parsr=x"], "has no field 'parsr'. Did you mean 'parser'?"),
     ],
 )

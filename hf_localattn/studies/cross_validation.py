@@ -40,7 +40,7 @@ class CrossValidation:
 
     Raises:
         ValueError: an argument cannot be used with folds, or the output folder holds other files.
-        ValueError, OSError: arguments, data or model are invalid or cannot be loaded; the first fold to run is checked.
+        ValueError, OSError: arguments, data or model of the first unfinished fold are invalid or cannot be loaded.
     """
 
     def __init__(

@@ -25,8 +25,8 @@ from hf_localattn.training.arguments import (
 )
 from hf_localattn.training.output_folder import check_unused
 
-# Options that may differ when a command is repeated: they have no effect on scores, or hardly any, as the batch size of
-# the evaluation.
+# Options that may differ when a command is repeated, because they have no effect on scores, or hardly any (batch size
+# of the evaluation).
 WITHOUT_EFFECT = {
     *("output_dir", "cache_dir", "token", "overwrite_cache", "preprocessing_num_workers", "disable_tqdm", "report_to"),
     *("run_name", "project", "use_cpu", "debug", "skip_memory_metrics", "resume_from_checkpoint", "local_rank"),

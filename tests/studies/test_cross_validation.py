@@ -158,7 +158,7 @@ def test_a_fold_that_fails_in_a_worker_is_named_when_the_others_are_done(tmp_pat
     assert ended.value.code == 2
     (error,) = capsys.readouterr().err.splitlines()
     assert re.fullmatch(
-        r"error: Fold 2 failed: no such parser \(.*worker-[12].log\)\. The other folds are finished: repeat the command"
+        r"error: Fold 2 failed: no such parser \(.*worker-[12].log\)\. The other folds are finished: repeat"
         r" only what has failed\.",
         error,
     )

@@ -147,7 +147,7 @@ def test_a_task_of_ones_own_is_not_for_other_processes(tmp_path):
     class Own(Task):
         """Not in `TASKS`."""
 
-    with pytest.raises(ValueError, match="do not know the task Own"):
+    with pytest.raises(ValueError, match="The task Own cannot be sent to other processes"):
         Trial.of(Own, *trial_of().arguments(tmp_path))
 
 
