@@ -245,7 +245,7 @@ def test_a_loss_that_is_no_number_is_the_worst():
     [
         ({"learnin_rate": [1e-3]}, (), "learnin_rate: no such argument or field. Did you mean 'learning_rate'?"),
         ({"use_con": [True]}, (), "CoolConfig has no field 'use_con'. Did you mean 'use_conv'?"),
-        ({"seed": [1, 2]}, (), "seed: this is the same for all trials and cannot be searched; choose from learning"),
+        ({"seed": [1, 2]}, (), "seed: this is the same for all trials and cannot be searched; give learning"),
         ({"learning_rate": {"low": 1, "high": 0.1}}, (), "low must be below high; got 1.0 and 0.1"),
         (
             {"learning_rate": {"low": 0, "high": 1, "log": True}},

@@ -44,7 +44,7 @@ def as_click_reads(words: Sequence[str], options: Mapping[str, TyperOption]) -> 
     """Rewrite the words of a command for click, with present names of options and one value per option.
 
     `--config a=1 b=2 TEXT` becomes `--config a=1 --config b=2 TEXT`. Values end at the next option, assignments at the
-    next word without an equals sign. The first word after the name is always a value, and named by an error if invalid.
+    next word without an equals sign. The first word after the name is always a value, which an error can name.
 
     Args:
         words: words of the command line.

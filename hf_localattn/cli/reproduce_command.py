@@ -57,7 +57,7 @@ def reproduce(
         int,
         Option(
             metavar="N",
-            help="Number of runs or search trials at a time, each on one GPU, or on a share of the cores without GPUs.",
+            help="Number of runs or search trials at a time, each on one GPU, or on a share of the cores.",
         ),
     ] = 1,
     ray_address: Annotated[

@@ -320,7 +320,7 @@ class Search:
 def _check_arguments(data_args: DataArguments, training_args: TrainingArguments) -> None:
     if data_args.num_folds is not None:
         raise ValueError(
-            "--num_folds cannot be used with --search_space: leave it out, and use it afterwards with the best setting."
+            "--num_folds cannot be used with --search_space: leave it out, and use it later with the best setting."
         )
     if training_args.push_to_hub:
         raise ValueError(

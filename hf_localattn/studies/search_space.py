@@ -184,7 +184,7 @@ def read_space(path: str, model_args: ModelArguments) -> SearchSpace:
             if name in settings or name in ARGUMENT_TYPES:
                 cause = "is a setting of the tokenizer" if name in settings else "is the same for all trials"
                 raise ValueError(
-                    f"this {cause} and cannot be searched; choose from {', '.join(SEARCHABLE)}, and fields of --family."
+                    f"this {cause} and cannot be searched; give {', '.join(SEARCHABLE)}, and fields of --family."
                 )
             _check_field(str(name), model_args.family, fields)
             space.fields[name] = _dimension(values, fields[name])
@@ -236,7 +236,7 @@ def _range(found: dict[str, Any], kind: str) -> Range:
             hint = f" Did you mean {nearest[0]}?" if nearest else ""
             raise ValueError(f"a range has {', '.join(names)}, not {name!r}.{hint}")
     if not {"low", "high"} <= set(found):
-        raise ValueError("a range needs low and high, such as {low: 1e-5, high: 1e-4}; for single values give a list.")
+        raise ValueError("a range needs low and high, such as {low: 1e-5, high: 1e-4}; or give a list.")
     if not _is_number(kind):
         raise ValueError("only numbers have ranges: give a list of values.")
     low, high = _value(found["low"], kind), _value(found["high"], kind)

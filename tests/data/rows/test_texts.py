@@ -106,7 +106,7 @@ def test_columns_are_found_by_their_names(tmp_path, columns, found):
 @pytest.mark.parametrize(
     ("rows", "layout", "message"),
     [
-        ([{"words": "a", "label": 1}], Layout(), r"data.jsonl: which columns hold the texts \(it has words, label\)"),
+        ([{"words": "a", "label": 1}], Layout(), r"data.jsonl: no known text columns \(it has words, label\)"),
         (
             rows_of(1),
             Layout(("words",)),
