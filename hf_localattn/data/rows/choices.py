@@ -190,7 +190,7 @@ def _number(label: Any, choices: list[str], names: list[str]) -> int:
     if not 0 <= number < count:
         known = (
             ", ".join(names)
-            or f"0 to {count - 1}, A to {ascii_uppercase[min(count, len(ascii_uppercase)) - 1]}, or the text of a choice"
+            or f"0 to {count - 1}, A to {ascii_uppercase[min(count, len(ascii_uppercase)) - 1]}, or a choice"
         )
-        raise ValueError(f"the label {shorten(label)} is none of the {count} choices: give {known}.")
+        raise ValueError(f"the label {shorten(label)} is none of the {count} choices: it must be one of {known}.")
     return number

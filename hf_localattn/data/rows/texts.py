@@ -182,7 +182,7 @@ def _schema(
     def convert(record: Record) -> Record:
         values = [column.read(record) for column in texts]
         if not "".join(values).strip():
-            raise EmptyText(f"both texts of the pair are empty; {SKIP}")
+            raise EmptyText(f"the field {str(texts[0])!r} is empty, and so is the other text of the pair; {SKIP}")
         value = record.get(layout.label)
         if not _is_absent(value, layout, names) and (require_labels or str(value) != "-1"):
             value = read_label(value, problem_type, names)

@@ -96,7 +96,7 @@ def test_rows_to_predict_on_need_no_labels(tmp_path):
         ({"choices": ["mat"]}, "1 choices: there must be at least two"),
         ({"choices": ["mat", " "]}, "choice 1 is empty; .* --skip_empty"),
         ({"choices": "mat"}, "'choices' must be a list of texts; found 'mat'"),
-        ({"label": 2}, "the label 2 is none of the 2 choices: give 0 to 1, A to B, or the text of a choice"),
+        ({"label": 2}, "the label 2 is none of the 2 choices: it must be one of 0 to 1, A to B, or a choice"),
         ({"label": "C"}, "the label 'C' is none of the 2 choices"),
         ({"label": True}, "the label True is none of"),
         ({"label": 0.5}, r"the label 0\.5 is none of"),

@@ -49,7 +49,7 @@ def test_rows_to_predict_on_need_no_scope(tmp_path):
     assert [row["scope"] for row in rows] == [[], [], []]
     with pytest.raises(ValueError, match=r"a\.jsonl, line 2: has no 'scope'; give a list with 0 or 1"):
         load(tmp_path, ROW, bare)
-    with pytest.raises(ValueError, match=r"a\.jsonl, line 2: has no scope, but others have"):
+    with pytest.raises(ValueError, match=r"a\.jsonl, line 2: has no scope, but other rows have"):
         load(tmp_path, ROW, bare, require_scopes=False)
 
 

@@ -52,7 +52,7 @@ def test_rows_to_predict_on_need_no_labels(tmp_path):
     path = write_jsonl(tmp_path / "a.jsonl", [bare, {**bare, "ner_tags": None}, {**bare, "ner_tags": [-1]}])
     assert load_sentences(path, require_labels=False).to_list() == [{"tokens": ["the"], "labels": []}] * 3
     path = write_jsonl(tmp_path / "b.jsonl", [ROW, bare])
-    with pytest.raises(ValueError, match=r"b\.jsonl, sentence 2: has no labels, but others have"):
+    with pytest.raises(ValueError, match=r"b\.jsonl, sentence 2: has no labels, but other sentences have"):
         load_sentences(path, require_labels=False)
 
 
