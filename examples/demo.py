@@ -39,19 +39,11 @@ FRESH_PROCESS = """
 import sys
 sys.modules["hf_localattn"] = None  # from here on, importing it is an error
 
-import torch
-from transformers import AutoModelForQuestionAnswering, AutoTokenizer
+from transformers import pipeline
 
 folder, question, passage = sys.argv[1:]
-tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
-model = AutoModelForQuestionAnswering.from_pretrained(folder, trust_remote_code=True)
-
-inputs = tokenizer(question, passage, return_tensors="pt", return_offsets_mapping=True)
-offsets = inputs.pop("offset_mapping")[0]
-with torch.no_grad():
-    outputs = model(**inputs)
-first, last = outputs.start_logits.argmax(), outputs.end_logits.argmax()
-print(passage[offsets[first, 0] : offsets[last, 1]])
+reader = pipeline("question-answering", model=folder, trust_remote_code=True)
+print(reader(question=question, context=passage)["answer"])
 """
 
 

@@ -1,6 +1,6 @@
 """Asking a fine-tuned model: the training scripts' post-processing in one call."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +10,10 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.data.features.answers import AnswerSettings, Candidate, QuestionAnswers, extract_answers
 from hf_localattn.data.features.scopes import INSIDE, NO_WORD, check_knows_cues, scope_features, words_in_scope
-from hf_localattn.data.features.windows import QuestionAnsweringCollator, evaluation_features, unpad_left
-from hf_localattn.model_utils import MOST_TOKENS, accepted_inputs, evaluating, longest_input
+from hf_localattn.data.features.windows import BOOKKEEPING, evaluation_features
+from hf_localattn.model_utils import MOST_TOKENS, evaluating
+from hf_localattn.models.forward_inputs import longest_input
+from hf_localattn.models.window_logits import window_logits, without_pads
 
 
 @dataclass(frozen=True)
@@ -158,26 +160,19 @@ def _pairs(question: str | Sequence[str], context: str | Sequence[str]) -> tuple
 def _logits(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, features: list[dict[str, Any]], batch_size: int
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Start and end logits (tokens,) of every window."""
-    collate = QuestionAnsweringCollator(tokenizer)
-    rows: list[tuple[np.ndarray, np.ndarray]] = [(np.empty(0), np.empty(0))] * len(features)
-    by_length = sorted(range(len(features)), key=lambda i: -len(features[i]["input_ids"]))  # little padding
+    """Return the start and the end logits (tokens,) of every window."""
+    windows = [{name: value for name, value in one.items() if name not in BOOKKEEPING} for one in features]
+    rows: list[tuple[np.ndarray, np.ndarray]] = [(np.empty(0), np.empty(0))] * len(windows)
+    by_length = sorted(range(len(windows)), key=lambda i: -len(windows[i]["input_ids"]))  # little padding
     with evaluating(model), torch.inference_mode():
         for at in range(0, len(by_length), batch_size):
             chosen = by_length[at : at + batch_size]
-            batch = {name: tensor.to(model.device) for name, tensor in collate([features[i] for i in chosen]).items()}
-            output = model(**accepted_inputs(model, batch), return_dict=True)
-            if not isinstance(output, Mapping) or not {"start_logits", "end_logits"} <= set(output):
-                raise ValueError(
-                    f"{type(model).__name__} gives no start_logits and end_logits; load the checkpoint with a"
-                    " question-answering class, such as AutoModelForQuestionAnswering."
-                )
-            logits = [output["start_logits"], output["end_logits"]]
-            if tokenizer.padding_side == "left":
-                logits = [unpad_left(tensor, batch["attention_mask"]) for tensor in logits]
-            start, end = (tensor.float().cpu().numpy() for tensor in logits)
+            logits = window_logits(model, tokenizer, [windows[i] for i in chosen], model.device)
             for row, i in enumerate(chosen):
-                rows[i] = (start[row], end[row])
+                start, end = (
+                    without_pads(one[row], len(windows[i]["input_ids"]), tokenizer).cpu().numpy() for one in logits
+                )
+                rows[i] = (start, end)
     return [start for start, _ in rows], [end for _, end in rows]
 
 

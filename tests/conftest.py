@@ -57,4 +57,3 @@ def _warm_workers():
 def workers_are_warm(_warm_workers, monkeypatch):
     """`--workers` starts processes that have imported everything."""
     monkeypatch.setattr("hf_localattn.studies.executors.WORKER", (*_warm_workers, "hf_localattn.studies.worker"))
-    monkeypatch.setattr("hf_localattn.reproduction.loop.WORKER", (*_warm_workers, "hf_localattn.reproduction.worker"))

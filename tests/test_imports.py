@@ -47,7 +47,6 @@ import os, runpy
 sys.stdout.flush()
 out = os.dup(1)  # workers let it be the log
 runpy.run_module("hf_localattn.studies.worker", run_name="__main__")
-runpy.run_module("hf_localattn.reproduction.worker", run_name="__main__")
 os.dup2(out, 1)
 runpy.run_module("hf_localattn.cli", run_name="__main__", alter_sys=True)
 """

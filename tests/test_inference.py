@@ -4,7 +4,7 @@ from transformers import BertModel, RobertaConfig, RobertaForQuestionAnswering
 
 from hf_localattn import SamRobertaConfig, SamRobertaForQuestionAnswering
 from hf_localattn.inference import Answer, answer_question
-from hf_localattn.model_utils import longest_input
+from hf_localattn.models.forward_inputs import longest_input
 from hf_localattn.tasks.arguments import DataArguments
 from hf_localattn.tasks.lengths import input_length
 from tests.qa_helpers import question, tiny_bert, word_pieces

@@ -10,7 +10,7 @@ import hf_localattn
 PACKAGE = Path(hf_localattn.__file__).parent
 LAYERS = [
     {"models", "resources", "extras", "files", "claims", "downloads", "parsing", "model_utils"},
-    {"errors"},
+    {"errors", "pipelines"},
     {"registry", "pretrained"},
     {"assignments", "data", "metrics"},
     {"inference", "hub"},

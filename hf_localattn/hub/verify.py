@@ -162,6 +162,7 @@ def _foreign_entries(folder: Path, family: Family) -> Iterator[CodeFile]:
     """Yield the entries of configurations that name other code than the family's."""
     models = (family.model, *family.heads.values())
     own = {entry for model in models for entry in model.auto_classes.values()}
+    own |= {entry for model in models for _, entry in _leaves(model.pipelines, "")}
     if family.tokenizer is not None:
         own.add(f"{family.tokenizer.__module__.rpartition('.')[2]}.{family.tokenizer.__name__}")
     for name in CONFIGURATIONS:

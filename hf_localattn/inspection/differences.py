@@ -15,7 +15,8 @@ from hf_localattn.data.features.texts import tokenize_texts
 from hf_localattn.data.features.words import word_features
 from hf_localattn.data.readers.labels import SINGLE_LABEL
 from hf_localattn.inference import answer_question, find_scope
-from hf_localattn.model_utils import MOST_TOKENS, accepted_inputs, evaluating, longest_input
+from hf_localattn.model_utils import MOST_TOKENS, evaluating
+from hf_localattn.models.forward_inputs import accepted_inputs, longest_input
 from hf_localattn.registry import task_of_class
 
 NO_ANSWER = "(no answer)"

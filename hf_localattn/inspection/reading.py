@@ -13,7 +13,8 @@ from tokenizers import decoders, pre_tokenizers
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.tokenization_utils_base import EncodingFast
 
-from hf_localattn.model_utils import MOST_TOKENS, accepted_inputs, evaluating, longest_input
+from hf_localattn.model_utils import MOST_TOKENS, evaluating
+from hf_localattn.models.forward_inputs import accepted_inputs, longest_input
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from transformers.utils import logging
 
 logger = logging.get_logger(__name__)
 
-Score = Callable[[np.ndarray, np.ndarray], float]
+ScoreFunction = Callable[[np.ndarray, np.ndarray], float]
 
 GLUE_METRICS: dict[str, tuple[str, ...]] = {
     "cola": ("matthews_correlation",),
@@ -28,7 +28,7 @@ GLUE_METRICS: dict[str, tuple[str, ...]] = {
 """Metrics of each GLUE task (Wang et al. 2019), as keys of `SCORES`."""
 
 
-def _of_numbers(function: Score) -> Score:
+def _of_numbers(function: ScoreFunction) -> ScoreFunction:
     """Wrap a score of predicted numbers to return NaN, with a warning, if a prediction is not finite."""
 
     @functools.wraps(function)
@@ -44,7 +44,7 @@ def _of_numbers(function: Score) -> Score:
     return score
 
 
-def _correlation(function: Callable[..., Any]) -> Score:
+def _correlation(function: Callable[..., Any]) -> ScoreFunction:
     """Wrap a correlation to return 0 if it is undefined: fewer than two numbers, or all numbers equal."""
 
     @_of_numbers
@@ -56,7 +56,7 @@ def _correlation(function: Callable[..., Any]) -> Score:
     return score
 
 
-def _f1(average: str) -> Score:
+def _f1(average: str) -> ScoreFunction:
     def score(predictions: np.ndarray, references: np.ndarray) -> float:
         return float(metrics.f1_score(references, predictions, average=average, zero_division=0))
 
@@ -81,7 +81,7 @@ def _root_mean_squared_error(predictions: np.ndarray, references: np.ndarray) ->
     return float(metrics.root_mean_squared_error(references, predictions))
 
 
-SCORES: dict[str, Score] = {
+SCORES: dict[str, ScoreFunction] = {
     "accuracy": _accuracy,
     "f1": _f1("binary"),
     "macro_f1": _f1("macro"),

@@ -39,7 +39,7 @@ _ENTITY_LABEL = re.compile("[BIESLUM](-.*)?")
 Labels = Sequence[Sequence[str]]
 
 
-class Score(Protocol):
+class WordScore(Protocol):
     """Function of the predicted and the true labels of each sentence."""
 
     def __call__(self, predictions: Labels, references: Labels, *, each: bool = False) -> dict[str, float]:
@@ -49,7 +49,7 @@ class Score(Protocol):
 class Scoring(NamedTuple):
     """A function that scores labels, and the names of its overall scores, the main one first."""
 
-    score: Score
+    score: WordScore
     reported: tuple[str, ...]
 
 

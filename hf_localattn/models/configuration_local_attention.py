@@ -17,7 +17,7 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES,
     MODEL_MAPPING_NAMES,
 )
-from transformers.utils import logging
+from transformers.utils import TRANSFORMERS_DYNAMIC_MODULE_NAME, logging
 
 from .config_checks import LARGEST, MOST, OF_A_MACHINE, as_line, check_content, check_names, check_shared_fields
 from .package_version import VERSION
@@ -334,6 +334,9 @@ class LocalAttentionConfig(PreTrainedConfig):
                 valid configuration.
         """
         check_content(config_dict, cls._sizes_in(config_dict))
+        if not cls.__module__.startswith(f"{TRANSFORMERS_DYNAMIC_MODULE_NAME}."):
+            # Of an installed package the pipelines are registered: a checkpoint's need no trust, and are not run.
+            config_dict = {name: value for name, value in config_dict.items() if name != "custom_pipelines"}
         model_type = config_dict.get("model_type", cls.model_type)
         if cls.model_type and model_type != cls.model_type:
             raise ValueError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import difflib
 import functools
 import inspect
@@ -41,6 +42,9 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
 
     Of a checkpoint that generates only the generating ones, of all others the others: they need another backbone.
     """
+
+    pipelines: ClassVar[dict[str, Any]] = {}
+    """The pipelines that travel with checkpoints of this class: what `custom_pipelines` of their config.json says."""
 
     backbone_auto_class: ClassVar[Any] = AutoModel
     """The Auto class of the backbone inside."""
@@ -167,13 +171,19 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
         return [*super().get_init_context(*args, **kwargs), building()]
 
     def save_pretrained(self, save_directory: str | os.PathLike[str], *args: Any, **kwargs: Any) -> None:
-        """As transformers' own, with the code files beside the weights and every head of the family in `auto_map`.
+        """As transformers' own, with the code files beside the weights, which `config.json` names.
+
+        `auto_map` has every head of the family, `custom_pipelines` the pipelines of this one.
 
         Raises:
             ValueError: the configuration has been given a value with which the checkpoint could not be loaded.
         """
         self.config.check()
         self.config.auto_map = dict(self.auto_classes)
+        if self.pipelines:
+            self.config.custom_pipelines = copy.deepcopy(self.pipelines)
+        elif hasattr(self.config, "custom_pipelines"):
+            del self.config.custom_pipelines  # another head's
         # A sharded model (`fully_shard`) has a class of torch's making, whose name and file would be saved as code.
         made = type(self)
         self.__class__ = next(one for one in made.__mro__ if not one.__module__.startswith("torch."))

@@ -10,7 +10,7 @@ Shapes: B batch, L tokens, C choices or classes.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import nn
@@ -27,6 +27,11 @@ from transformers.utils import can_return_tuple
 from .backbone_features import LocalModelOutput, LocalOutputs
 from .input_checks import IGNORED, WHOLE, check_numbers, check_positions, check_tensor, check_text_labels
 from .modeling_local_attention import LocalAttentionPreTrainedModel
+
+if TYPE_CHECKING:
+    # Never run. transformers follows such lines to find the files that a checkpoint takes along: a pipeline that
+    # answers is among them, and is imported by whoever asks for it.
+    from .pipeline_question_answering import QuestionAnsweringPipeline  # noqa: F401
 
 
 @dataclass
@@ -75,6 +80,13 @@ class PooledClassifier(nn.Module):
 
 class QuestionAnsweringHead(LocalAttentionPreTrainedModel):
     """Start and end logits of an answer span, by a linear layer on each token (COOL, equations 14 and 15)."""
+
+    pipelines: ClassVar = {
+        "question-answering": {
+            "impl": "pipeline_question_answering.QuestionAnsweringPipeline",
+            "pt": ["AutoModelForQuestionAnswering"],
+        }
+    }
 
     def __init__(self, config: Any):
         super().__init__(config)

@@ -16,6 +16,7 @@ from transformers import (
     PreTrainedConfig,
 )
 
+from hf_localattn.pipelines import register_pipelines
 from hf_localattn.registry.cool import COOL
 from hf_localattn.registry.family import Family
 from hf_localattn.registry.oa_xlnet import OA_XLNET
@@ -58,7 +59,8 @@ _CLASS_ENDINGS = {
 
 
 def register() -> None:
-    """Make the Auto classes know all families. Calling it again changes nothing."""
+    """Make the Auto classes know all families, and `pipeline` what answers. Calling it again changes nothing."""
+    register_pipelines()
     for family in FAMILIES.values():
         AutoConfig.register(family.name, family.config, exist_ok=True)
         AutoModel.register(family.config, family.model, exist_ok=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_localattn.model_utils import longest_input
+from hf_localattn.models.forward_inputs import longest_input
 from hf_localattn.registry import family_of
 from hf_localattn.tasks.arguments import DataArguments
 from hf_localattn.tasks.splits import Data

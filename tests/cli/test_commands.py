@@ -33,7 +33,7 @@ def test_init_makes_a_generating_checkpoint_of_an_encoder_decoder(tmp_path):
         (["coool", "tiny"], "no family 'coool'"),
         (["cool", "tiny", "--config", "outlook_kernel=3"], "Did you mean 'outlook_kernel_size'?"),
         (["cool", "tiny", "--config", "mode=up"], "`mode` is 'up'; choose one of"),
-        (["cool", "tiny-bart", "--config", "mode=l2g"], "above an encoder-decoder such as 'bart'"),
+        (["cool", "tiny-bart", "--config", "mode=l2g"], "the encoder-decoder 'bart' takes local"),
         (["cool", "./nowhere"], "not a folder with a `config.json`"),
     ],
 )

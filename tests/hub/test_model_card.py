@@ -76,7 +76,7 @@ def test_every_card_is_complete_and_its_program_runs(name, task, tmp_path, capsy
     card = write_card(tmp_path / "model").read_text()
     assert FAMILIES[name].model.__name__.removesuffix("Model") in card
     assert "No training record found; assume the new layers are untrained." in card
-    assert 'add `revision="COMMIT"` to both calls' in card
+    assert 'add `revision="COMMIT"` to these calls' in card
     metadata = ModelCard(card).data
     assert metadata.tags == ["hf_localattn", name]
     assert metadata.get("pipeline_tag") == (None if task == "headless" else task)
@@ -121,6 +121,10 @@ def test_a_stock_model_gets_a_card_without_a_family():
     card = render_card({"architectures": ["BertForTokenClassification"], "model_type": "bert"}, RECORD)
     assert "`BertForTokenClassification`, trained with the scripts of hf_localattn." in card
     assert "trust_remote_code" not in card
+    assert "pipeline(" not in card
+    card = render_card({"architectures": ["BertForQuestionAnswering"], "model_type": "bert"}, None)
+    assert "import hf_localattn  # brings back" in card
+    assert 'pipeline("question-answering", model="OWNER/NAME")' in card
     assert ModelCard(card).data.tags == ["hf_localattn"]
 
 

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from hf_localattn.data.readers.tables import PathLike
 from hf_localattn.files import atomic_write
+from hf_localattn.models.answer_spans import possible_spans
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,10 @@ def extract_answers(
     neither of which can lower the best answer's score: tokens outside the passage are excluded before the best are
     taken, and a span that several windows offer is listed once, with its best score.
 
+    The pipeline "question-answering" shares the windows and the spans, and ranks these as its users know it: it
+    multiplies the probabilities of starts and ends in each window, adds the scores of equal texts, and widens answers
+    to whole words. The published scores are made of logits, which can be compared between windows.
+
     Args:
         contexts: passage by question id, in the order wanted.
         features: `evaluation_features`, one mapping per window, with example_id, offset_mapping and cls_position.
@@ -125,12 +131,9 @@ class _Window:
 
     def spans(self, n_best_size: int, max_answer_length: int) -> tuple[np.ndarray, np.ndarray]:
         """First and last tokens of the valid pairs among the best starts and ends."""
-        context = np.flatnonzero(self.offsets[:, 0] >= 0)
-        first = context[np.argsort(-self.starts[context], kind="stable")[:n_best_size]]
-        last = context[np.argsort(-self.ends[context], kind="stable")[:n_best_size]]
-        length = last[None, :] - first[:, None] + 1
-        row, column = np.nonzero((length >= 1) & (length <= max_answer_length))
-        return first[row], last[column]
+        starts, ends, inside = map(torch.from_numpy, (self.starts, self.ends, self.offsets[:, 0] >= 0))
+        first, last = possible_spans(starts, ends, inside, max_answer_length, n_best_size)
+        return first.numpy(), last.numpy()
 
 
 def _answers(context: str, windows: list[_Window], settings: AnswerSettings) -> QuestionAnswers:

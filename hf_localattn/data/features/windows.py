@@ -5,7 +5,6 @@ pickled for several processes, and cached. Features are not padded: `QuestionAns
 shifts the answer positions if the tokenizer pads on the left.
 """
 
-import logging
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,11 +12,13 @@ import numpy as np
 import torch
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
-logger = logging.getLogger(__name__)
-
-# A window should advance by at least this many tokens: a very long question would split a passage into hundreds of
-# windows.
-MIN_NEW_TOKENS = 16
+from hf_localattn.models.question_windows import (
+    MIN_NEW_TOKENS,
+    Offsets,
+    cut_question,
+    encode_windows,
+    no_answer_position,
+)
 
 BOOKKEEPING = ("example_id", "offset_mapping", "cls_position")
 
@@ -159,57 +160,13 @@ def unpad_left(logits: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tens
 
 def _windows(
     examples: dict[str, list[Any]], tokenizer: PreTrainedTokenizerBase, max_length: int, doc_stride: int
-) -> tuple[BatchEncoding, list[int], list[list[tuple[int, int] | None]]]:
+) -> tuple[BatchEncoding, list[int], list[list[Offsets]]]:
     """Return the model inputs of all windows, the row index of each, and the offsets of its tokens in the passage."""
     question_length = check_window_settings(tokenizer, max_length, doc_stride)
-    questions = [_shortened(question.strip(), tokenizer, question_length) for question in examples["question"]]
-    # Tokenizers that pad on the left (XLNet) put the classification token last; the passage comes first there.
-    question_first = tokenizer.padding_side == "right"
-    pair = (questions, examples["context"]) if question_first else (examples["context"], questions)
-    encoded = tokenizer(
-        *pair,
-        truncation="only_second" if question_first else "only_first",
-        max_length=max_length,
-        stride=doc_stride,
-        return_overflowing_tokens=True,
-        return_offsets_mapping=True,
-        padding=False,
-    )
-    example_of = encoded.pop("overflow_to_sample_mapping")
-    all_offsets = encoded.pop("offset_mapping")
-    context_id = 1 if question_first else 0
-    offsets = [
-        [
-            tuple(offset) if sequence == context_id else None
-            for offset, sequence in zip(window_offsets, encoded.sequence_ids(window), strict=True)
-        ]
-        for window, window_offsets in enumerate(all_offsets)
-    ]
-    return encoded, example_of, offsets
-
-
-def _shortened(question: str, tokenizer: PreTrainedTokenizerBase, length: int) -> str:
-    """Return the question, cut to `length` tokens with a warning."""
-    if len(question.encode()) <= length:  # no tokenizer makes more tokens than bytes
-        return question
-    offsets = tokenizer(question, add_special_tokens=False, return_offsets_mapping=True, verbose=False).offset_mapping
-    if len(offsets) <= length:
-        return question
-    logger.warning(
-        "A question of %d tokens is cut to %d, the room that max_length and doc_stride leave: %.60s...",
-        len(offsets),
-        length,
-        question,
-    )
-    return question[: offsets[length - 1][1]]
+    questions = [cut_question(question.strip(), tokenizer, question_length) for question in examples["question"]]
+    return encode_windows(questions, examples["context"], tokenizer, max_length, doc_stride)
 
 
 def _cls_position(encoded: BatchEncoding, window: int, tokenizer: PreTrainedTokenizerBase) -> int:
     """Return the position of the classification token, which stands for "no answer in this window"."""
-    special = [i for i, sequence in enumerate(encoded.sequence_ids(window)) if sequence is None]
-    ids = encoded["input_ids"][window]
-    for token in (tokenizer.cls_token_id, tokenizer.bos_token_id):
-        for position in special:
-            if token is not None and ids[position] == token:
-                return position
-    return 0
+    return no_answer_position(encoded, window, tokenizer) or 0
