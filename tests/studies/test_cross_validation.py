@@ -159,7 +159,7 @@ def test_a_fold_that_fails_in_a_worker_is_named_when_the_others_are_done(tmp_pat
     (error,) = capsys.readouterr().err.splitlines()
     assert re.fullmatch(
         r"error: Fold 2 failed: no such parser \(.*worker-[12].log\)\. The other folds are finished: repeat"
-        r" only what has failed\.",
+        r" the command to run only the failed ones\.",
         error,
     )
     monkeypatch.setenv("FAILING", "none")
@@ -182,7 +182,7 @@ def test_other_rows_are_refused(tmp_path, train_file):
     moved = write_jsonl(tmp_path / "moved.jsonl", [{"text": "a"}])
     prepare_run(Runs(), *arguments(tmp_path, str(moved))).execute()  # the same ones elsewhere are the same
     write_jsonl(moved, [{"text": "b"}])
-    with pytest.raises(ValueError, match=r"its train_file is 'sha256 .*Give the command"):
+    with pytest.raises(ValueError, match=r"its train_file is 'sha256 .*Repeat the command"):
         prepare_run(Runs(), *arguments(tmp_path, str(moved)))
 
 
@@ -200,8 +200,11 @@ def test_settings_know_folders_and_no_secrets(tmp_path, train_file):
 @pytest.mark.parametrize(
     ("training", "message"),
     [
-        ({"resume_from_checkpoint": "out/checkpoint-3"}, "which fold --resume_from_checkpoint out/checkpoint-3 is of"),
-        ({"push_to_hub": True}, "leave out --push_to_hub, and train the final model without --num_folds"),
+        (
+            {"resume_from_checkpoint": "out/checkpoint-3"},
+            "--resume_from_checkpoint out/checkpoint-3 cannot be used with --num_folds",
+        ),
+        ({"push_to_hub": True}, "--push_to_hub cannot be used with --num_folds"),
     ],
 )
 def test_arguments_that_do_not_go_with_folds(tmp_path, train_file, training, message):
