@@ -1,8 +1,8 @@
-"""The entry point of the `hf-localattn` command.
+"""Entry point of the `hf-localattn` command.
 
-It is not in the package, because `import hf_localattn` registers the families, for which it imports torch and
-transformers, and `hf-localattn --help` need not wait for them. Where this module is imported first, the package leaves
-the registration to the commands, which import what they need.
+It is outside the package, because `import hf_localattn` imports torch and transformers to register the families, which
+would slow down `hf-localattn --help`. If this module is imported first, the package does not register them; the
+commands import what they need.
 """
 
 from __future__ import annotations

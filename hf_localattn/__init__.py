@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        """Return a public name, the list of them, or a submodule; what it needs is imported when it is asked for."""
+        """Import and return a public name, `__all__` or a submodule on first access."""
         if name in _OF_INFERENCE:
             return getattr(importlib.import_module(f"{__name__}.inference"), name)
         if name.startswith("__") and name != "__all__":
@@ -46,8 +46,8 @@ else:
         return sorted({*globals(), *__getattr__("__all__")})
 
 
-# Run as a file: an import would be of all models as well.
+# Run as a file, because importing it would import all models.
 __version__: str = runpy.run_path(str(Path(__file__).parent / "models" / "package_version.py"))["VERSION"]
 
-if "hf_localattn_command" not in sys.modules:  # each command imports what it needs, and `--help` nothing
+if "hf_localattn_command" not in sys.modules:  # commands import what they need, `--help` nothing
     importlib.import_module(f"{__name__}.registry")

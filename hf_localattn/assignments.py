@@ -1,4 +1,4 @@
-"""Settings on the command line: `field=value` strings."""
+"""Parsing of `field=value` settings on the command line."""
 
 from __future__ import annotations
 
@@ -11,32 +11,36 @@ from hf_localattn.registry import FAMILIES, get_family
 
 
 def read_value(text: str, assignment: str) -> Any:
-    """Return a value of the command line, read as YAML (`2`, `true`, `[3, 4]`, `null`).
+    """Parse a value of the command line as YAML (`2`, `true`, `[3, 4]`, `null`).
 
     Args:
         text: the value.
-        assignment: as it was given, for errors.
+        assignment: the whole word, for error messages.
 
     Raises:
-        ValueError: it is not YAML.
+        ValueError: the value is not valid YAML.
     """
     value = parse_yaml(text, f"Cannot read the value of {assignment!r}, to be written as YAML, such as 2 or [3, 4]")
-    try:  # what YAML 1.1 takes for text: 1e-1
+    try:  # YAML 1.1 reads 1e-1 as text
         return float(value) if isinstance(value, str) else value
     except ValueError:
         return value
 
 
 def format_value(value: Any) -> str:
-    """Return a value as it is given in a file or on the command line, for `read_value` to read."""
+    """Format a value as `read_value` reads it."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
 def parse_config_fields(family: str, assignments: Iterable[str]) -> dict[str, Any]:
-    """Turn `field=value` strings into what a user sets; values are read as YAML (`2`, `true`, `[3, 4]`, `null`).
+    """Parse `field=value` strings into fields of a family's configuration and settings of its tokenizer.
+
+    Args:
+        family: name of the family.
+        assignments: strings whose values are YAML (`2`, `true`, `[3, 4]`, `null`).
 
     Raises:
-        ValueError: a string without "=", or a field the family does not have (the nearest is named).
+        ValueError: a string has no "=", or the family has no such field. The message names the most similar one.
     """
     config_fields = {}
     for assignment in assignments:
@@ -49,22 +53,26 @@ def parse_config_fields(family: str, assignments: Iterable[str]) -> dict[str, An
 
 
 def parse_tokenizer_settings(model_type: str, assignments: Sequence[str]) -> dict[str, Any]:
-    """Turn `setting=value` strings into settings for the tokenizer of a checkpoint, whose fields are what they are.
+    """Parse `setting=value` strings into settings for the tokenizer of a checkpoint.
+
+    Args:
+        model_type: model type of the checkpoint.
+        assignments: strings whose values are YAML.
 
     Raises:
-        ValueError: a string is of another form, or names no setting of a tokenizer of this model type.
+        ValueError: a string has no "=", or the tokenizer has no such setting.
     """
     if not assignments:
         return {}
     family = FAMILIES.get(model_type)
     if family is None or family.tokenizer is None:
         raise ValueError(
-            f"{assignments[0]!r} sets nothing: the tokenizer of a {model_type!r} checkpoint has no settings."
+            f"{assignments[0]!r} cannot be set: the tokenizer of a {model_type!r} checkpoint has no settings."
         )
     fields, settings = family.split_fields(parse_config_fields(model_type, assignments))
     if fields:
         raise ValueError(
-            f"`{next(iter(fields))}` is a field of the model, which a checkpoint has settled. The settings of its"
+            f"`{next(iter(fields))}` is a field of the model, which is fixed in a checkpoint. The settings of its"
             f" tokenizer are {', '.join(family.tokenizer_settings)}."
         )
     return settings

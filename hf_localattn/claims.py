@@ -1,4 +1,4 @@
-"""Claiming a folder, so that two processes never write to it at the same time."""
+"""Locks on folders: two processes never write to a folder at the same time."""
 
 import errno
 import logging
@@ -19,14 +19,14 @@ else:
 logger = logging.getLogger(__name__)
 
 LOCK = ".hf-localattn.lock"
-"""The file by which a folder is claimed. A process that is killed leaves the file, but not the claim."""
+"""Name of the lock file in a folder. A killed process leaves the file, but not the lock."""
 
 UNKNOWN = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
-"""Error numbers of file systems without locks."""
+"""Error numbers of file systems that do not support locks."""
 
 
 class InUse(ValueError):
-    """A folder is claimed by another process."""
+    """A folder is locked by another process."""
 
 
 @dataclass
@@ -41,14 +41,17 @@ _guard = threading.Lock()
 
 @contextmanager
 def claimed(folder: str | os.PathLike[str]) -> Iterator[None]:
-    """Keep a folder for this process, which may claim it several times; it is made where absent.
+    """Lock a folder for this process, in which locks of the same folder may be nested.
 
-    The operating system holds the claim by `flock`, and frees it when the process ends, also by a kill. On NFS (Linux)
-    it holds between machines too. On file systems without locks there is a warning.
+    The lock is an `flock`, which the operating system releases when the process ends or is killed. On NFS (Linux) it
+    also excludes processes of other machines. On file systems without locks a warning is logged.
+
+    Args:
+        folder: the folder, created if it does not exist. A new folder that is empty at the end is removed.
 
     Raises:
-        InUse: another process has claimed the folder.
-        ValueError: it is a file.
+        InUse: another process has locked the folder.
+        ValueError: `folder` is a file.
     """
     path = Path(folder).resolve()
     if path.exists() and not path.is_dir():
@@ -66,37 +69,37 @@ def claimed(folder: str | os.PathLike[str]) -> Iterator[None]:
             _claims[path].holders -= 1
             if not _claims[path].holders:
                 _unlock(path, _claims.pop(path).descriptor)
-                with suppress(OSError):  # one that is not empty stays
+                with suppress(OSError):  # raised if a folder is not empty
                     for one in made:
                         one.rmdir()
 
 
 def _lock(folder: Path) -> int:
-    """Return the descriptor of the locked file."""
+    """Lock a folder and return the descriptor of its lock file."""
     path = folder / LOCK
     while True:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            if path.is_symlink():  # the file that it leads to would be written to
+            if path.is_symlink():  # its target would be overwritten
                 raise ValueError(f"{path} is a link: remove it.")
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
-        except FileNotFoundError:  # another process has just removed the folder that it had made
+        except FileNotFoundError:  # another process has just removed the folder
             continue
         try:
             _take(descriptor)
             if _is_there(descriptor, path):
-                with suppress(OSError):  # on a full disk nobody is told who it is
+                with suppress(OSError):  # on a full disk the name of the process is missing
                     os.ftruncate(descriptor, 0)
                     os.write(descriptor, f"{os.getpid()} {socket.gethostname()}\n".encode())
                 return descriptor
-            # Its last holder has removed it meanwhile: it keeps nobody else out.
+            # The previous holder has removed the file in the meantime: this lock excludes nobody.
             os.close(descriptor)
         except BlockingIOError:
             holder = os.pread(descriptor, 1000, 0).decode(errors="replace").split() if os.name == "posix" else []
             os.close(descriptor)
             by = f" (process {holder[0]} on {holder[1]})" if len(holder) == 2 else ""
             raise InUse(
-                f"{folder} is in use by another process{by}. Wait until that has ended, or choose another folder."
+                f"{folder} is in use by another process{by}. Wait until it has ended, or choose another folder."
             ) from None
         except BaseException:
             os.close(descriptor)
@@ -104,7 +107,7 @@ def _lock(folder: Path) -> int:
 
 
 def _take(descriptor: int) -> None:
-    """Lock a file, or raise `BlockingIOError` if another process has."""
+    """Lock a file; raise `BlockingIOError` if another process has locked it."""
     try:
         if sys.platform == "win32":
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
@@ -115,7 +118,9 @@ def _take(descriptor: int) -> None:
             raise BlockingIOError(error.errno, error.strerror) from error
         if error.errno not in UNKNOWN:
             raise
-        logger.warning("This file system has no locks (%s): see to it that no other process writes there.", error)
+        logger.warning(
+            "This file system has no locks (%s): make sure that no other process writes to this folder.", error
+        )
 
 
 def _is_there(descriptor: int, path: Path) -> bool:
@@ -126,7 +131,7 @@ def _is_there(descriptor: int, path: Path) -> bool:
 
 
 def _unlock(folder: Path, descriptor: int) -> None:
-    # Removed while it is locked: whoever has opened it before sees that it is gone, and tries again.
+    # The file is removed while it is locked: a process that has already opened it notices this and tries again.
     with suppress(OSError):
         if sys.platform == "win32":
             msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
@@ -136,7 +141,7 @@ def _unlock(folder: Path, descriptor: int) -> None:
 
 
 def _forget() -> None:
-    """Leave the claims to the parent: a worker that outlives it must not hold them."""
+    """Drop the locks in a forked child, which may outlive its parent and must not hold them."""
     for claim in _claims.values():
         os.close(claim.descriptor)
     _claims.clear()

@@ -1,4 +1,4 @@
-"""Downloads that are what the Hub announced: its client compares their sizes, and here their digests are compared."""
+"""Verification of downloads by their digests. The Hub's client compares only their sizes."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from huggingface_hub.file_download import repo_folder_name
 
 @contextmanager
 def verified_downloads(repo_id: str, cache_dir: str | os.PathLike[str] | None = None) -> Iterator[None]:
-    """Compare what is downloaded of a model with the digests under which it is cached, around calls that download.
+    """Verify the files of a model that the code inside downloads.
 
-    The cache keeps a file under its ETag, which is a digest of its content. Another content is removed from there, or
-    every later call would take it for what it should be.
+    The cache names files by their ETag, which is a digest of the content. Files with another digest are removed,
+    because later calls would use them.
 
     Args:
-        repo_id: on the Hub; a folder is not downloaded.
-        cache_dir: by default the user's.
+        repo_id: Hub id of the model; nothing is done for a local folder.
+        cache_dir: cache folder; by default the user's.
 
     Raises:
-        OSError: a file was something else.
+        OSError: a file does not have its digest.
     """
     if Path(repo_id).exists():
         yield
@@ -35,7 +35,7 @@ def verified_downloads(repo_id: str, cache_dir: str | os.PathLike[str] | None = 
     known = set(_blobs(repository))
     try:
         yield
-    except Exception as error:  # which may well be about such a file
+    except Exception as error:  # a wrong file may be its cause
         if wrong := _remove_wrong(repository, known):
             raise OSError(_text(wrong)) from error
         raise
@@ -44,13 +44,13 @@ def verified_downloads(repo_id: str, cache_dir: str | os.PathLike[str] | None = 
 
 
 def _blobs(repository: Path) -> list[Path]:
-    """The files of the cache, each named after its ETag."""
+    """Return the files of the cache, each named by its ETag."""
     folder = repository / "blobs"
     return [path for path in folder.iterdir() if path.is_file()] if folder.is_dir() else []
 
 
 def _remove_wrong(repository: Path, known: set[Path]) -> list[str]:
-    """Remove new files that are not what their names say, and return what they are called in the repository."""
+    """Remove new files that do not have their digest, and return their names in the repository."""
     wrong = [path for path in _blobs(repository) if path not in known and not _is_right(path)]
     names = []
     for link in (repository / "snapshots").rglob("*") if wrong else ():
@@ -63,12 +63,12 @@ def _remove_wrong(repository: Path, known: set[Path]) -> list[str]:
 
 
 def _is_right(path: Path) -> bool:
-    """Return True if a file has the digest that it is named after, or a name that is no digest."""
+    """Return True if a file has the digest in its name, or its name is not a digest."""
     if not re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", path.name):
         return True
-    if len(path.name) == 64:  # of a large file
+    if len(path.name) == 64:  # large files
         return path.name == _digest(path, hashlib.sha256())
-    header = b"blob %d\0" % path.stat().st_size  # Git's; some mirrors do without
+    header = b"blob %d\0" % path.stat().st_size  # as in Git; some mirrors omit it
     return path.name in (_digest(path, hashlib.sha1(header)), _digest(path, hashlib.sha1()))
 
 
@@ -81,6 +81,6 @@ def _digest(path: Path, digest: hashlib._Hash) -> str:
 
 def _text(names: list[str]) -> str:
     return (
-        f"what was downloaded as {', '.join(names) or 'a file'} is not what the Hub announced, as when a connection or"
-        " a proxy fails. It is removed from the cache: try again."
+        f"the download of {', '.join(names) or 'a file'} does not have the digest that the Hub announced, probably"
+        " because the connection or a proxy failed. It has been removed from the cache: try again."
     )

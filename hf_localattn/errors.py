@@ -7,29 +7,29 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-# Functions import the Hub's client where they need it: `hf-localattn --help` comes here too.
+# Functions import huggingface_hub when they are called, because `hf-localattn --help` imports this module.
 
 PATIENCE = 120.0
-"""Seconds that the Hub may be silent during an upload."""
+"""Default timeout of requests to the Hub, in seconds."""
 
 
 def listed(problems: Sequence[str]) -> str:
-    """Return one problem as it is, several with their numbers."""
+    """Return a single problem unchanged; join and number several ones."""
     return problems[0] if len(problems) == 1 else " ".join(f"({i}) {one}" for i, one in enumerate(problems, 1))
 
 
 def join_names(names: Sequence[str], most: int = 10) -> str:
-    """Join at most `most` names by commas, and count the others."""
+    """Join the first `most` names by commas and add the number of the others."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 @contextmanager
 def exit_on_user_error(*kinds: type[Exception]) -> Iterator[None]:
-    """Ends the program with `error: …` on stderr and exit code 2 if something fails for a reason the user can mend.
+    """Exit with `error: …` on stderr and exit code 2 if the code inside raises an error that the user can correct.
 
     Args:
-        *kinds: of such errors; by default ValueError, OSError (files, network, the Hub), ImportError (a missing
-            extra), and no connection.
+        *kinds: types of such errors; by default ValueError, OSError (files, network, the Hub), ImportError (a missing
+            extra) and connection errors.
     """
     try:
         yield
@@ -45,24 +45,28 @@ def exit_on_user_error(*kinds: type[Exception]) -> Iterator[None]:
 
 
 def _is_connection_error(error: BaseException) -> bool:
-    """Return True if the HTTP client under huggingface_hub, which has changed before, could not reach the server."""
+    """Return True if huggingface_hub's HTTP client, of any version, could not reach the server."""
     return any(base.__name__ == "TransportError" for base in type(error).__mro__)
 
 
 UNREADABLE = (ImportError, LookupError, TypeError, AttributeError, RecursionError)
-"""Errors that transformers raises for unexpected values in files, or a missing library."""
+"""Errors that transformers raises for unexpected values in files or missing libraries."""
 
 
 @contextmanager
 def loading(what: str, name: str, cache_dir: str | os.PathLike[str] | None = None) -> Iterator[None]:
-    """Says which name could not be loaded, and what can be done, around a call that may go to the Hub.
+    """Add the name and advice to errors of the code inside, which loads something from a folder or the Hub.
 
-    What it downloads is compared with what the Hub announced, and a Hub that is silent is not waited for without end.
+    Downloads are verified by their digests, and requests have a timeout.
 
     Args:
-        what: such as "model".
+        what: kind of object, such as "model".
         name: Hub id or folder.
-        cache_dir: where the call keeps its downloads, by default the user's.
+        cache_dir: cache folder of the downloads; by default the user's.
+
+    Raises:
+        OSError: a file cannot be found or downloaded.
+        ValueError: a file has unexpected values.
     """
     from huggingface_hub import constants
 
@@ -88,17 +92,21 @@ def loading(what: str, name: str, cache_dir: str | os.PathLike[str] | None = Non
 
 @contextmanager
 def hub_upload_errors(what: str, then: str) -> Iterator[None]:
-    """Says why the Hub has not done what it was asked to, and what can be done then, around the calls that ask it.
+    """Convert errors of the code inside, which sends requests to the Hub, into one-line messages with advice.
 
     Args:
-        what: begins the message, such as "upload 'my-model' to 'somebody/model'".
-        then: ends it.
+        what: the action that failed, such as "upload 'my-model' to 'somebody/model'".
+        then: last sentence of the message.
+
+    Raises:
+        OSError: the Hub cannot be reached or rejects the request.
+        ValueError: the Hub rejects the model card.
     """
     set_hub_timeout()
     try:
         yield
     except Exception as error:
-        if isinstance(error, ValueError) and not isinstance(error, OSError):  # the Hub has read the card
+        if isinstance(error, ValueError) and not isinstance(error, OSError):  # the Hub rejects the model card
             raise ValueError(" ".join(str(error).split())) from error
         if (reason := hub_reason(error)) is None:
             raise
@@ -106,22 +114,22 @@ def hub_upload_errors(what: str, then: str) -> Iterator[None]:
 
 
 def hub_reason(error: BaseException) -> str | None:
-    """Return in a line why the Hub has not done something; None if the error is of another kind."""
+    """Return the cause of a failed request to the Hub in one line; None for other errors."""
     causes = list(_causes(error))
     responses = [getattr(cause, "response", None) for cause in causes]
     status = next((response.status_code for response in responses if response is not None), None)
     if status is not None:
         advice = UPLOAD_ADVICE.get(status)
         if advice is None:
-            advice = "which it should not: try again later" if status >= 500 else " ".join(str(error).split())
+            advice = "an error on its side: try again later" if status >= 500 else " ".join(str(error).split())
         return f"the Hub answered {status}, {advice}"
     if any(map(_is_connection_error, causes)):
-        return f"no connection to the Hub, or none that lasted ({causes[-1] or type(causes[-1]).__name__})"
+        return f"the connection to the Hub failed ({causes[-1] or type(causes[-1]).__name__})"
     return " ".join(str(error).split()) if any(isinstance(cause, OSError) for cause in causes) else None
 
 
 def set_hub_timeout() -> None:
-    """Has requests to the Hub end when it is silent for `PATIENCE`; some of its client's would wait without end."""
+    """Set a timeout for all requests to the Hub. Without it some requests of its client wait forever."""
     from huggingface_hub import get_session
 
     session = get_session()
@@ -132,11 +140,11 @@ def set_hub_timeout() -> None:
 
 
 _seconds: ContextVar[float | None] = ContextVar("_seconds", default=None)
-"""The patience of a thread, if it is not `PATIENCE`."""
+"""Timeout of requests in this context, if it is not `PATIENCE`."""
 
 
 def _limit(request: Any) -> None:
-    """Set those of a request's limits that are not set."""
+    """Set the timeouts that a request does not set itself."""
     given = request.extensions.get("timeout", {})
     seconds = _seconds.get() or PATIENCE
     request.extensions["timeout"] = {
@@ -151,16 +159,16 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 UPLOAD_ADVICE = {
-    429: "as it was asked too often: try again later",
-    401: "as there is no valid token: run `hf auth login`, or set HF_TOKEN",
-    403: "as the token may not write there: it needs the right to, and the repository's owner has to be you or yours",
-    404: "as there is no such repository or branch, or none that the token may see",
+    429: "too many requests: try again later",
+    401: "no valid token: run `hf auth login`, or set HF_TOKEN",
+    403: "no permission: the token needs write access to the repository, which must be yours or your organization's",
+    404: "no such repository or branch, or no permission of the token to read it",
 }
 """Advice for each status code of the Hub."""
 
 
 def _advice(what: str, name: str, error: Exception) -> str:
     return (
-        f"Cannot load the {what} {name!r}: {error} -- If it should be a folder, check the path; without a network give"
-        f" a local folder, or fill the cache first and set HF_HUB_OFFLINE=1; if it is private, run `hf auth login`."
+        f"Cannot load the {what} {name!r}: {error} -- If it is a folder, check its path. Without a network give a"
+        " local folder, or download it beforehand and set HF_HUB_OFFLINE=1. If it is private, run `hf auth login`."
     )

@@ -1,14 +1,19 @@
-"""Libraries that come with an extra, imported where an option asks for them."""
+"""Import of optional libraries, which are installed with an extra."""
 
 import importlib
 from typing import Any
 
 
 def import_extra(module: str, extra: str, option: str) -> Any:
-    """Return a library's module, such as "optuna" or "matplotlib.figure".
+    """Import a module of an optional library.
+
+    Args:
+        module: name of the module, such as "optuna" or "matplotlib.figure".
+        extra: extra of this package that installs the library.
+        option: option that needs it, for the error message.
 
     Raises:
-        ImportError: it is not installed; names the option that needs it and the command that installs it.
+        ImportError: the library is not installed. The message names the option and the command that installs it.
     """
     try:
         return importlib.import_module(module)

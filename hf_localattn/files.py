@@ -1,4 +1,4 @@
-"""Writing folders so that nothing half-written is ever found in them."""
+"""Atomic writing of files and folders: a killed process leaves no incomplete file."""
 
 import errno
 import os
@@ -13,22 +13,25 @@ from pathlib import Path
 # A leading underscore keeps a folder out of Trainer's uploads to the Hub.
 STAGING = "_saving-"
 UNFINISHED = ".hf-localattn-unfinished"
-"""The file that tells a folder whose command was killed from one whose command has come to its end."""
+"""File that marks the output folder of an unfinished command."""
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 UNWRITABLE = (*FULL, errno.EROFS, errno.EIO)
 
 
 class CannotWrite(OSError):
-    """A file could not be written. The message names it, the cause, and what to do."""
+    """A file could not be written. The message names the file, the cause and a remedy."""
 
 
 @contextmanager
 def writing(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Name path, cause and remedy if there is no room for a file, around calls that write to `path`.
+    """Convert errors of the code inside into `CannotWrite` if the disk is full or fails.
+
+    Args:
+        path: the file or folder that the code writes to.
 
     Raises:
-        CannotWrite: a disk, a quota or a limit is full, or the disk fails. Other errors go on as they are.
+        CannotWrite: the disk or a quota is full, a size limit is exceeded, or the disk fails.
     """
     try:
         yield
@@ -38,14 +41,14 @@ def writing(path: str | os.PathLike[str]) -> Iterator[None]:
         free = shutil.disk_usage(_existing(Path(path))).free / 1e9
         remedy = f"Make room ({free:.1f} GB are free there)"
         if cause == os.strerror(errno.EFBIG):
-            remedy = "Raise the limit on the size of a file (`ulimit -f`, or the file system's own)"
+            remedy = "Raise the limit on the size of files (`ulimit -f`, or that of the file system)"
         raise CannotWrite(
-            f"Cannot write {path}: {cause}. {remedy}, and give the same command again. What was saved before is whole."
+            f"Cannot write {path}: {cause}. {remedy}, and repeat the command. Files that were saved before are intact."
         ) from error
 
 
 def _cause(error: BaseException | None) -> str | None:
-    """Return why something could not be written, None for another error. Libraries tell it in their own ways."""
+    """Return the cause if an error of any library means that a file cannot be written, None for other errors."""
     while error is not None:
         text = str(error)
         number = error.errno if isinstance(error, OSError) else None
@@ -54,7 +57,7 @@ def _cause(error: BaseException | None) -> str | None:
         if number in UNWRITABLE:
             return os.strerror(number)
         if isinstance(error, RuntimeError) and re.search("inline_container|PytorchStreamWriter", text):
-            return "torch could not write it to its end, as when a disk or a quota is full"
+            return "torch could not write the whole file, probably because the disk or a quota is full"
         if getattr(error, "sqlite_errorname", "").startswith(("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY")):
             return text
         error = error.__cause__ or error.__context__
@@ -63,13 +66,16 @@ def _cause(error: BaseException | None) -> str | None:
 
 @contextmanager
 def atomic_directory(folder: str | os.PathLike[str]) -> Iterator[str]:
-    """Gives a temporary folder; when the block has ended well, moves its files into `folder` one by one.
+    """Provide a temporary folder, and move its files to `folder` one by one when the block ends without an error.
 
-    No file in `folder` is ever half-written, and a failing block changes nothing there, nor leaves a new folder
-    behind. Weight files of an earlier save that the new one does not have are removed.
+    Each file in `folder` is complete at any time. If the block fails, `folder` is unchanged. Weight files of an
+    earlier save are removed if the new one does not contain them.
+
+    Args:
+        folder: destination of the files, created if it does not exist.
 
     Raises:
-        CannotWrite: there is no room.
+        CannotWrite: the disk is full or fails.
     """
     folder = Path(folder)
     is_new = not folder.exists()
@@ -94,10 +100,14 @@ def atomic_directory(folder: str | os.PathLike[str]) -> Iterator[str]:
 
 
 def atomic_write(path: str | os.PathLike[str], content: str | bytes) -> None:
-    """Writes a file, in a folder that is made where absent, so that it is there whole or not at all.
+    """Write a file completely or not at all.
+
+    Args:
+        path: the file. Its folder is created if it does not exist.
+        content: text, which is encoded as UTF-8, or bytes.
 
     Raises:
-        CannotWrite: there is no room. What was there before is as it was.
+        CannotWrite: the disk is full or fails. A former file is unchanged.
     """
     path = Path(path)
     data = content if isinstance(content, bytes) else content.encode("utf-8")
@@ -113,9 +123,9 @@ def atomic_write(path: str | os.PathLike[str], content: str | bytes) -> None:
 
 
 def make_durable(*paths: Path) -> None:
-    """Wait until files, and which files a folder has, are on the disk: a power cut leaves them as they are now."""
+    """Flush files, and the list of files of folders, to the disk, so that they survive a power failure."""
     for path in paths:
-        if path.is_dir() and os.name != "posix":  # folders cannot be opened there
+        if path.is_dir() and os.name != "posix":  # Windows cannot open folders
             continue
         descriptor = os.open(path, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
         try:
@@ -125,7 +135,7 @@ def make_durable(*paths: Path) -> None:
 
 
 def discard(folder: Path) -> None:
-    """Remove a folder so that it is there whole or not at all, also for whoever is killed meanwhile."""
+    """Remove a folder atomically: if the process is killed, the folder is complete or gone."""
     doomed = folder.with_name(f"{STAGING}{folder.name}.{os.getpid()}")
     with suppress(FileNotFoundError):
         os.replace(folder, doomed)
@@ -133,7 +143,7 @@ def discard(folder: Path) -> None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what a process was writing or removing in a folder when it was killed; no other may be at it."""
+    """Remove the temporary files of a killed process from a folder, which no other process may be using."""
     for left in folder.glob(f"{STAGING}*"):
         if left.is_dir() and not left.is_symlink():
             shutil.rmtree(left, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Running any model: a bound for its inputs (models/forward_inputs.py says what they are), and evaluation mode."""
+"""Utilities for any model: a limit for the length of inputs, and evaluation mode."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ MOST_TOKENS = 1_000_000
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Puts a model in evaluation mode and every module of it back into its former mode."""
+    """Run the code inside with a model in evaluation mode, then restore the mode of each of its modules."""
     training = [module for module in model.modules() if module.training]
     model.eval()
     try:

@@ -1,4 +1,4 @@
-"""JSON and YAML of whatever origin as plain values, with one kind of error, which says where something is wrong."""
+"""Parsing of JSON and YAML from untrusted sources into plain values; each error names the place."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from typing import Any
 import yaml
 
 MOST_LEVELS = 100
-"""Deepest nesting of lists and mappings; readers recurse once a level."""
+"""Maximum nesting of lists and mappings, because parsers recurse at each level."""
 
 MOST_VALUES = 1_000_000
-"""Most values of a YAML text, counting each use of an alias."""
+"""Maximum number of values of a YAML text, where each use of an alias counts."""
 
-# Half of a pair of UTF-16, written as an escape: no text with it can be saved.
+# An escaped single surrogate of UTF-16: text that contains one cannot be encoded.
 _HALF = re.compile(r"\\[uU]0*[dD][89a-fA-F][0-9a-fA-F]{2}")
 _PLAIN = (str, int, float, list, dict, type(None))
 
 
 class _Loader(yaml.SafeLoader):
     def fetch_flow_collection_start(self, token: Any) -> None:
-        if self.flow_level >= MOST_LEVELS:  # its scanner looks at all of them again with each token
+        if self.flow_level >= MOST_LEVELS:  # the scanner visits all levels for each token
             raise RecursionError
         super().fetch_flow_collection_start(token)
 
     def flatten_mapping(self, node: Any) -> None:
         super().flatten_mapping(node)
-        if len(node.value) > MOST_VALUES:  # merge keys of merge keys double it each time
+        if len(node.value) > MOST_VALUES:  # nested merge keys grow exponentially
             raise yaml.YAMLError(f"more than {MOST_VALUES:,} values by merge keys")
 
 
 def read_utf8(path: str | Path) -> str:
-    """Read a text file; a byte-order mark is left out.
+    """Read a UTF-8 text file without its byte-order mark.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it is not UTF-8; names the file and the byte.
+        FileNotFoundError: the file does not exist.
+        ValueError: the file is not UTF-8. The message names the file and the byte.
     """
     try:
         return Path(path).read_text(encoding="utf-8-sig")
@@ -46,15 +46,16 @@ def read_utf8(path: str | Path) -> str:
 
 
 def parse_json(text: str, name: str, first_line: int = 1) -> Any:
-    """Return the value of a JSON text.
+    """Parse a JSON text.
 
     Args:
-        text: with one value.
-        name: of the file, for errors.
-        first_line: the line of the file in which the text begins.
+        text: JSON text with one value.
+        name: name of the file, for error messages.
+        first_line: line of the file in which the text begins.
 
     Raises:
-        ValueError: it is not valid JSON, or has values that cannot be handled; names the file, and the line.
+        ValueError: the text is not valid JSON, is nested too deeply or has invalid values. The message names the file
+            and the line.
     """
     where = f"{name}, line {first_line}"
     try:
@@ -72,11 +73,11 @@ def parse_json(text: str, name: str, first_line: int = 1) -> Any:
 
 
 def read_json(path: str | Path) -> dict[str, Any]:
-    """Return the content of a file with one JSON object.
+    """Read a file with one JSON object.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it is not a JSON object.
+        FileNotFoundError: the file does not exist.
+        ValueError: the file is not a JSON object.
     """
     content = parse_json(read_utf8(path), str(path))
     if not isinstance(content, dict):
@@ -85,21 +86,21 @@ def read_json(path: str | Path) -> dict[str, Any]:
 
 
 def parse_yaml(text: str, where: str, *others: type) -> Any:
-    """Return the value of a YAML text: texts, numbers, true and false, null, and lists and mappings of them.
+    """Parse a YAML text of strings, numbers, booleans, null, lists and mappings.
 
     Args:
-        text: with one document.
-        where: begins an error.
+        text: YAML text with one document.
+        where: beginning of error messages.
         *others: further types that values may have.
 
     Raises:
-        ValueError: it is no such text; names the place.
+        ValueError: the text is not valid YAML, is nested too deeply or has other values.
     """
     try:
         value = yaml.load(text, _Loader)
     except RecursionError:
         raise ValueError(_too_deep(where)) from None
-    except Exception as error:  # tags fail in any way: `!!bool x` is a KeyError
+    except Exception as error:  # invalid tags raise errors of any type: `!!bool x` a KeyError
         raise ValueError(f"{where}: cannot be read: {' '.join(str(error).split())}.") from None
     _check_values(value, where, MOST_VALUES, others)
     _check_halves(text, value, where)

@@ -1,4 +1,4 @@
-"""Loading backbones and tokenizers, with checks for mistakes that otherwise show up much later."""
+"""Loading of backbones and tokenizers, with checks for mistakes that would show up much later."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ TOKENIZER_FILES = ("tokenizer*", "vocab*", "*.model", "merges.txt", "*.tokenizer
 
 
 def resolve_backbone(name_or_path: str | os.PathLike[str], *, generates: bool = False) -> str:
-    """Return where a backbone is loaded from: "tiny" is the small random one that ships, other names stay as they are.
+    """Return the Hub id or folder of a backbone.
 
     Args:
-        name_or_path: Hub id, folder, "tiny", or "tiny-bart", which is an encoder-decoder.
-        generates: whether "tiny" has to be one too.
+        name_or_path: Hub id; folder; "tiny", a small random encoder that this package contains; or "tiny-bart", a
+            small random encoder-decoder.
+        generates: return the encoder-decoder for "tiny", too.
 
     Raises:
-        FileNotFoundError: what is plainly a path leads to no folder with a `config.json`.
+        FileNotFoundError: the argument is a path, but not of a folder with a `config.json`.
     """
     if name_or_path in ("tiny", "tiny-bart"):
         return str(tiny_backbone(generates=generates or name_or_path == "tiny-bart"))
@@ -37,24 +38,29 @@ def resolve_backbone(name_or_path: str | os.PathLike[str], *, generates: bool = 
 
 
 def load_tokenizer(name_or_path: str, **kwargs: Any) -> PreTrainedTokenizerBase:
-    """Load a tokenizer, as `AutoTokenizer.from_pretrained` does.
+    """Load a tokenizer with `AutoTokenizer.from_pretrained`.
+
+    Args:
+        name_or_path: Hub id or folder.
+        **kwargs: arguments of `AutoTokenizer.from_pretrained`.
 
     Raises:
-        ValueError: there is none (transformers then makes one up, which knows no word).
-        OSError: it cannot be fetched.
+        ValueError: there are no tokenizer files. transformers would return a tokenizer without a vocabulary.
+        OSError: the tokenizer cannot be loaded or downloaded.
     """
     folder = Path(name_or_path)
-    made_up = folder.is_dir() and not any(any(folder.glob(pattern)) for pattern in TOKENIZER_FILES)
+    has_files = not folder.is_dir() or any(any(folder.glob(pattern)) for pattern in TOKENIZER_FILES)
     with loading("tokenizer", name_or_path, kwargs.get("cache_dir")):
         tokenizer = AutoTokenizer.from_pretrained(name_or_path, **kwargs)
-    if made_up or len(tokenizer) <= len(set(tokenizer.all_special_tokens)):
+    if not has_files or len(tokenizer) <= len(set(tokenizer.all_special_tokens)):
         raise ValueError(
-            f"{name_or_path!r} has no tokenizer files. Save the tokenizer beside the model, or name another one."
+            f"{name_or_path!r} has no tokenizer files. Save the tokenizer to the folder of the model, or name another"
+            " one."
         )
     return tokenizer
 
 
 def missing_inputs(tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig) -> str:
-    """Name, in one line, what a model needs of each text and a tokenizer does not give; empty if there is nothing."""
-    needed = getattr(config, "required_inputs", ())  # which stock configurations do not know
+    """Return the names of a model's required inputs that a tokenizer does not return, joined by commas."""
+    needed = getattr(config, "required_inputs", ())  # stock configurations have no such property
     return ", ".join(name for name in needed if name not in tokenizer.model_input_names)

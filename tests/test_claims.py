@@ -55,7 +55,7 @@ def holder(folder, *more):
 def test_a_second_process_is_refused(tmp_path):
     with holder(tmp_path / "out") as process:
         by = rf"\(process {process.pid} on {socket.gethostname()}\)"
-        message = rf"{tmp_path}/out is in use by another process {by}. Wait until that has ended, or choose another"
+        message = rf"{tmp_path}/out is in use by another process {by}. Wait until it has ended, or choose another"
         with pytest.raises(ValueError, match=message), claimed(tmp_path / "out"):
             pass
         process.communicate("\n")
@@ -126,7 +126,7 @@ def test_a_file_system_without_locks_is_warned_of(tmp_path, monkeypatch, caplog)
     monkeypatch.setattr("fcntl.flock", flock)
     with claimed(tmp_path):
         pass
-    assert "has no locks ([Errno 37] No locks available): see to it that no other process" in caplog.text
+    assert "has no locks ([Errno 37] No locks available): make sure that no other process" in caplog.text
 
 
 def test_commands_that_write_a_folder_claim_it(tmp_path):

@@ -39,14 +39,16 @@ def test_the_right_content_stays_and_another_one_goes(download, tag):
     assert blob.read_bytes() == link.read_bytes() == CONTENT
     link.unlink()
     blob.unlink()
-    message = r"downloaded as model.safetensors is not what the Hub announced.* removed from the cache: try again"
+    message = r"download of model.safetensors does not have the digest that .* removed from the cache: try again"
     with pytest.raises(OSError, match=message), verified_downloads("somebody/model"):
         blob, link = download(tag, b"the wrong one")
     assert not blob.exists()
     assert not link.is_symlink()
 
 
-@pytest.mark.parametrize(("content", "message"), [(b"{", "not what the Hub announced"), (CONTENT, "invalid JSON")])
+@pytest.mark.parametrize(
+    ("content", "message"), [(b"{", "not have the digest that the Hub announced"), (CONTENT, "invalid JSON")]
+)
 def test_an_error_may_come_from_a_wrong_file(download, content, message):
     def load():
         download(DIGESTS["of git"], content, name="config.json")

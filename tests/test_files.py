@@ -57,8 +57,8 @@ def test_without_room_the_path_the_cause_and_the_remedy_are_told(tmp_path, monke
     monkeypatch.setattr("os.fsync", full)
     remedy = r"Make room \(\d+\.\d GB are free there\)"
     if number == errno.EFBIG:
-        remedy = "Raise the limit on the size of a file .*"
-    message = rf"Cannot write {tmp_path}/a.json: {os.strerror(number)}. {remedy}, and give the same command again"
+        remedy = "Raise the limit on the size of files .*"
+    message = rf"Cannot write {tmp_path}/a.json: {os.strerror(number)}. {remedy}, and repeat the command"
     with pytest.raises(CannotWrite, match=message):
         atomic_write(tmp_path / "a.json", "new")
     with (

@@ -102,7 +102,7 @@ def test_a_killed_run_goes_on_and_ends_as_if_it_had_not_been(whole, files, tmp_p
     assert main(options(files, out, *STEPS)) == pytest.approx(whole[1], abs=1e-6)
     assert (out / "fold-1" / "model.safetensors").stat().st_mtime_ns == before
     assert scores(out) == [pytest.approx(fold, abs=1e-6) for fold in scores(whole[0])]
-    said = "Resuming from" if killed == "training" else "fold-2 is trained, but not scored"
+    said = "Resuming from" if killed == "training" else "fold-2 is trained, but not evaluated"
     assert said in caplog.text
     assert "Resuming from" not in caplog.text or killed == "training"
 

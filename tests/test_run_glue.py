@@ -389,11 +389,11 @@ def test_a_family_on_a_plain_backbone(main, files, tmp_path):
         ),
         (
             ["--do_train", "--train_file", "{files}/some.jsonl"],
-            "some.jsonl, line 2: the field 'label' holds no label; found None. Mend the row, or pass --skip",
+            "some.jsonl, line 2: the field 'label' holds no label; found None. Correct the row, or leave",
         ),
         (
             ["--do_train", "--train_file", "{files}/bare.jsonl", "--skip_unlabelled"],
-            "bare.jsonl: no row has a label; name the column",
+            "bare.jsonl: no row has a label; give the label column",
         ),
         (["--num_folds", "7", "--do_train"], "--num_folds 7 needs at least 7 rows; the training data have 6"),
         (["--do_predict", "--test_file", "{files}/unlabelled.jsonl"], "No labels: neither the data nor the model"),

@@ -169,7 +169,7 @@ def test_a_checkpoint_of_the_same_size_with_other_fields_is_not_resumed(main, fi
     (out / "trainer_state.json").unlink()  # as if killed before the end
     with pytest.raises(SystemExit):
         main([*fresh, "--output_dir", str(out), "--max_steps", "2", "--local_config", "outlook_softmax=window"])
-    expected = "holds another model: its outlook_softmax is 'feature', this one's is 'window'"
+    expected = "holds another model: its outlook_softmax is 'feature', but now it is 'window'"
     assert expected in capsys.readouterr().err
     assert main([*fresh, "--output_dir", str(out), "--max_steps", "2"])["train_samples"] == 8
 

@@ -168,7 +168,7 @@ def test_unanswerable_questions_are_left_out(main, files, tmp_path):
         (["--do_train", "--train_file", "{files}/unasked.jsonl"], "line 1 (id q0): the field 'question' is missing"),
         (
             ["--do_train", "--backbone", "{files}/bert"],
-            "bert' cannot write: it is no encoder-decoder for text. Give one such as BART",
+            "bert' cannot generate text: it is not an encoder-decoder for text. Give one such as BART",
         ),
         (["--do_train", "--backbone", "{files}/beginless"], "BartForConditionalGeneration has no decoder_start_token"),
         (["--do_train", "--backbone", "{files}/endless"], "ends texts with the token 3 ([SEP]), but BartForCond"),

@@ -88,7 +88,7 @@ def test_a_run_goes_on_from_its_own_checkpoint(tmp_path):
     [
         ([], "name it yourself"),
         (["words=spaces"], "`words` is 'spaces'"),
-        (["syntax_threshold=2"], "`syntax_threshold` is a field of the model, which a checkpoint has settled"),
+        (["syntax_threshold=2"], "`syntax_threshold` is a field of the model, which is fixed in a checkpoint"),
         (["parsr=x"], "has no field 'parsr'. Did you mean 'parser'?"),
     ],
 )
@@ -108,7 +108,7 @@ def test_of_a_checkpoint_only_the_tokenizer_can_be_set(settings, message, folder
         (["local_attention=syntactic"], "choose one of 'syntax', 'window', 'none', 'sgnet', 'lisa'"),
         (["words=spaces"], "`words` is 'spaces'"),
         (["parser=3"], "`parser` is 3; give the name or the folder of a spaCy pipeline"),
-        (["parser=null"], "needs dep_heads of each text, which this tokenizer does not give"),
+        (["parser=null"], "needs the inputs dep_heads, which this tokenizer does not return"),
         (["parsr=x"], "has no field 'parsr'. Did you mean 'parser'?"),
         (["syntax_treshold=3"], "Did you mean 'syntax_threshold'?"),
     ],

@@ -40,7 +40,9 @@ def _main(
 ) -> None: ...
 
 
-app.command("init", cls=Command, short_help="Put new local layers on a pretrained backbone.")(checkpoint_commands.init)
+app.command("init", cls=Command, short_help="Add new local attention layers to a pretrained backbone.")(
+    checkpoint_commands.init
+)
 app.command("card", cls=Command, short_help="Write or renew the model card of a checkpoint folder.")(
     checkpoint_commands.card
 )
@@ -48,16 +50,20 @@ app.command("push", cls=Command, short_help="Upload a checkpoint folder to the H
 app.command("verify", cls=Command, short_help="Compare the code files of a checkpoint with this package's.")(
     checkpoint_commands.verify
 )
-app.command("inspect", cls=Command, short_help="Show what a checkpoint looked at.")(inspect)
-app.command("reproduce", cls=Command, short_help="Run a table or figure of the papers.")(reproduce)
+app.command("inspect", cls=Command, short_help="Show the attention of a checkpoint on texts.")(inspect)
+app.command("reproduce", cls=Command, short_help="Reproduce a table or figure of the papers.")(reproduce)
 
 
 def run(words: Sequence[str]) -> int:
-    """Run the command of some words, and return its exit code; errors are raised.
+    """Run a command and return its exit code.
+
+    Args:
+        words: words of the command line after `hf-localattn`.
 
     Raises:
-        ValueError: the words are not a command, or their values are impossible.
-        OSError, ImportError: something cannot be read, written or imported.
+        ValueError: the words are not a valid command, or a value is invalid.
+        OSError: a file cannot be read or written.
+        ImportError: an option needs an extra that is not installed.
     """
     command = typer.main.get_command(app)
     try:
@@ -70,6 +76,6 @@ def run(words: Sequence[str]) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code; bad input gives one line on standard error and exit code 2."""
+    """Run a command and return its exit code. User errors print one line to stderr and exit with code 2."""
     with exit_on_user_error():
         return run(sys.argv[1:] if argv is None else argv)

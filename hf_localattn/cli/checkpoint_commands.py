@@ -1,4 +1,4 @@
-"""The commands that make, describe, upload and compare checkpoint folders."""
+"""Commands that create, describe, upload and verify checkpoint folders."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typer import Argument, Option
 
 from hf_localattn.cli.grammar import ASSIGNMENT, several
 
-# The commands import what they run when they run: `--help` waits for neither torch nor transformers.
+# Commands import their functions when they run, because importing torch and transformers would slow down `--help`.
 
-License = Annotated[str | None, Option(help="License of the model, such as apache-2.0, for the card.")]
-Language = Annotated[str | None, Option(help="Language of its texts, such as en, for the card.")]
+License = Annotated[str | None, Option(help="License of the model for the card, such as apache-2.0.")]
+Language = Annotated[str | None, Option(help="Language of the model for the card, such as en.")]
 
 
 def init(
@@ -21,12 +21,12 @@ def init(
     backbone: Annotated[
         str,
         Argument(
-            help="Hub id or folder of a pretrained encoder, or encoder-decoder for generation; or 'tiny' or"
-            " 'tiny-bart' (small, random, shipped).",
+            help="Hub id or folder of a pretrained encoder, or of an encoder-decoder for generation; 'tiny' or"
+            " 'tiny-bart' for a small random one.",
             metavar="BACKBONE",
         ),
     ],
-    output_dir: Annotated[str, Argument(metavar="OUT", help="Folder to write; it must be new or empty.")],
+    output_dir: Annotated[str, Argument(metavar="OUT", help="Output folder, which must be new or empty.")],
     config: Annotated[
         list[str] | None,
         several(
@@ -37,7 +37,7 @@ def init(
         ),
     ] = None,
     revision: Annotated[str | None, Option(help="Branch, tag or commit of the backbone on the Hub.")] = None,
-    seed: Annotated[int, Option(help="Seed of the new weights, which are random.")] = 0,
+    seed: Annotated[int, Option(help="Random seed for the new weights.")] = 0,
 ) -> None:
     """Write a complete checkpoint folder: model, tokenizer and code.
 
@@ -57,18 +57,20 @@ def init(
 def card(
     checkpoint: Annotated[str, Argument(metavar="CHECKPOINT", help="Folder of a trained model.")],
     repo: Annotated[
-        str | None, Option(metavar="OWNER/NAME", help="Its name on the Hub, to tell how to load it.")
+        str | None, Option(metavar="OWNER/NAME", help="Hub id of the model, for the code that loads it.")
     ] = None,
-    revision: Annotated[str | None, Option(metavar="COMMIT", help="Commit that is to be loaded.")] = None,
+    revision: Annotated[
+        str | None, Option(metavar="COMMIT", help="Commit, for the code that loads the model.")
+    ] = None,
     overwrite: Annotated[
-        bool, Option("--overwrite", help="Replace a card that this command has not written.")
+        bool, Option("--overwrite", help="Replace a card that was not written by this command.")
     ] = False,
     license: License = None,
     language: Language = None,
 ) -> None:
-    """Write the README.md of a checkpoint folder from its configuration and the record of its training.
+    """Write the model card (README.md) of a checkpoint folder from its configuration and training record.
 
-    What people have added below its last line, and to its metadata, stays.
+    Text that was added below the last line, and added metadata, are kept.
     """
     from hf_localattn.hub import write_card
 
@@ -80,23 +82,25 @@ def card(
 
 def push(
     checkpoint: Annotated[str, Argument(metavar="CHECKPOINT", help="Folder of a model.")],
-    repo: Annotated[str, Argument(metavar="OWNER/NAME", help="Its name on the Hub; made where there is none.")],
-    private: Annotated[bool | None, Option("--private", help="Make a new repository private.")] = None,
-    branch: Annotated[str | None, Option(help="Branch to upload to, by default main.")] = None,
-    message: Annotated[str | None, Option(help="Message of the commit.")] = None,
+    repo: Annotated[
+        str, Argument(metavar="OWNER/NAME", help="Hub id of the repository, created if it does not exist.")
+    ],
+    private: Annotated[bool | None, Option("--private", help="Create a private repository.")] = None,
+    branch: Annotated[str | None, Option(help="Branch to upload to; by default main.")] = None,
+    message: Annotated[str | None, Option(help="Commit message.")] = None,
     license: License = None,
     language: Language = None,
 ) -> None:
     """Upload weights, code and tokenizer of a checkpoint folder to the Hub, then a model card that pins this commit.
 
-    Given again it completes what is missing.
+    Repeat the command to complete an interrupted upload.
     """
     from hf_localattn.hub import push_checkpoint
 
     commit = push_checkpoint(
         checkpoint, repo, private=private, branch=branch, message=message, license=license, language=language
     )
-    print(f"{repo} has it as commit {commit.oid}: load it with revision={commit.oid!r}.")
+    print(f"Uploaded to {repo} as commit {commit.oid}: load it with revision={commit.oid!r}.")
 
 
 def verify(
@@ -104,9 +108,10 @@ def verify(
         str, Argument(metavar="CHECKPOINT", help="Folder of a model, or OWNER/NAME or OWNER/NAME@REVISION on the Hub.")
     ],
 ) -> int:
-    """Compare each code file of a checkpoint byte for byte with the package's, without running any.
+    """Compare the code files of a checkpoint with those of this package, without running them.
 
-    The differences are printed. The exit code is 0 if all are equal, and 1 if one differs, is missing or is extra.
+    The differences are printed. The exit code is 0 if all files are equal, and 1 if a file differs, is missing or is
+    extra.
     """
     from hf_localattn.hub import verify_checkpoint
 

@@ -1,4 +1,4 @@
-"""Extensions of click's grammar: options with several values, underscores for hyphens, former names."""
+"""Extensions of click: options with several values, underscores in place of hyphens, former names."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ FORMER = {
     "--also": ("--test-corpora",),
     "--output": ("--output-dir",),
 }
-"""Former names of options, each with the names of today; a command has one of them."""
+"""Former names of options, each with its present names in different commands."""
 
 ASSIGNMENT = "NAME=VALUE..."
-"""The metavar of an option whose values end at a word that is no assignment."""
+"""Metavar of options whose values end at the first word that is not an assignment."""
 
 
 class Command(TyperCommand):
-    """A command whose options are read as those of the training scripts are.
+    """A command with the option syntax of the training scripts.
 
-    An option that can be repeated takes several values: `--config a=1 b=2`. Long options may have underscores in place
-    of hyphens. Former names are read with a warning.
+    Options that can be repeated take several values: `--config a=1 b=2`. Long options may have underscores in place of
+    hyphens. Former names work with a warning.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -36,22 +36,26 @@ class Command(TyperCommand):
 
 
 def several(name: str, metavar: str, help: str) -> Any:
-    """Return an option with several values, or none at all if its metavar is in brackets."""
+    """Return an option with one or more values, or with any number if its metavar is in brackets."""
     return typer.Option(name, metavar=metavar, help=help)
 
 
 def as_click_reads(words: Sequence[str], options: Mapping[str, TyperOption]) -> list[str]:
-    """Return the words of a command with today's names of options, and an option's name before each of its values.
+    """Rewrite the words of a command for click, with present names of options and one value per option.
 
-    `--config a=1 b=2 TEXT` becomes `--config a=1 --config b=2 TEXT`: values end at the next option, and assignments at
-    the next word without an equals sign. The first word after the name is always a value, so that an error names it.
+    `--config a=1 b=2 TEXT` becomes `--config a=1 --config b=2 TEXT`. Values end at the next option, assignments at the
+    next word without an equals sign. The first word after the name is always a value, which an error can name.
+
+    Args:
+        words: words of the command line.
+        options: options of the command by name.
 
     Raises:
         ValueError: an option has no value.
     """
     found: list[str] = []
     warned: set[str] = set()
-    current, count = "", 0  # the option whose values are read, and how many there are so far
+    current, count = "", 0  # the option whose values are read, and their number so far
 
     def complete() -> None:
         if current and not count and _may_be_empty(options[current]):
@@ -82,9 +86,9 @@ def as_click_reads(words: Sequence[str], options: Mapping[str, TyperOption]) -> 
 
 
 def explain(error: typer.TyperException) -> str:
-    """Return in a line what is wrong with a command, and where its options are listed."""
+    """Describe an invalid command in one line that points to its `--help`."""
     text, context = error.format_message(), getattr(error, "ctx", None)
-    details = getattr(error.__cause__, "errors", None)  # pydantic's, whose message need not name the value
+    details = getattr(error.__cause__, "errors", None)  # pydantic's messages do not always name the value
     if details is not None and (value := repr(details()[0]["input"])) not in text:
         text += f"; got {value}."
     return text if context is None else f"{text} -- See `{context.command_path} --help`."
@@ -101,7 +105,7 @@ def _takes_further(option: TyperOption, word: str) -> bool:
 
 
 def _todays_name(name: str, options: Mapping[str, TyperOption], warned: set[str]) -> str:
-    """Return the name of an option as the command has it; other words are as they were."""
+    """Return the present name of an option; return other words unchanged."""
     spelled = name.replace("_", "-") if name.startswith("--") else name
     if spelled in options:
         return spelled

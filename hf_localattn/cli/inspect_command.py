@@ -1,4 +1,4 @@
-"""`hf-localattn inspect`: the command's arguments."""
+"""Arguments of `hf-localattn inspect`."""
 
 from __future__ import annotations
 
@@ -14,50 +14,50 @@ Kind = Literal["auto", "self", "local", "gates", "tokens", "answers"]
 
 def inspect(
     checkpoint: Annotated[
-        str, Argument(metavar="CHECKPOINT", help="Hub id or folder of a model: of a family, or any encoder.")
+        str, Argument(metavar="CHECKPOINT", help="Hub id or folder of a model of a family, or of any encoder.")
     ],
     texts: Annotated[
-        list[str] | None, Argument(metavar="TEXT", help="Texts to read; for OA with [CUE] before cue words.")
+        list[str] | None, Argument(metavar="TEXT", help="Input texts. For OA write [CUE] before each cue word.")
     ] = None,
     pair: Annotated[
         str | None, Option(metavar="TEXT", help="Second text of a pair, such as the passage of a question.")
     ] = None,
     compare: Annotated[
-        str | None, Option(metavar="OTHER", help="Another checkpoint, shown next to the first.")
+        str | None, Option(metavar="OTHER", help="Another checkpoint to compare with the first one.")
     ] = None,
     file: Annotated[
         str | None,
         Option(
             metavar="FILE",
-            help="Texts in place of TEXT: one a line (.txt), or a column of a table (.csv, .tsv, .json, .jsonl); with"
-            " --compare, the rows of a task that both models answer, in a format that its script reads.",
+            help="File of texts, in place of TEXT: one per line (.txt), or a column of a table (.csv, .tsv, .json,"
+            " .jsonl). With --compare, rows of the task of both models, in a format of its training script.",
         ),
     ] = None,
     max_samples: Annotated[int | None, Option(metavar="N", help="Use only the first N rows of --file.")] = None,
     text_column_names: Annotated[
-        str | None, Option(metavar="NAMES", help="Columns of --file that hold texts: one, or two with a comma.")
+        str | None, Option(metavar="NAMES", help="Text columns of --file: one, or two separated by a comma.")
     ] = None,
-    label_column_name: Annotated[
-        str | None, Option(metavar="NAME", help="Column of --file that holds the labels.")
-    ] = None,
+    label_column_name: Annotated[str | None, Option(metavar="NAME", help="Label column of --file.")] = None,
     kind: Annotated[
         Kind,
         Option(
-            help="auto: the family's own mechanism; self: map of the encoder's self-attention; local: map of the local"
-            " attention; gates: SLA's mean gate of each layer; tokens: SAM's weights of tokens; answers: rows of"
-            " --file that --compare answers differently."
+            help="auto: the mechanism of the model's family; self: map of the encoder's self-attention; local: map of"
+            " the local attention; gates: SLA's mean gate of each layer; tokens: SAM's token weights; answers: rows of"
+            " --file for which the predictions of the two checkpoints differ."
         ),
     ] = "auto",
     layers: Annotated[
-        str | None, Option(metavar="N,N,...", help="Layers whose mean a map is, from 0; by default all.")
+        str | None, Option(metavar="N,N,...", help="Layers to average a map over, from 0; by default all.")
     ] = None,
-    special_tokens: Annotated[bool, Option("--special-tokens", help="Show [CLS], [SEP] and their kin too.")] = False,
+    special_tokens: Annotated[
+        bool, Option("--special-tokens", help="Show special tokens such as [CLS] and [SEP], too.")
+    ] = False,
     trust_remote_code: Annotated[
-        bool, Option("--trust-remote-code", help="Run code that comes with a checkpoint.")
+        bool, Option("--trust-remote-code", help="Run the Python code of the checkpoints.")
     ] = False,
     config: Annotated[
         list[str] | None,
-        several("--config", ASSIGNMENT, "Settings of the tokenizer, such as parser=FOLDER, where it has them."),
+        several("--config", ASSIGNMENT, "Settings of the tokenizer, such as parser=FOLDER for SLA."),
     ] = None,
     output: Annotated[
         Path | None,
@@ -65,14 +65,14 @@ def inspect(
             "-o",
             "--output",
             metavar="FILE",
-            help="File to write, in place of what is there: .png, .svg, .pdf, .html or .json; --kind answers is"
-            " printed without it.",
+            help="Output file, which is overwritten: .png, .svg, .pdf, .html or .json. Without it --kind answers"
+            " prints to stdout.",
         ),
     ] = None,
 ) -> None:
-    """Show attention maps, gates or weights of tokens of a checkpoint, alone or next to another one.
+    """Show attention maps, gates or token weights of a checkpoint, alone or next to those of another one.
 
-    Or the rows of a data set that two checkpoints answer differently.
+    With --kind answers, show the rows of a data set for which the predictions of two checkpoints differ.
     """
     from hf_localattn.inspection.command import Inspection, run
 

@@ -1,4 +1,4 @@
-"""`hf-localattn reproduce`: the command's arguments."""
+"""Arguments of `hf-localattn reproduce`."""
 
 from __future__ import annotations
 
@@ -14,56 +14,64 @@ from hf_localattn.errors import exit_on_user_error
 def reproduce(
     table: Annotated[
         str | None,
-        Argument(metavar="TABLE", help="Table or figure, such as cool-4 or sam-figure-3; without one all are listed."),
+        Argument(metavar="TABLE", help="Table or figure, such as cool-4 or sam-figure-3; by default list all."),
     ] = None,
     rows: Annotated[list[str] | None, several("--rows", "ROW...", "Run only these rows.")] = None,
     tasks: Annotated[list[str] | None, several("--tasks", "TASK...", "Run only these columns.")] = None,
     num_runs: Annotated[
-        int | None, Option(metavar="N", help="Runs of each row, or folds; by default the paper's.")
+        int | None, Option(metavar="N", help="Number of runs, or folds, of each row; by default the paper's.")
     ] = None,
-    max_samples: Annotated[int | None, Option(metavar="N", help="Use only so many rows of each split.")] = None,
-    backbone: Annotated[str | None, Option(help="Hub id or folder in place of the paper's, or 'tiny'.")] = None,
+    max_samples: Annotated[int | None, Option(metavar="N", help="Use only the first N rows of each split.")] = None,
+    backbone: Annotated[
+        str | None, Option(help="Hub id or folder of the backbone, or 'tiny'; by default the paper's.")
+    ] = None,
     parser: Annotated[str | None, Option(help="spaCy pipeline for SLA, or 'tiny'.")] = None,
     data: Annotated[
         list[str] | None,
         several(
             "--data",
             "CORPUS=FOLDER...",
-            "Local data in place of the Hub's; 'samples' for the few rows that ship.",
+            "Folders of local data; by default data come from the Hub. 'samples' for a few rows of this package.",
         ),
     ] = None,
     test_corpora: Annotated[
         list[str] | None,
-        several("--test-corpora", "[CORPUS]...", "Further test corpora, by the table's names; none if none is named."),
+        several("--test-corpora", "[CORPUS]...", "Further test corpora of the table; without a value none of them."),
     ] = None,
     arguments: Annotated[
         list[str] | None,
         several(
             "--args",
             "ARGUMENT=VALUE...",
-            "Arguments of the training scripts, in place of the recipe's, such as num_train_epochs=1.",
+            "Arguments of the training scripts that override the table's, such as num_train_epochs=1.",
         ),
     ] = None,
-    search: Annotated[bool, Option("--search", help="Search the paper's grid for each row first.")] = False,
-    keep_models: Annotated[
-        bool, Option("--keep-models", help="Leave the trained models in the output folder.")
+    search: Annotated[
+        bool, Option("--search", help="Search the paper's grid of hyperparameters for each row first.")
     ] = False,
-    dry_run: Annotated[bool, Option("--dry-run", help="Only show what would be run, and how long it takes.")] = False,
+    keep_models: Annotated[
+        bool, Option("--keep-models", help="Keep the trained models in the output folder.")
+    ] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only show the runs and their estimated time.")] = False,
     workers: Annotated[
-        int, Option(metavar="N", help="Runs, or trials of a search, at a time: one on each GPU, or sharing the cores.")
+        int,
+        Option(
+            metavar="N",
+            help="Number of runs or search trials at a time, each on one GPU, or on a share of the cores.",
+        ),
     ] = 1,
     ray_address: Annotated[
-        str | None, Option(metavar="ADDRESS", help="Ray cluster that runs them: auto, HOST:PORT or local.")
+        str | None, Option(metavar="ADDRESS", help="Ray cluster for the runs: auto, HOST:PORT or local.")
     ] = None,
-    output_dir: Annotated[Path, Option("-o", "--output-dir", metavar="FOLDER", help="Folder to write.")] = Path(
+    output_dir: Annotated[Path, Option("-o", "--output-dir", metavar="FOLDER", help="Output folder.")] = Path(
         "reproduced"
     ),
 ) -> None:
-    """Train what a table of the papers compares, and set what is measured next to what was published.
+    """Train the models of a table of the papers, and compare their scores with the published ones.
 
-    Given again it goes on where it was; the same runs serve all tables.
+    Repeat the command to resume it. Tables share runs with the same settings.
     """
-    # Not before: `hf-localattn --help` is to answer at once.
+    # Imported here, because `hf-localattn --help` must be fast.
     from hf_localattn.reproduction import loop
     from hf_localattn.reproduction.request import select
     from hf_localattn.studies.executors import TrialFailed

@@ -1,4 +1,4 @@
-"""Row schemas: the columns that the rows of a task need, and the one way in which all rows are checked."""
+"""Row schemas: the columns of a task's rows, and the validation of rows of any source."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from hf_localattn.data.readers.tables import SUFFIXES, Record, describe_value, r
 logger = logging.getLogger(__name__)
 
 INDEX = "index"
-"""The column with the number of a row, from 0, in its file or data set; it is there if other rows are left out."""
+"""Column with the number of each row, from 0, in its file or data set. It exists only if rows have been left out."""
 
 PLACE = "place"
-"""The column with the place of a row, for errors; it is there if the features of a schema name it."""
+"""Column with the place of each row, for error messages. It exists if the features of a schema contain it."""
 
 MOST_PLACES = 10
-"""Places of rows that are left out, in the log."""
+"""Maximum number of left-out rows that a log message names."""
 
 MOST_OF_ID = 60
-"""Characters of a row's id, in errors."""
+"""Maximum number of characters of a row's id in error messages."""
 
-SKIP = "mend the row, or leave out such rows with skip_empty=True (scripts: --skip_empty)."
+SKIP = "correct the row, or leave out such rows with skip_empty=True (scripts: --skip_empty)."
 
 
 class EmptyText(ValueError):
-    """A text that a model would read is empty."""
+    """An input text is empty."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the data with the type of its values.
+    """A column of the data.
 
     Args:
-        names: its name, or several names, out of which a row's first one is taken.
-        kind: `str` for a text, `list` for a list of texts, or None for anything.
-        required: True if a row without it, or with None in it, is an error.
-        may_be_empty: True if a text may be blank, or a list may hold blank texts alone.
+        names: name of the column, or several names. The first one that a row has is used.
+        kind: type of the values: `str` for texts, `list` for lists of texts, None for any type.
+        required: raise an error for rows without a value.
+        may_be_empty: accept blank texts, and lists without any other text.
         remedy: advice for errors about a missing column.
     """
 
@@ -55,16 +55,16 @@ class Column:
         return self.names if isinstance(self.names, str) else " or ".join(self.names)
 
     def find(self, present: Iterable[str]) -> str | None:
-        """Return the name that the column has among those that are there; None if it is not there."""
+        """Return the name of the column among `present`, None if it is missing."""
         names = (self.names,) if isinstance(self.names, str) else self.names
         return next((name for name in names if name in present), None)
 
     def read(self, record: Record) -> Any:
-        """Return the value of a row; None if it has none and needs none.
+        """Return the value of a row, None if an optional column is missing.
 
         Raises:
-            EmptyText: it is blank, or None instead of a text.
-            ValueError: it is missing or of another kind.
+            EmptyText: a text is blank or None.
+            ValueError: the value is missing or has another type.
         """
         name = self.find(record)
         value = None if name is None else record[name]
@@ -81,32 +81,32 @@ class Column:
         return value
 
     def missing(self, record: Record) -> ValueError:
-        """Return the error about a row that has no value of the column."""
+        """Return the error for a row without a value."""
         name = self.find(record)
         if name is not None:
-            absent = f"the field {name!r} is missing, as its value is None{self.advice}"
+            absent = f"the field {name!r} is missing: its value is None{self.advice}"
             return ValueError(f"{absent}.") if self.kind is None else EmptyText(f"{absent}; {SKIP}")
         found = ", ".join(map(str, record)) or "none"
         return ValueError(f"the field {str(self)!r} is missing (found {found}){self.advice}.")
 
     @property
     def advice(self) -> str:
-        """The remedy as the end of a sentence."""
+        """Remedy as the end of a sentence."""
         return f"; {self.remedy}" if self.remedy else ""
 
 
 @dataclass(frozen=True)
 class Schema:
-    """The rows of a task.
+    """Schema of the rows of a task.
 
     Args:
-        holds: name of the rows in errors, such as "questions".
-        columns: columns that are read. A data set needs those that are required.
-        features: the columns of the result.
-        convert: turns a record into a row of the result; its errors do not say where the record is.
-        suffixes: endings of the files that can be read.
-        skip_empty: True to leave out rows with an empty text.
-        complete: checks all rows of a file or data set together, given its name, and returns the result.
+        holds: name of the rows in error messages, such as "questions".
+        columns: columns of the input.
+        features: columns of the result.
+        convert: function that converts a record to a row of the result. Its errors need not name the record.
+        suffixes: extensions of files that can be read.
+        skip_empty: leave out rows with an empty text.
+        complete: function that checks all rows of a file or data set together, given its name, and returns the result.
     """
 
     holds: str
@@ -118,23 +118,23 @@ class Schema:
     complete: Callable[[Dataset, str], Dataset] | None = None
 
     def load(self, path: Path) -> Dataset:
-        """Return the rows of a file.
+        """Read the rows of a file.
 
         Raises:
-            FileNotFoundError: there is no such file.
-            ValueError: the file or one of its rows cannot be used; names the line and the remedy.
+            FileNotFoundError: the file does not exist.
+            ValueError: the file or one of its rows is invalid. The message names the line and a remedy.
         """
         return self.read(read_rows(path, suffixes=self.suffixes, what=self.holds), str(path))
 
     def read(self, records: Sequence[tuple[str, Any]], source: str) -> Dataset:
-        """Return the rows of a file that has been parsed.
+        """Convert the records of a parsed file to rows.
 
         Args:
-            records: each with its place in the file.
-            source: the file, for errors.
+            records: records, each with its place in the file.
+            source: the file, for error messages.
 
         Raises:
-            ValueError: there are none, or one of them cannot be used; names its place and the remedy.
+            ValueError: there are no records, or one of them is invalid. The message names its place and a remedy.
         """
         check_any(records, self.holds, source)
         rows = [self._row(record, f"{source}, {place}", number) for number, (place, record) in enumerate(records)]
@@ -142,10 +142,14 @@ class Schema:
         return self._finish(kept, len(records), source, lambda number: records[number][0])
 
     def normalize(self, dataset: Dataset, name: str) -> Dataset:
-        """Return the rows of a data set from elsewhere.
+        """Convert the rows of a data set.
+
+        Args:
+            dataset: data set from the Hub or any other source.
+            name: its name, for error messages.
 
         Raises:
-            ValueError: a column is missing, or a row cannot be used; names the row and the remedy.
+            ValueError: a column is missing, or a row is invalid. The message names the row and a remedy.
         """
         check_any(dataset, self.holds, name)
         missing = [column for column in self.columns if column.required and not column.find(dataset.column_names)]
@@ -181,7 +185,7 @@ class Schema:
         return {column: [row[column] for row in kept] for column in self._all_features}
 
     def _row(self, record: Any, place: str, number: int) -> Record | None:
-        """The row that a record becomes; None if it is left out."""
+        """Convert a record to a row; return None if it is left out."""
         try:
             if not isinstance(record, dict):
                 names = ", ".join(map(str, self.columns))
@@ -195,7 +199,7 @@ class Schema:
         return {**row, **extra, INDEX: number}
 
     def _finish(self, kept: Dataset, total: int, source: str, place: Callable[[int], str]) -> Dataset:
-        """Say in the log how many of `total` rows are left out and which, and return the others as the result."""
+        """Log the rows that have been left out of `total`, and return the others as the result."""
         if not len(kept):
             raise ValueError(f"{source}: all {total} rows have an empty text, so --skip_empty leaves none.")
         if len(kept) == total:
@@ -215,7 +219,7 @@ def check_any(rows: Sized, holds: str, source: str) -> None:
 
 
 def row_numbers(rows: Dataset) -> Sequence[int]:
-    """Return the number of each row, from 0, in the file or data set that it is from."""
+    """Return the number of each row, from 0, in its file or data set."""
     return list(rows[INDEX]) if INDEX in rows.column_names else range(len(rows))
 
 

@@ -1,4 +1,4 @@
-"""Arguments by name: the trial of a script that is made of them, and its command line to share."""
+"""Arguments of the training scripts by name, and their conversion to trials and command lines."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ SCRIPTS: dict[str, type[Task]] = {
 PACKAGE = Path(__file__).resolve().parent.parent
 
 COMMON = {"disable_tqdm": True, "log_level": "error", "report_to": "none", "save_total_limit": 1}
-"""Arguments of every run of a table, in place of others."""
+"""Arguments of all runs, which override those of a table."""
 
 
 def make_trial(script: str, values: Mapping[str, Any], seed: int = 0, fold: Fold | None = None) -> Trial:
-    """Return the trial of a script with some arguments.
+    """Return a trial of a script.
 
     Args:
         script: a name in `SCRIPTS`.
-        values: arguments by name. None stands for the default, a mapping for a list of `name=value`.
-        seed: the seed of the run.
-        fold: the part of the data that it works on; by default all of them.
+        values: arguments by name. None is the default value, a mapping a list of `name=value`.
+        seed: random seed of the run.
+        fold: fold of the data that the run uses; by default all data.
 
     Raises:
-        ValueError: an argument is unknown, or its value is of another type.
+        ValueError: an argument is unknown, or its value has another type.
     """
     task = SCRIPTS[script]
     classes = (ModelArguments, *_own_classes(task))
@@ -81,14 +81,14 @@ def _types(cls: type) -> dict[str, Any]:
 
 
 def _typed_values(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those values that a dataclass has and that are not None, in the types of their options."""
+    """Return the values of a dataclass's fields, converted to their types, without those that are None."""
     types = _types(cls)
     own = {name: value for name, value in values.items() if name in types and value is not None}
     return {name: _typed(name, types[name], value) for name, value in own.items()}
 
 
 def _typed(name: str, kind: Any, value: Any) -> Any:
-    """Return a value in the type of its option, so that equal settings are equal: 3 is 3.0 where it is a float."""
+    """Convert a value to the type of its option, such as 3 to 3.0, so that equal settings compare equal."""
     if isinstance(value, Mapping):
         return assignments(value)
     try:
@@ -121,9 +121,9 @@ def to_cli_args(arguments: Mapping[str, Any]) -> list[str]:
 
 
 def to_command_line(arguments: Mapping[str, Any]) -> str:
-    """Return arguments for a shell, without the folders of this machine.
+    """Format arguments for a shell, without absolute paths.
 
-    `$DATA` is a folder that holds all data, encoders and parsers. Files that ship are named relative to the scripts.
+    `$DATA` is a folder of data, encoders and parsers. Files of this package are relative to the folder of the scripts.
     """
     return " ".join(map(_shell_word, to_cli_args(arguments)))
 

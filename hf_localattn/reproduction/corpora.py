@@ -1,4 +1,4 @@
-"""The corpora of the tables, and where they are: on the Hub, in a folder of this machine, or among the samples."""
+"""Corpora of the tables, which are loaded from the Hub, a local folder, or the samples of this package."""
 
 from __future__ import annotations
 
@@ -15,32 +15,35 @@ from hf_localattn.resources import FOLDER as RESOURCES
 from hf_localattn.tasks.text_classification import GLUE
 
 FOLDER = Path(str(files("hf_localattn.reproduction")))
-"""Holds corpora.yaml and the tables."""
+"""Folder of corpora.yaml and the tables."""
 
 SPLITS = {"train": ("train",), "validation": ("validation", "dev"), "test": ("test",)}
-"""The splits, each with the default names of its file."""
+"""Splits, each with the default names of its file."""
 
 SAMPLES = "samples"
-"""Stands for the few rows that ship with the package, in place of a folder."""
+"""Value that stands for the sample rows of this package, in place of a folder."""
 
 SUFFIXES = ("", ".jsonl", ".json", ".csv", ".tsv", ".txt", ".conll", ".conllu", ".xml")
 
 
 class Corpus(Entry):
-    """Data, on the Hub or as local files.
+    """A corpus on the Hub or in local files.
 
     Attributes:
-        name, title: the key in corpora.yaml, and the name for people.
-        source: an address where people get it.
-        license: the license, in the words of its source.
-        format: the form that files must have.
-        files: names that the file of each split may have in a folder of the corpus: with any suffix that the
-            script reads, or a whole name; "." is the folder itself. Names of `SPLITS` need not be listed.
-        sample: a file for each split in the same format, below the folder of `hf_localattn.resources`.
-        hub, config: id and configuration on the Hub. Without them the corpus is read from files only.
-        arguments: arguments with which the script reads it, from the Hub, files or sample.
-        hub_arguments, file_arguments, sample_arguments: further ones for one of these. A file that `file_arguments`
-            name is in the corpus's folder.
+        name: key in corpora.yaml.
+        title: printed name.
+        source: URL or description of the place to get it.
+        license: license as stated by the source.
+        format: format of its files.
+        files: further names of each split's file in a folder of the corpus, in addition to those of `SPLITS`: without
+            a suffix, or complete; "." is the folder itself.
+        sample: sample file of each split in the same format, relative to the folder of `hf_localattn.resources`.
+        hub: Hub id; by default the corpus is only read from files.
+        config: configuration name on the Hub.
+        arguments: arguments of the script to read the corpus.
+        hub_arguments: further arguments for the data on the Hub.
+        file_arguments: further arguments for local files. Paths are relative to the folder of the corpus.
+        sample_arguments: further arguments for the samples.
     """
 
     name: str = ""
@@ -66,7 +69,7 @@ class Corpus(Entry):
     @model_validator(mode="after")
     def _compare_splits(self) -> Corpus:
         if list(self.files) != list(self.sample):
-            raise ValueError(f"files are of {', '.join(self.files)}, but samples of {', '.join(self.sample)}.")
+            raise ValueError(f"files has {', '.join(self.files)}, but sample has {', '.join(self.sample)}.")
         return self
 
     def stems(self, split: str) -> list[str]:
@@ -87,16 +90,17 @@ def load_corpora() -> dict[str, Corpus]:
 def corpus_arguments(
     corpus: Corpus, splits: Sequence[str], where: str | None, optional: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Return the arguments with which a script reads the splits of a corpus.
+    """Return the data arguments of a script that read the splits of a corpus.
 
     Args:
         corpus: the corpus.
-        splits: names out of "train", "validation" and "test".
-        where: a folder, `SAMPLES`, or None for the Hub.
-        optional: splits that are read if they are there.
+        splits: splits out of "train", "validation" and "test".
+        where: folder of the corpus, `SAMPLES`, or None for the Hub.
+        optional: splits that are read if they exist.
 
     Raises:
-        ValueError: the corpus is not there; says where it can be had.
+        ValueError: the corpus is not on the Hub. The message names its source.
+        FileNotFoundError: the folder or the file of a split does not exist.
     """
     if where is None:
         if corpus.hub is None:
@@ -105,7 +109,7 @@ def corpus_arguments(
                 f" {corpus.license}) and give its folder, --data {corpus.name}=FOLDER, with"
                 f" {_expected(corpus, splits)}: {corpus.format}"
             )
-        # GLUE's tasks are called by their names alone.
+        # Tasks of GLUE are given by --task_name alone.
         named = {} if corpus.hub == GLUE else {"dataset_name": corpus.hub, "dataset_config_name": corpus.config}
         return {**named, **corpus.arguments, **corpus.hub_arguments}
     if where == SAMPLES:
@@ -122,7 +126,7 @@ def corpus_arguments(
 
 
 def describe_source(where: str | None, corpora: Mapping[str, Corpus], name: str) -> str:
-    """Return the origin of a corpus's data, without a path of this machine."""
+    """Describe the source of a corpus without local paths."""
     if where is None:
         corpus = corpora[name]
         return f"the Hub: {corpus.hub}" + (f" ({corpus.config})" if corpus.config else "")

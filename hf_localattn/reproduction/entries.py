@@ -1,4 +1,4 @@
-"""Entries of YAML files as pydantic models, with errors of one line that say where and what is wrong."""
+"""Entries of YAML files as pydantic models, with one-line errors that name the place and the problem."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from hf_localattn.parsing import parse_yaml, read_utf8
 T = TypeVar("T")
 
 NUMBER_AS_TEXT = re.compile(r"[+-]?[0-9.]+[eE][+-]?[0-9]+")
-"""Numbers that YAML 1.1 reads as text: 2e-5 has to be written 2.0e-5."""
+"""Numbers that YAML 1.1 reads as text: 2e-5 must be written as 2.0e-5."""
 
 
 class Entry(BaseModel):
-    """An entry of a file: names with values of exactly the annotated types.
+    """An entry of a file: a mapping whose values have exactly the annotated types.
 
-    A field `name` is no part of the file. It is the key of the entry, which `name_entries` sets.
+    A field `name` is not in the file. It is the key of the entry and is set by `name_entries`.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -42,21 +42,21 @@ def name_entries(entries: Mapping[str, Any]) -> None:
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """Read a file of names with values.
+    """Read a YAML file with a mapping.
 
     Raises:
-        ValueError: the file is not YAML, or does not hold names with values; names the file and the place.
+        ValueError: the file is not valid YAML or not a mapping. The message names the file and the place.
     """
     return validate(dict[str, Any], parse_yaml(read_utf8(path), path.name), path.name)
 
 
 def validate(kind: type[T], content: Any, where: str) -> T:
-    """Return the content of a file as an entry, or as another type.
+    """Convert the content of a file to an entry or another type.
 
     Args:
         kind: class of the entry.
-        content: the content of the file.
-        where: the place in the file, for errors.
+        content: content of the file.
+        where: place in the file, for error messages.
 
     Raises:
         ValueError: a value is missing, has another type, or has a name that the entry does not have.
@@ -68,7 +68,7 @@ def validate(kind: type[T], content: Any, where: str) -> T:
 
 
 def first_problem(error: ValidationError, where: str) -> str:
-    """Return the first problem that pydantic found as one line, with the path of its entry."""
+    """Format the first problem of a pydantic error on one line, with the path of its entry."""
     found = error.errors(include_url=False)[0]
     kind, path = found["type"], [where, *(str(key) for key in found["loc"] if key != "")]
     if kind == "missing":
@@ -82,7 +82,7 @@ def first_problem(error: ValidationError, where: str) -> str:
 
 
 def check_known(names: Iterable[Any], known: Collection[str], where: str = "") -> None:
-    """Raise `ValueError` for the first name that is not among those known, with the nearest one."""
+    """Raise `ValueError` for the first name that is not in `known`. The message suggests the most similar one."""
     for name in names:
         if not isinstance(name, str) or name not in known:
             nearest = difflib.get_close_matches(str(name), list(known), n=1)
@@ -100,4 +100,4 @@ def _check_numbers(content: Any) -> Any:
 
 
 Settings = Annotated[dict[str, Any], AfterValidator(_check_numbers)]
-"""Arguments of a script or fields of a configuration; a number that YAML has read as text is refused."""
+"""Arguments of a script or fields of a configuration. Numbers that YAML has read as text raise an error."""

@@ -1,4 +1,4 @@
-"""The figures whose points are runs: curves over a field, and bars of differences."""
+"""Figures of runs: curves over the values of a field, and bars of differences."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def figure_of(table: Table, runs: Runs) -> Any:
 
     Raises:
         ImportError: matplotlib is not installed.
-        ValueError: there is nothing to draw yet.
+        ValueError: no run of the figure is finished.
     """
     if isinstance(table.figure, Curve):
         return _curves(table, table.figure, runs)
@@ -29,7 +29,7 @@ def figure_of(table: Table, runs: Runs) -> Any:
 
 
 def draw_figure(table: Table, runs: Runs, output: Path) -> Path:
-    """Draw a figure into `TABLE.png` of a folder, and return its path."""
+    """Draw a figure to `TABLE.png` in a folder and return its path."""
     path = output / f"{table.name}.png"
     atomic_write(path, picture(figure_of(table, runs), "png"))
     return path

@@ -1,4 +1,4 @@
-"""The papers' grids: the best setting of each row and task, searched with the first seed before any run counts."""
+"""Search of the papers' hyperparameter grids, for each row and task, with the first seed."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from hf_localattn.tasks import get_task
 
 
 class GridSearch:
-    """Searches the grid of each row and task once; a search that was killed goes on.
+    """Searches the grid of each row and task once. Killed searches are resumed.
 
     Args:
-        runner: the runner of the table. Searches are in its folder, too.
-        given: names of arguments that the caller has set; they are not searched.
-        spread: arguments `workers` and `ray_address` for the searches.
+        runner: the runner of the table, whose folder also contains the searches.
+        given: names of arguments that the caller has set, which are not searched.
+        spread: arguments `workers` and `ray_address` of the searches.
     """
 
     def __init__(self, runner: Runner, given: Collection[str] = (), spread: Mapping[str, Any] | None = None):
@@ -35,7 +35,7 @@ class GridSearch:
         """The best setting of each row and task, its score, and all others."""
 
     def space_of(self, run: TableRun) -> dict[str, Any]:
-        """Return the paper's grid as far as the row has what is varied: a plain encoder has no fields of a family."""
+        """Return the paper's grid without fields that the row's model does not have."""
         fields: set[str] = set()
         if run.row.family in FAMILIES:
             fields = {field.name for field in dataclasses.fields(FAMILIES[run.row.family].config)}
@@ -46,15 +46,15 @@ class GridSearch:
         }
 
     def count(self, run: TableRun) -> int:
-        """Return the largest number of settings to try for a run's row and task; 0 without a search."""
+        """Return the maximum number of settings to try for the row and task of a run, 0 without a search."""
         space = self.space_of(run)
         return math.prod(len(values) if isinstance(values, list) else 1 for values in space.values()) if space else 0
 
     def best(self, run: TableRun) -> TableRun:
-        """Return the run with the best setting of its row and task; itself, if there is nothing to search.
+        """Return the run with the best setting of its row and task, or the run itself if there is nothing to search.
 
         Raises:
-            ValueError, OSError, ImportError: it cannot be searched here.
+            ValueError, OSError, ImportError: the search cannot be run.
         """
         space = self.space_of(run)
         if not space:
@@ -91,7 +91,7 @@ class GridSearch:
 
 
 def with_setting(arguments: Mapping[str, Any], setting: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a script with a searched setting in place of their own; its fields come last."""
+    """Return the arguments of a script, overridden by a searched setting."""
     searched = {name: value for name, value in setting.items() if name in SEARCHABLE and value is not None}
     fields = {name: value for name, value in setting.items() if name not in SEARCHABLE}
     if fields:

@@ -1,4 +1,4 @@
-"""The loop of a table: its runs are planned, checked, run or taken up again, and reported as they are finished."""
+"""Reproduction of a table: its runs are planned, checked, run or resumed, and reported."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ def reproduce(
 
     Args:
         selection: rows and tasks of a table.
-        output: folder; its runs serve all tables.
-        searches: True to search the paper's grid for each row and task first, with the first seed.
-        keep_models: True to leave the trained models there.
-        dry_run: True to only show the plan.
-        workers: number of runs, or trials of a search, at a time.
-        ray_address: the address of a Ray cluster that runs them.
+        output: output folder, whose runs are shared by all tables.
+        searches: search the paper's grid for each row and task first, with the first seed.
+        keep_models: keep the trained models in the output folder.
+        dry_run: only show the plan.
+        workers: number of runs or search trials at a time.
+        ray_address: address of a Ray cluster for the runs.
 
     Raises:
-        TrialFailed: runs failed in workers; the others are reported.
-        ValueError, OSError, ImportError: something cannot be run here, or another process is at the output
-            folder; before anything is run.
+        TrialFailed: runs have failed in workers. The others are reported.
+        ValueError, OSError, ImportError: a run cannot be run on this machine, or another process uses the output
+            folder. Nothing has been run.
     """
     if workers < 1:
         raise ValueError(f"--workers must be at least 1; got {workers}.")
@@ -74,7 +74,7 @@ def _reproduce(
     table = selection.table
     runs = plan(selection)
     if not runs:
-        raise ValueError(f"Nothing of this selection of {table.name} can be run: its numbers are quoted.")
+        raise ValueError(f"No row of this selection of {table.name} can be run: the paper quotes their numbers.")
     print(f"{table.title} ({table.source})")
     left = [run for run in runs if runner.result_of(run) is None]
     if dry_run:
@@ -82,13 +82,13 @@ def _reproduce(
     check_runs(runs if searches else left, searches=searches)
     search = GridSearch(runner, given=selection.overrides.arguments, spread=spread) if searches else None
     is_spread, executor = spread["workers"] > 1 or spread["ray_address"] is not None, None
-    if is_spread and not dry_run:  # a cluster that does not answer is better told now
+    if is_spread and not dry_run:  # raises an error if the cluster does not answer
         executor = executor_of(**spread, folder=output, use_cpu=all(run.arguments.get("use_cpu") for run in runs))
     for line in estimates(runner, left, runs, search):
         print(line)
     if is_spread:
         timed = sum(run.is_timed for run in left)
-        print(f"That is one run at a time. {timed or 'No'} of {len(left)} runs measure times, and run here, alone.")
+        print(f"This is for one run at a time. {timed or 'No'} of {len(left)} runs measure times and run alone, here.")
     if dry_run:
         return
     if search is not None:
@@ -106,16 +106,16 @@ def _reproduce(
             report.add(run, runner.run(run), runner.model_of(run))
     if failed:
         reasons = listed(list(failed.values()))
-        raise TrialFailed(f"Runs without a result: {reasons}. The same command takes them up again.")
+        raise TrialFailed(f"Runs without a result: {reasons}. Repeat the command to run them again.")
     report.show()
     if table.figure is not None:
         print(f"Drew {draw_figure(table, report.runs, output)}.")
 
 
 def _run_elsewhere(executor: Executor, runner: Runner, runs: Sequence[TableRun]) -> dict[Path, str]:
-    """Run what is left in other processes, and return the reasons of runs that failed, by folder.
+    """Run the unfinished runs in other processes, and return the errors of failed runs by folder.
 
-    Runs that measure times are left to this process: nothing else should be at work then.
+    Runs that measure times are left out, because they need the whole machine.
     """
     left = [run for run in runs if not run.is_timed and runner.result_of(run) is None]
     names = {runner.folder_of(run): run.name for run in left}
@@ -134,7 +134,7 @@ def _run_elsewhere(executor: Executor, runner: Runner, runs: Sequence[TableRun])
 
 
 def _with_finished_baselines(selection: Selection, runner: Runner) -> tuple[Selection, list[TableRun]]:
-    """Add the rows with which those of a selection are compared and that have finished runs; return these runs too."""
+    """Add the baselines that have finished runs to a selection, and return these runs, too."""
     names = {row.name for row in selection.rows}
     compared = {row.baseline for row in selection.rows if row.baseline is not None} - names
     known = [run for run in plan(selection.with_rows(compared)) if runner.result_of(run) is not None]
@@ -142,7 +142,7 @@ def _with_finished_baselines(selection: Selection, runner: Runner) -> tuple[Sele
 
 
 def _show(runs: Sequence[TableRun], left: Sequence[TableRun]) -> None:
-    """Print the command of each row and task, of its first run."""
+    """Print the command of the first run of each row and task."""
     groups: dict[tuple[str, str], list[TableRun]] = {}
     for run in runs:
         groups.setdefault(run.key, []).append(run)

@@ -20,14 +20,13 @@ from hf_localattn.training.run import prepare_run
 BATCH_SIZES = (1, 8, 32)
 REPEATS = 5
 CUE = 1
-"""Tokens of a text that are its query."""
+"""Number of query tokens of a text."""
 
 
 def profile(arguments: Mapping[str, Any]) -> dict[str, float]:
-    """Return the parameters of a model that labels words, and the seconds of its inference, by size of the batch.
+    """Return the number of parameters of a token classification model, and its inference time for each batch size.
 
-    Texts are of random tokens, all as long as `max_seq_length`, with one token for a query. The shortest
-    of several times counts.
+    Texts are random tokens of length `max_seq_length` with one query token. The time is the minimum of several.
 
     Args:
         arguments: arguments of `run_ner.py` by name.
@@ -52,9 +51,9 @@ def profile(arguments: Mapping[str, Any]) -> dict[str, float]:
 
 
 def text_statistics(arguments: Mapping[str, Any]) -> dict[str, float]:
-    """Return for each split how many texts it has, and the longest, mean and shortest of them, in sub-words.
+    """Return the number of texts of each split, and their maximum, mean and minimum length in tokens.
 
-    Special tokens do not count; texts are cut at `max_seq_length`.
+    Special tokens are not counted. Texts are cut to `max_seq_length`.
 
     Args:
         arguments: arguments of `run_glue.py` by name.
@@ -77,7 +76,7 @@ MEASURES: dict[str, Measure] = {
     "profile": profile,
     "statistics": text_statistics,
 }
-"""The measures by their names in a table."""
+"""Measures by their names in a table."""
 
 
 def _parse(script: str, arguments: Mapping[str, Any], folder: str) -> Arguments:

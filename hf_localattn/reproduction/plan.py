@@ -1,4 +1,4 @@
-"""The plan of a table: what is asked for as a list of runs, each with the arguments of its script by name."""
+"""Plan of a table: the list of its runs, each with the arguments of its script."""
 
 from __future__ import annotations
 
@@ -32,11 +32,12 @@ class TableRun:
     """One run of a row's model on a task of a table.
 
     Attributes:
-        row, task: entries of the table.
+        row: row of the table.
+        task: task of the table.
         number: number of the run, from 1.
         arguments: arguments of the script by name, without folder, seed and number of folds. `local_config` is a
             mapping.
-        tests: data arguments of each further test corpus by its title.
+        tests: data arguments of each further test corpus, by title.
     """
 
     row: Row
@@ -47,7 +48,7 @@ class TableRun:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Names of row and task, which all its runs share."""
+        """Names of row and task."""
         return self.row.name, self.task.name
 
     @property
@@ -57,30 +58,30 @@ class TableRun:
 
     @property
     def fold(self) -> Fold | None:
-        """The part of the data that it works on, None for the corpus's own splits."""
+        """Fold of the data, None for the splits of the corpus."""
         return None if self.task.folds is None else Fold(self.number, self.task.folds, seed=0)
 
     @property
     def trains(self) -> bool:
-        """True if a script runs it; False for a measure that needs no training."""
+        """True if the run trains a model, False for a measure without training."""
         return self.task.script in SCRIPTS
 
     @cached_property
     def trial(self) -> Trial:
-        """The trial that is run, if it trains.
+        """The trial of a run that trains.
 
         Raises:
-            ValueError: an argument is unknown, or its value is of another type.
+            ValueError: an argument is unknown, or its value has another type.
         """
         parts = {} if self.fold is None else {"do_eval": True, "do_predict": True}
         return make_trial(self.task.script, {**self.arguments, **parts}, self.seed, self.fold)
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """Settings that scores depend on, without seed and fold; files and folders count by their content."""
+        """Settings that affect scores, without seed and fold. Files and folders are identified by their content."""
         if self.trains:
             return settings_of(*dataclasses.replace(self.trial, seed=TrainingArguments.seed).arguments(UNUSED))
-        # Folders of results are named after this list: each word of a command line, read after its option.
+        # Names of result folders depend on this list of the words of a command line.
         words = to_cli_args(former_names(self.arguments))
         words = [former_word(self.arguments["family"], word) if "=" in word else word for word in words]
         pairs = zip(words, (*words[1:], None), strict=True)
@@ -97,33 +98,33 @@ class TableRun:
 
     @property
     def is_timed(self) -> bool:
-        """True if it measures times, and so needs the machine for itself."""
+        """True if the run measures times and needs the whole machine."""
         return self.has_ratios or not self.trains
 
     @property
     def command(self) -> str:
-        """A command that runs it, without a path of this machine; for a measure a comment."""
+        """Command line of the run without absolute paths; a comment for a measure."""
         told, output = to_command_line(self.arguments), f"--output_dir {self.row.name}-{self.task.name}"
         if not self.trains:
             return f"# {self.task.script} of {told}"
         if self.fold is None:
             return f"python {self.task.script}.py {told} --seed {self.seed} {output}-{self.seed}"
-        # Run k of a cross-validation has its seed and k - 1.
+        # Fold k has the seed of the cross-validation plus k - 1.
         folds = f"--num_folds {self.fold.count} {output}  # fold {self.number}"
         return f"python {self.task.script}.py {told} --seed {self.fold.seed} {folds}"
 
     @property
     def name(self) -> str:
-        """Its name in messages."""
+        """Name of the run in messages."""
         run = f"seed {self.seed}" if self.fold is None else f"fold {self.number}"
         return f"{self.row.name}, {self.task.name}, {run}"
 
 
 def plan(selection: Selection) -> list[TableRun]:
-    """Return all runs of the rows that can be run, one run of each before the second of any.
+    """Return the runs of all rows that can be run: first run 1 of each row and task, then run 2 of each, and so on.
 
     Raises:
-        ValueError: the data of some tasks cannot be had; names all of them.
+        ValueError: data of some tasks are missing. The message names all of them.
     """
     table, overrides, tasks = selection.table, selection.overrides, selection.tasks
     data = _data([task for task in tasks if any(_runs(row, task) for row in selection.rows)], overrides)
@@ -148,9 +149,9 @@ def plan(selection: Selection) -> list[TableRun]:
 
 
 def needed_splits(task: TableTask) -> tuple[list[str], list[str]]:
-    """Return the splits of its corpus that a task reads, and those it reads if there are any.
+    """Return the splits that a task needs, and those that it reads if they exist.
 
-    Splits that are not there are held out of the training data by the folds.
+    Folds hold out missing splits from the training data.
     """
     there = list(load_corpora()[task.corpus].files)
     if task.folds is not None:
@@ -167,7 +168,7 @@ def _runs(row: Row, task: TableTask) -> bool:
 def _data(
     tasks: Sequence[TableTask], overrides: Overrides
 ) -> dict[str, tuple[dict[str, Any], dict[str, dict[str, Any]]]]:
-    """Return for each task the arguments that read its data, and those of its further test corpora by their titles."""
+    """Return the data arguments of each task, and those of its further test corpora by title."""
     found = {}
     problems: dict[str, None] = {}  # several tasks may lack the same
     for task in tasks:
@@ -187,7 +188,7 @@ def _data(
 def _arguments(
     table: Table, row: Row, task: TableTask, overrides: Overrides, data: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Merge the arguments of table, task and row, those that read the data, and the overrides."""
+    """Merge the arguments of table, task and row, the data arguments, and the overrides."""
     own = recipe_arguments(table, row, task)
     fields = own["local_config"]
     if row.family in FAMILIES and _parses(FAMILIES[row.family], fields):
@@ -205,16 +206,16 @@ def _arguments(
 
 
 def _data_arguments(task: TableTask, overrides: Overrides) -> dict[str, Any]:
-    """Return the arguments that read the corpus of a task."""
+    """Return the data arguments of a task."""
     corpus = load_corpora()[task.corpus]
-    # A profile reads none, but a script wants to be given some.
+    # A profile reads no data, but the arguments of a script must name some.
     where = SAMPLES if task.script == "profile" else overrides.where(corpus.name)
     needed, optional = needed_splits(task)
     return corpus_arguments(corpus, needed, where, optional)
 
 
 def _test_arguments(name: str, overrides: Overrides) -> dict[str, Any]:
-    """Return the arguments that read the test rows of a corpus: all rows, if it has no splits of its own."""
+    """Return the data arguments of a further test corpus; all its rows are test rows if it has no test split."""
     corpus = load_corpora()[name]
     split = "test" if "test" in corpus.files else "train"
     arguments = corpus_arguments(corpus, [split], overrides.where(name))
@@ -223,7 +224,7 @@ def _test_arguments(name: str, overrides: Overrides) -> dict[str, Any]:
 
 
 def _parses(family: Any, fields: Mapping[str, Any]) -> bool:
-    """True if the tokenizer of a family needs a parser for a model with these fields."""
+    """Return True if the tokenizer of a family needs a parser for a model with these fields."""
     if "parser" not in family.tokenizer_settings:
         return False
     own, settings = family.split_fields(dict(fields))

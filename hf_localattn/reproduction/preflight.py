@@ -1,4 +1,4 @@
-"""Before any run of a table starts: checks of arguments, parsers, extras and memory, and estimates of the time."""
+"""Checks before the runs of a table (arguments, parsers, extras, memory), and estimates of their time."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from hf_localattn.training.lookahead import import_lookahead
 from hf_localattn.training.run import Run
 
 TRAINING_BYTES = 16
-"""Bytes of each parameter: weight, gradient and Adam's two averages, in fp32. A batch takes more."""
+"""Bytes for each parameter: weight, gradient and Adam's two averages in fp32, without activations."""
 
 STEPS = 3
-"""Steps of the short training; the first one warms up and is not timed."""
+"""Number of steps of the short training. The first one is a warm-up and not timed."""
 
 BATCHES = 2
-"""Batches of the short evaluation of each split."""
+"""Number of batches of the short evaluation of each split."""
 
 SHORT = {
     "max_steps": STEPS,
@@ -53,11 +53,15 @@ SHORT = {
 
 
 def check_runs(runs: Sequence[TableRun], *, searches: bool = False) -> None:
-    """Check everything about runs that can be checked without data and weights.
+    """Check runs as far as possible without data and weights.
+
+    Args:
+        runs: the runs.
+        searches: check the requirements of searches, too.
 
     Raises:
-        ValueError: arguments, fields, a parser, an extra or memory are missing or wrong; lists all problems, each
-            with its rows and tasks.
+        ValueError: arguments or fields are invalid, or a parser, an extra or memory is missing. The message lists all
+            problems with their rows and tasks.
     """
     first: dict[tuple[str, str], TableRun] = {}
     for run in runs:
@@ -75,7 +79,7 @@ def _rows_with_tasks(rows: Mapping[str, Sequence[str]]) -> str:
 
 
 def _problems(run: TableRun, *, searches: bool) -> Iterator[str]:
-    """Yield the problems of a run. Wrong arguments hide those that are checked after them."""
+    """Yield the problems of a run. Invalid arguments end the check."""
     try:
         if searches and run.task.search:
             import_extra("optuna", "search", "--search")
@@ -101,11 +105,11 @@ def _check(run: TableRun) -> Iterator[str]:
             try:
                 load_pipeline(settings["parser"])
             except (OSError, ValueError) as error:
-                yield f"{error} Here another one is given by --parser NAME, the tiny one by --parser tiny."
+                yield f"{error} Or give another parser with --parser NAME, or --parser tiny."
     needed, there = _parameters(source, generates=generates) * TRAINING_BYTES, _memory()
     if needed > there:
         yield (
-            f"training {source} takes at least {needed / 2**30:.1f} GiB of memory, and {there / 2**30:.1f} are free:"
+            f"training {source} needs at least {needed / 2**30:.1f} GiB of memory, but {there / 2**30:.1f} are free:"
             " choose a smaller --backbone, or another machine."
         )
 
@@ -118,30 +122,30 @@ def _config(source: str) -> Any:
 
 @cache
 def _parameters(source: str, *, generates: bool) -> int:
-    """Return the number of a backbone's parameters, without its weights."""
+    """Return the number of parameters of a backbone without loading its weights."""
     with torch.device("meta"):
         model = (AutoModelForSeq2SeqLM if generates else AutoModel).from_config(_config(source))
     return sum(parameter.numel() for parameter in model.parameters())
 
 
 def _memory() -> int:
-    """Bytes that are free where models are trained."""
+    """Return the free bytes of the GPU, or of main memory without a GPU."""
     return torch.cuda.mem_get_info()[0] if torch.cuda.is_available() else psutil.virtual_memory().available
 
 
 def estimates(
     runner: Runner, left: Sequence[TableRun], runs: Sequence[TableRun], search: GridSearch | None
 ) -> Iterator[str]:
-    """Yield lines that say how many runs are left, and how long they take.
+    """Yield lines with the number of unfinished runs and searches, and the estimated time.
 
     Args:
         runner: the runner of the table.
-        left: runs that are not finished.
+        left: unfinished runs.
         runs: all runs.
-        search: the search of their settings; None without one.
+        search: the search of their settings, None without a search.
 
     Raises:
-        ValueError, OSError: arguments, data or model of a run cannot be used.
+        ValueError, OSError: arguments, data or model of a run are invalid or cannot be loaded.
     """
     seconds: dict[tuple[str, str], float] = {}
 
@@ -161,7 +165,7 @@ def estimates(
         counts = [(count, run) for run in searched if (count := search.count(run))]
         total = sum(count * seconds_of(run) for count, run in counts)
         yield f"Searches try up to {sum(count for count, _ in counts)} settings, which takes {told(total)}."
-        left = runs  # with the best settings, which are not known yet
+        left = runs  # all, because the best settings are not known yet
     if left:
         yield (
             f"{len(left)} of {len(runs)} runs are left. By a few steps of one of each task they take"
@@ -170,14 +174,12 @@ def estimates(
 
 
 def estimate(run: TableRun) -> float:
-    """Return about how many seconds a run trains, evaluates and predicts.
-
-    A few steps of it are trained on its own data, in a folder that is removed, and a few batches are evaluated.
+    """Estimate the seconds of a run, by training a few steps on its data and evaluating a few batches.
 
     Raises:
-        ValueError, OSError: arguments, data or model cannot be used.
+        ValueError, OSError: arguments, data or model are invalid or cannot be loaded.
     """
-    own = run.trial.arguments(UNUSED)[2]  # before those of the run: making others resets accelerate's state
+    own = run.trial.arguments(UNUSED)[2]  # before those of the short run: new arguments reset accelerate's state
     with TemporaryDirectory() as folder:
         with quiet():
             short = prepare_trial(run.with_arguments(**SHORT).trial, Path(folder, MODEL)).run
@@ -204,11 +206,11 @@ class StepTimer(TrainerCallback):
 
 
 def _seconds(run: Run, args: Any) -> float:
-    """Return the seconds of all steps that the arguments of a run ask for.
+    """Estimate the seconds of a run.
 
     Args:
-        run: a run with the arguments `SHORT`.
-        args: the run's own training arguments.
+        run: the run with the arguments `SHORT`.
+        args: its training arguments without `SHORT`.
     """
     trainer, timer = run.trainer, StepTimer()
     trainer.add_callback(timer)
@@ -230,7 +232,7 @@ def _seconds(run: Run, args: Any) -> float:
 
 @torch.no_grad()
 def _evaluation_seconds(run: Run, features: datasets.Dataset) -> float:
-    """Return the seconds of one pass over a split, by its fastest batch."""
+    """Estimate the seconds of one pass over a split by its fastest batch."""
     trainer, args = run.trainer, run.trainer.args
     model, loader = trainer.model.eval(), trainer.get_eval_dataloader(features)
     times = []

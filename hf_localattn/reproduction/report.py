@@ -1,4 +1,4 @@
-"""The report of a table: measured next to published numbers, with deviations, differences and p-values."""
+"""Report of a table: measured and published numbers with standard deviations, differences and p-values."""
 
 from __future__ import annotations
 
@@ -26,20 +26,24 @@ Runs = Mapping[tuple[str, str], Mapping[int, Mapping[str, Any]]]
 
 @dataclass(frozen=True)
 class Cell:
-    """One score of a row, published and measured, in the paper's unit (or as a ratio to the baseline's).
+    """A score of a row, published and measured, in the paper's unit or as a ratio to the baseline.
 
     Attributes:
-        row, task: names, as in the runs.
-        row_title, task_title, score: titles in the paper.
-        published: the printed number; None if there is none.
-        measured: the mean of the runs; None without any.
-        deviation: the sample standard deviation; None for a single run.
-        runs: the number of runs.
-        baseline, baseline_title: the row that this one is compared with; None for a baseline.
-        against_baseline: the mean difference from the same runs of the baseline.
-        p_value: the p-value of a paired t-test of that difference; None with less than two pairs, or if all pairs
-            differ alike.
-        pairs: the number of runs that both rows have.
+        row: name of the row.
+        row_title: its printed title.
+        task: name of the task.
+        task_title: its printed title.
+        score: printed name of the score.
+        published: the printed number, None if there is none.
+        measured: mean of the runs, None without runs.
+        deviation: sample standard deviation, None for a single run.
+        runs: number of runs.
+        baseline: name of the baseline, None for a baseline itself.
+        baseline_title: its printed title.
+        against_baseline: mean difference from the same runs of the baseline.
+        p_value: p-value of a paired t-test of this difference; None for less than two pairs, or if all pairs have the
+            same difference.
+        pairs: number of runs that both rows have.
     """
 
     row: str
@@ -59,12 +63,12 @@ class Cell:
 
     @property
     def difference(self) -> float | None:
-        """Measured less published."""
+        """Measured minus published number."""
         return None if self.measured is None or self.published is None else self.measured - self.published
 
 
 def summarize(table: Table, rows: Sequence[Row], tasks: Sequence[TableTask], runs: Runs) -> list[Cell]:
-    """Return a cell for every score that was published or measured, in the table's order."""
+    """Return a cell for each published or measured score, in the table's order."""
     cells = []
     for row in rows:
         for task in tasks:
@@ -78,7 +82,7 @@ def summarize(table: Table, rows: Sequence[Row], tasks: Sequence[TableTask], run
 
 
 def scores_of_task(task: TableTask) -> list[Score]:
-    """Return a task's scores, and those of the other corpora that its models are tested on."""
+    """Return the scores of a task and of its further test corpora."""
     others = [
         score.model_copy(update={"name": f"{score.name} on {title}", "metric": f"{score.metric}@{title}"})
         for title in task.test_corpora
@@ -121,7 +125,7 @@ def _cell(table: Table, row: Row, task: TableTask, score: Score, runs: Runs) -> 
 
 
 def values_of(runs: Runs, row: str, task: str, score: Score) -> dict[int, float]:
-    """Return the values of a score that a row's runs have, by their number, in the paper's unit."""
+    """Return a score of all runs of a row, by the number of the run, in the paper's unit."""
     found = {number: metrics.get(score.metric) for number, metrics in runs.get((row, task), {}).items()}
     return {
         number: value * score.scale for number, value in found.items() if value is not None and math.isfinite(value)
@@ -129,7 +133,7 @@ def values_of(runs: Runs, row: str, task: str, score: Score) -> dict[int, float]
 
 
 def _p_value(own: Sequence[float], other: Sequence[float]) -> float | None:
-    """Return the p-value of a paired t-test; None without a deviation to test against."""
+    """Return the p-value of a paired t-test, None if all differences are equal."""
     differences = [a - b for a, b in zip(own, other, strict=True)]
     if len(differences) < 2 or max(differences) - min(differences) <= 1e-9 * max(1.0, *map(abs, differences)):
         return None
@@ -141,12 +145,12 @@ class Report:
     """The measured table of a selection, written after each run as `TABLE.json` and `TABLE.md`.
 
     Args:
-        selection: the rows and tasks.
-        output: the folder to write.
+        selection: rows and tasks of the table.
+        output: output folder.
         searches: results of the searches, one for each row and task.
 
     Attributes:
-        runs: the metrics of the runs so far.
+        runs: metrics of the finished runs.
     """
 
     def __init__(self, selection: Selection, output: Path, searches: Sequence[Mapping[str, Any]] = ()):
@@ -155,7 +159,7 @@ class Report:
         self._results: list[dict[str, Any]] = []
 
     def add(self, run: TableRun, result: Mapping[str, Any], model: Path | None) -> None:
-        """Add a finished run, with the folder of its model if it was kept, and write the files."""
+        """Add a finished run, with the folder of its model if kept, and write the files."""
         self.runs.setdefault(run.key, {})[run.number] = result["metrics"]
         where = {"row": run.row.name, "task": run.task.name, "run": run.number, "command": run.command}
         kept = None if model is None else str(model.relative_to(self.output))
@@ -165,7 +169,7 @@ class Report:
         atomic_write(self._path("md"), as_markdown(found))
 
     def show(self) -> None:
-        """Print the table, and where its files and models are."""
+        """Print the table and the paths of its files and models."""
         print(self._path("md").read_text(encoding="utf-8"))
         for result in self._results:
             if result["model"] is not None:
@@ -198,9 +202,9 @@ _CALLED = {"backbone": "backbone", "parser": "parser", "runs": "seeds", "limit":
 
 
 def as_markdown(found: Mapping[str, Any]) -> str:
-    """Return the content of `TABLE.json` as a Markdown table with its origin and its notes."""
+    """Format the content of `TABLE.json` as a Markdown table with its source and notes."""
     ran = {(cell["row"], cell["task"]) for cell in found["scores"] if cell["measured"] is not None}
-    # Of what ran nothing is said that was not measured, such as times on cores that other work shared.
+    # Finished runs are shown without scores that were not measured, such as times on shared cores.
     cells = [c for c in found["scores"] if c["measured"] is not None or (c["row"], c["task"]) not in ran]
     several = len({cell["task"] for cell in cells}) > 1
     baselines = list(dict.fromkeys(cell["baseline_title"] for cell in cells if cell["baseline"] is not None))
@@ -249,7 +253,7 @@ def _about(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _compared(cells: Sequence[Mapping[str, Any]], baselines: Sequence[str]) -> Iterator[str]:
-    """Yield the rows of each baseline, if there are several baselines."""
+    """Yield the rows that are compared with each baseline, if there are several."""
     for baseline in baselines if len(baselines) > 1 else ():
         rows = dict.fromkeys(cell["row_title"] for cell in cells if cell["baseline_title"] == baseline)
         yield f"The baseline of {', '.join(rows)} is {baseline}."

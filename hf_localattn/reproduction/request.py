@@ -1,4 +1,4 @@
-"""The request of `hf-localattn reproduce`: rows and tasks of a table, with overrides of their settings."""
+"""Request of `hf-localattn reproduce`: rows and tasks of a table, with overrides of their settings."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ SET_OTHERWISE = {
     "dataset_name": "data are given by --data.",
     **dict.fromkeys(("do_train", "do_eval", "do_predict"), _BY_RECIPE),
 }
-"""Arguments that are not for `--args`, each with what is."""
+"""Arguments that `--args` does not accept, each with the way to set it."""
 
 
 NAMES_IN_RESULTS = {"num_runs": "runs", "max_samples": "limit", "test_corpora": "also"}
-"""Overrides that have other names in files of results."""
+"""Overrides that have other names in result files."""
 
 
 @dataclass(frozen=True)
 class Overrides:
-    """Settings of the caller that replace those of the recipe.
+    """Settings of the caller that replace those of a table.
 
     Attributes:
-        backbone: the backbone of all rows: a Hub id, a folder or "tiny".
-        parser: the spaCy pipeline of the rows that parse; "tiny" for the one that ships.
-        num_runs: number of seeds, or of folds out of the recipe's.
-        max_samples: largest number of rows of each split.
-        data: folders by the names of corpora, or `SAMPLES`; the key "" is for all that are not named.
-        test_corpora: further test corpora, by their titles; by default all of the task's.
-        arguments: arguments of the scripts by name, such as `num_train_epochs`; None removes one.
+        backbone: backbone of all rows: Hub id, folder or "tiny".
+        parser: spaCy pipeline of rows that need a parser; "tiny" for the one of this package.
+        num_runs: number of seeds, or of the folds that are run.
+        max_samples: maximum number of rows of each split.
+        data: folder, or `SAMPLES`, of each corpus by name; the key "" applies to all other corpora.
+        test_corpora: titles of further test corpora; by default all of the task.
+        arguments: arguments of the scripts by name, such as `num_train_epochs`; None removes an argument.
     """
 
     backbone: str | None = None
@@ -60,7 +60,7 @@ class Overrides:
         return self.data.get(corpus, self.data.get(""))
 
     def as_data(self) -> dict[str, Any]:
-        """Return the overrides for a file of results, without the folders of this machine."""
+        """Return the overrides for a result file, without absolute paths."""
         found = {NAMES_IN_RESULTS.get(name, name): value for name, value in dataclasses.asdict(self).items()}
         for name in ("backbone", "parser"):
             if found[name] is not None and Path(found[name]).exists():
@@ -82,7 +82,7 @@ class Selection:
 
     @property
     def command(self) -> str:
-        """The command that asks for it, without the folders of this machine."""
+        """Command line of the selection, without absolute paths."""
         own = self.overrides
         options: dict[str, Any] = {
             "rows": None if len(self.rows) == len(self.table.rows) else [row.name for row in self.rows],
@@ -98,7 +98,7 @@ class Selection:
         return f"hf-localattn reproduce {self.table.name} {to_command_line(options)}".rstrip()
 
     def with_rows(self, names: set[str]) -> Selection:
-        """Return the same selection of other rows."""
+        """Return the selection with other rows."""
         return dataclasses.replace(self, rows=[row for row in self.table.rows.values() if row.name in names])
 
 
@@ -115,20 +115,22 @@ def select(
     test_corpora: tuple[str, ...] | None = None,
     arguments: Sequence[str] = (),
 ) -> Selection:
-    """Return the selection that the options of `hf-localattn reproduce` ask for.
+    """Return the selection for the options of `hf-localattn reproduce`.
 
     Args:
         table: name of the table.
-        rows, tasks: names of rows and tasks to run; by default all.
-        num_runs: number of seeds, or of folds out of the recipe's; by default the paper's.
-        max_samples: largest number of rows of each split.
-        backbone, parser: replace those of the recipe.
+        rows: names of the rows to run; by default all.
+        tasks: names of the tasks to run; by default all.
+        num_runs: number of seeds, or of the folds that are run; by default the paper's.
+        max_samples: maximum number of rows of each split.
+        backbone: backbone of all rows; by default the table's.
+        parser: spaCy pipeline of rows that need a parser; by default the table's.
         data: `corpus=folder` strings, or `SAMPLES`.
-        test_corpora: titles of further test corpora; by default all of the task's.
+        test_corpora: titles of further test corpora; by default all of the task.
         arguments: `argument=value` strings for the training scripts.
 
     Raises:
-        ValueError: an option has an impossible value.
+        ValueError: an option has an invalid value.
     """
     for option, value in {"--num-runs": num_runs, "--max-samples": max_samples}.items():
         if value is not None and value < 1:
@@ -147,7 +149,7 @@ def select(
 
 
 def _select_tasks(table: Table, names: Sequence[str] | None, titles: Sequence[str] | None) -> list[TableTask]:
-    """Return the tasks of these names, each with those of its further test corpora that have these titles."""
+    """Return the tasks with these names, each with the further test corpora that have these titles."""
     for name in names or ():
         if name not in table.tasks:
             raise ValueError(f"{table.name} has no task {name!r}. It has {', '.join(table.tasks)}.")

@@ -1,7 +1,7 @@
-"""Runs of a table: trials with all that a table tells of them, each known again by its settings.
+"""Runs of a table: trials with a result file, in folders that are named by their settings.
 
-A finished run is a file of results, which tables share: the same baseline is trained once. A run that was killed goes
-on from its last checkpoint.
+Tables share finished runs: a baseline of several tables is trained once. A killed run resumes from its last
+checkpoint.
 """
 
 from __future__ import annotations
@@ -44,53 +44,53 @@ NOT_TESTED = (
     *("family", "backbone", "dataset_name", "dataset_config_name", "train_file", "validation_file"),
     *("do_train", "do_eval", "early_stopping_patience", "eval_strategy", "load_best_model_at_end"),
 )
-"""Arguments of a trial that are not for the tests of its model on other corpora."""
+"""Arguments of a trial that do not apply when its model is tested on other corpora."""
 
 Tests = Mapping[str, Mapping[str, Any]]
-"""The data arguments of each further test corpus, by its title."""
+"""Data arguments of each further test corpus, by title."""
 
 
 class Runner:
-    """Runs the runs of tables in a folder, and finds those that were run there before.
+    """Executes the runs of tables in a folder, and finds finished ones there.
 
     Args:
-        folder: the folder of all runs, with a subfolder for each.
-        keep_models: True to leave the trained models there.
+        folder: folder of all runs, with a subfolder for each run.
+        keep_models: keep the trained models.
     """
 
     def __init__(self, folder: Path, *, keep_models: bool = False):
         self.folder, self.keep_models = folder, keep_models
 
     def folder_of(self, run: TableRun) -> Path:
-        """Return the folder of a run; the same for all that train the same, of whatever row or table."""
-        # Times are those of a machine.
+        """Return the folder of a run, which is the same for all runs with the same settings in any table."""
+        # Times depend on the machine.
         machine = [device_name(), torch.get_num_threads()] if run.has_ratios else []
         fold = run.fold and [run.fold.number, run.fold.count]
         content = [run.task.script, run.settings, run.seed, fold, machine]
         return self.folder / named(run.task.script, content)
 
     def result_of(self, run: TableRun) -> dict[str, Any] | None:
-        """Return the record of a finished run; None if it is not finished."""
+        """Return the record of a run, None if it is not finished."""
         return finished(self.folder_of(run), run.tests)
 
     def model_of(self, run: TableRun) -> Path | None:
-        """Return the folder of a run's model, if it was kept."""
+        """Return the folder of a run's model, None if it was not kept."""
         model = self.folder_of(run) / MODEL
         return model if model.is_dir() else None
 
     def is_trained(self, run: TableRun) -> bool:
-        """Return True if the run's model is there, trained to its end."""
+        """Return True if the model of a run exists and is completely trained."""
         return (self.folder_of(run) / MODEL / STATE).is_file()
 
     def job(self, run: TableRun) -> Job:
-        """Return a run that trains as a job for another process."""
+        """Return a job for another process that executes a run with training."""
         return Job(run.trial, self.folder_of(run), run_with_record, self._options(run))
 
     def run(self, run: TableRun) -> dict[str, Any]:
-        """Run a run, or go on with it, and return its record; a finished one is not run again.
+        """Execute or resume a run unless it is finished, and return its record.
 
         Raises:
-            ValueError, OSError: arguments, data or model cannot be used.
+            ValueError, OSError: arguments, data or model are invalid or cannot be loaded.
         """
         folder = self.folder_of(run)
         if run.trains:
@@ -106,31 +106,31 @@ class Runner:
 
 
 def run_with_record(trial: Trial, folder: Path, *, script: str, tests: Tests, keep_model: bool) -> dict[str, Any]:
-    """Run a trial, test its model on further corpora, and leave a record of all that a table tells of it.
+    """Run a trial, test its model on further corpora, and write its record.
 
     Args:
         trial: the trial.
-        folder: the folder of the record; the model is in a subfolder.
-        script: the name of the script in the record.
-        tests: data arguments of each further test corpus by its title.
-        keep_model: True to leave the trained model there.
+        folder: folder of the record, with a subfolder for the model.
+        script: name of the script in the record.
+        tests: data arguments of each further test corpus, by title.
+        keep_model: keep the trained model.
 
     Returns:
         The metrics of the record.
 
     Raises:
-        ValueError, OSError: arguments, data or model cannot be used.
+        ValueError, OSError: arguments, data or model are invalid or cannot be loaded.
     """
     if (done := finished(folder, tests)) is not None:
         _tidy(folder)
         return done["metrics"]
     remove_leftovers(folder)
     model, known = folder / MODEL, {}
-    if (folder / RESULT).is_file():  # it was tested on other corpora than these
+    if (folder / RESULT).is_file():  # finished with other test corpora
         if (model / STATE).is_file():
             known = read_json(folder / RESULT)
         else:
-            (folder / RESULT).unlink()  # another model is trained, which may score otherwise
+            (folder / RESULT).unlink()  # the model is trained again and may have other scores
     progress = Progress(folder / PROGRESS, keep=keep_model or bool(known))
     if known:
         metrics, data = known["metrics"], known["data"]
@@ -151,7 +151,7 @@ def run_with_record(trial: Trial, folder: Path, *, script: str, tests: Tests, ke
 
 
 def finished(folder: Path, tests: Tests) -> dict[str, Any] | None:
-    """Return the record in a folder, None if there is none, or one without some of these tests."""
+    """Return the record in a folder, None if it does not exist or lacks one of the tests."""
     path = folder / RESULT
     if not path.is_file():
         return None
@@ -169,7 +169,7 @@ def write_record(
     data: Mapping[str, Any] | None = None,
     tests: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write all that a table tells of a run, with the machine and the versions that it ran with."""
+    """Write the record of a run: metrics, data, device and versions of libraries."""
     record = {
         "script": script,
         "seed": seed,
@@ -185,13 +185,13 @@ def write_record(
 
 
 def _test(trial: Trial, arguments: Mapping[str, Any], model: Path) -> tuple[dict[str, float], dict[str, Any]]:
-    """Test a trained model on another corpus, and tell which rows these were."""
+    """Test a trained model on another corpus; return the metrics and the fingerprint of its rows."""
     model_args, data, training = (
         {name: value for name, value in own.items() if name not in NOT_TESTED}
         for own in (trial.model, trial.data, trial.training)
     )
     family = FAMILIES.get(trial.model["family"])
-    # The parser, which the checkpoint of a model cannot choose by itself.
+    # Settings of the tokenizer, such as the parser, are not saved in a checkpoint.
     names = () if family is None else family.tokenizer_settings
     settings = [word for word in trial.model.get("local_config", ()) if word.partition("=")[0].strip() in names]
     model_args |= {"model_name_or_path": str(model), "local_config": settings}
@@ -203,7 +203,7 @@ def _test(trial: Trial, arguments: Mapping[str, Any], model: Path) -> tuple[dict
 
 
 def _tidy(folder: Path) -> None:
-    """Remove what a finished run needs no more, also if it was killed when it was about to."""
+    """Remove temporary files, and the model if it is not kept, of a finished run."""
     progress = folder / PROGRESS
     if progress.is_file():
         if not read_json(progress).get("keep", True):
@@ -213,13 +213,13 @@ def _tidy(folder: Path) -> None:
 
 
 def named(kind: str, content: Any) -> str:
-    """Return the name of a folder that is found again by some content."""
+    """Return a folder name that is determined by some content."""
     text = json.dumps(content, sort_keys=True, default=str)
     return f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 def fingerprint(rows: datasets.Dataset) -> dict[str, Any]:
-    """Return the number of rows and a digest of them, to compare data by."""
+    """Return the number of rows and their digest, to compare data."""
     digest = hashlib.sha256()
     for row in rows:
         digest.update(json.dumps(row, sort_keys=True, default=str, ensure_ascii=False).encode())
@@ -227,7 +227,7 @@ def fingerprint(rows: datasets.Dataset) -> dict[str, Any]:
 
 
 def device_name() -> str:
-    """Return the name of the GPU that is used, or "CPU"."""
+    """Return the name of the current GPU, or "CPU"."""
     return torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
 
 
@@ -240,13 +240,13 @@ def _digests(tests: Tests) -> dict[str, dict[str, Any]]:
 
 
 class Progress(TrainerCallback):
-    """Progress that is kept across restarts of a run: digests of its data, and the seconds of its epochs.
+    """Callback that saves data that must survive restarts of a run: digests of its rows and the time of its epochs.
 
-    Only whole epochs count, without evaluations, and without what is done between epochs, such as saving.
+    Only complete epochs are timed, without evaluations and saving.
 
     Args:
-        path: a file; if it is there, an earlier part of the run has left it.
-        keep: True if the model stays when the run is finished.
+        path: file of the progress, which exists if the run is resumed.
+        keep: keep the model when the run is finished.
     """
 
     def __init__(self, path: Path, *, keep: bool):
@@ -259,7 +259,7 @@ class Progress(TrainerCallback):
         self._write()
 
     def watch(self, run: Run) -> None:
-        """Follow a run that is about to start; one that trains from its first step starts anew."""
+        """Add the callback to a run before it starts. Former progress is reset if the run is not resumed."""
         if run.trainer.args.do_train and not run.trainer.args.resume_from_checkpoint:
             self.seconds, self.epochs, self.data = 0.0, 0, {}
         self.data |= {split: fingerprint(rows) for split, rows in run.data.items()}
@@ -274,7 +274,9 @@ class Progress(TrainerCallback):
             self._begun += (logs or {}).get("eval_runtime", 0.0)
 
     def on_epoch_end(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
-        if self._begun is not None and float(state.epoch or 0.0).is_integer():  # `max_steps` may end it before
+        if (
+            self._begun is not None and float(state.epoch or 0.0).is_integer()
+        ):  # `max_steps` may end training within an epoch
             self.seconds += time.perf_counter() - self._begun
             self.epochs, self._begun = self.epochs + 1, None
             self._write()
@@ -287,10 +289,10 @@ class Progress(TrainerCallback):
 @contextmanager
 def quiet() -> Iterator[None]:
     """Silence all output of a run except warnings and errors."""
-    own = logging.getLogger("hf_localattn")
-    level, verbosity = own.level, transformers.utils.logging.get_verbosity()
-    own.setLevel(logging.WARNING)
-    transformers.utils.logging.set_verbosity_error()  # or each model's loading tells which of its weights are new
+    package_logger = logging.getLogger("hf_localattn")
+    level, verbosity = package_logger.level, transformers.utils.logging.get_verbosity()
+    package_logger.setLevel(logging.WARNING)
+    transformers.utils.logging.set_verbosity_error()  # transformers warns of new weights for each model
     bars = (datasets.utils.logging, transformers.utils.logging)
     were_on = [bar.is_progress_bar_enabled() for bar in bars]
     for bar in bars:
@@ -299,7 +301,7 @@ def quiet() -> Iterator[None]:
         with contextlib.redirect_stdout(io.StringIO()):
             yield
     finally:
-        own.setLevel(level)
+        package_logger.setLevel(level)
         transformers.utils.logging.set_verbosity(verbosity)
         for bar, was_on in zip(bars, were_on, strict=True):
             if was_on:

@@ -21,10 +21,10 @@ from hf_localattn.reproduction.entries import (
 from hf_localattn.training.arguments import PLAIN
 
 PAPERS = tuple(family.paper for family in FAMILIES.values() if family.paper)
-"""Prefixes of the names of tables, in the order of the papers here."""
+"""Prefixes of table names, in the order of the papers."""
 
 INHERITED = ("backbone", "runs", "family", "baseline", "scores", "arguments")
-"""Keys that a table takes from the one that it is `like`, besides tasks and rows, if it does not have them."""
+"""Keys, apart from tasks and rows, that a table with a key `like` inherits from that table if it lacks them."""
 
 
 def _metric_alone(content: Any) -> Any:
@@ -37,7 +37,7 @@ def _known_corpus(name: str) -> str:
 
 
 def _as_lists(content: Any) -> Any:
-    """Give published numbers one form: a list for each task, or one for the only task, whose key is ""."""
+    """Convert published numbers to a list for each task. The key of a table's only task is ""."""
     content = content if isinstance(content, dict) else {"": content}
     return {task: own if isinstance(own, list) else [own] for task, own in content.items()}
 
@@ -49,11 +49,11 @@ class Score(Entry):
     """A column of a table.
 
     Attributes:
-        name: the printed name, such as "F1".
-        metric: its name in a script's `all_results.json`, such as "eval_f1" or "predict_f1"; or
-            "train_seconds_per_epoch", or a measure of "profile" and "statistics" (docs of the tables that have them).
-        scale: the measured value times this is in the paper's unit: 100 where the scripts give fractions.
-        ratio: True if it is shown, published and measured, as a ratio to the row's baseline, as times are.
+        name: printed name, such as "F1".
+        metric: name of the metric in `all_results.json` of a script, such as "eval_f1" or "predict_f1";
+            "train_seconds_per_epoch"; or a metric of the measures "profile" and "statistics".
+        scale: factor that converts the measured value to the paper's unit, such as 100 for a percentage.
+        ratio: show published and measured values as ratios to the row's baseline, as for times.
     """
 
     name: str = ""
@@ -63,19 +63,21 @@ class Score(Entry):
 
 
 class TableTask(Entry):
-    """A training with its scores: one part of a row.
+    """A task of a table: training on a corpus, with its scores.
 
     Attributes:
-        name, title: the key, and the printed title above its scores.
-        script: a training script; or, without any training, sizes and times, or the lengths of the texts.
-        corpus: the name of a `Corpus`.
-        scores: the columns by name, in their order; by default the table's.
-        arguments: arguments of the script by name, besides the table's.
-        folds: runs of the paper's cross-validation; without it runs differ by their seed alone.
-        search: the paper's grid, as in the scripts' `--search_space` files.
-        test_corpora: the titles and names of further test corpora; the trained model is tested there too.
-        local_config: fields of the family's configuration that all rows have here, unless they set them.
-        backbones: substitutes for the backbones of rows (SLA takes the cased BERT where capitals count).
+        name: key of the task.
+        title: printed title above its scores.
+        script: training script; or a measure without training: "profile" (sizes and times), "statistics" (lengths of
+            texts).
+        corpus: name of a `Corpus`.
+        scores: columns by name; by default the table's.
+        arguments: arguments of the script by name, in addition to the table's.
+        folds: number of folds of the paper's cross-validation; by default runs differ only in their seed.
+        search: the paper's grid, in the format of the scripts' `--search_space` files.
+        test_corpora: names of further corpora to test the trained model on, by title.
+        local_config: fields of the family's configuration for all rows that do not set them.
+        backbones: backbones of this task by the backbones of rows (SLA uses the cased BERT if capitals matter).
     """
 
     name: str = ""
@@ -92,20 +94,21 @@ class TableTask(Entry):
 
 
 class Row(Entry):
-    """A model, or a number that the paper quotes.
+    """A row of a table: a model, or numbers that the paper quotes.
 
     Attributes:
-        name, title: the key, and the printed title.
-        family: of this package, by default the table's; "none" for the backbone's stock class; None if the row cannot
+        name: key of the row.
+        title: printed title.
+        family: family of the model, by default the table's; "baseline" for the backbone alone; None if the row cannot
             be run.
-        backbone: Hub id, if not the table's.
+        backbone: Hub id of the backbone; by default the table's.
         local_config: fields of the family's configuration and settings of its tokenizer.
-        arguments: arguments of the scripts by name, besides the task's.
-        baseline: the name of the row it is compared with, by default the table's.
-        published: the printed numbers by task, in the order of its scores and in the paper's unit; None if it is not
-            printed. In the file also a number alone, or a list alone if the table has one task.
-        reason: why the row cannot be run.
-        tasks: names of the table's tasks that it has; by default all.
+        arguments: arguments of the scripts by name, in addition to the task's.
+        baseline: name of the row to compare with; by default the table's.
+        published: printed numbers of each task, in the order of its scores and in the paper's unit; None for missing
+            ones. A file may contain a number or a list alone if the table has one task.
+        reason: reason why the row cannot be run.
+        tasks: names of the row's tasks; by default all of the table.
     """
 
     name: str = ""
@@ -124,8 +127,8 @@ class Figure(Entry):
     """A figure whose points are runs.
 
     Attributes:
-        score: the name of a score.
-        series: the rows of each series, by its title.
+        score: name of a score.
+        series: rows of each series, by title.
     """
 
     score: str
@@ -133,23 +136,24 @@ class Figure(Entry):
 
     @property
     def rows(self) -> list[str]:
-        """The names of all rows in its series."""
+        """Names of all rows of the series."""
         return [row for rows in self.series.values() for row in rows]
 
 
 class Bars(Figure):
-    """A bar for each task: how much the first row of a series has more than the second."""
+    """A figure with a bar for each task: the score of the first row of a series minus that of the second."""
 
     kind: Literal["bars"]
 
 
 class Curve(Figure):
-    """A point for each row, at its value of a field.
+    """A figure with a point for each row, at its value of a field.
 
     Attributes:
-        x, x_label: the field, and what it is called.
-        task: the task whose score is drawn.
-        levels: rows that are drawn across, by title.
+        x: name of the field.
+        x_label: label of the x axis.
+        task: task whose score is drawn.
+        levels: rows that are drawn as horizontal lines, by title.
     """
 
     kind: Literal["curve"]
@@ -163,16 +167,19 @@ class Table(Entry):
     """A table, or a figure whose points are runs.
 
     Attributes:
-        name, title: the key, and the printed title.
-        source: the paper, and the number of the table there.
-        backbone: Hub id for rows that name none.
-        family, baseline: defaults for rows that name none.
-        scores: default for tasks that have none of their own.
+        name: key of the table.
+        title: printed title.
+        source: the paper, and the number of the table in it.
+        backbone: Hub id of the backbone for rows that name none.
+        family: family for rows that name none.
+        baseline: baseline for rows that name none.
+        scores: scores of tasks that have none.
         arguments: arguments of all tasks.
-        tasks, rows: entries by name, in the paper's order.
-        runs: number of seeds that the paper averages over; 1 if it does not say.
-        notes: differences between recipe and paper with their reasons, and facts that the paper does not state.
-        figure: the drawing, if it is a figure.
+        tasks: tasks by name, in the paper's order.
+        rows: rows by name, in the paper's order.
+        runs: number of seeds that the paper averages over; 1 if it is not stated.
+        notes: differences from the paper with their reasons, and facts that the paper does not state.
+        figure: the drawing of a figure.
     """
 
     name: str = ""
@@ -208,15 +215,15 @@ class Table(Entry):
         return self
 
     def published(self, row: Row, task: TableTask, score: str) -> float | None:
-        """Return the number that the paper prints, None if it prints none."""
+        """Return the published number, None if the paper does not print it."""
         numbers = dict(zip(self.tasks[task.name].scores, row.published.get(task.name, ()), strict=False))
         return numbers.get(score)
 
 
 def recipe_arguments(table: Table, row: Row, task: TableTask) -> dict[str, Any]:
-    """Return the arguments of a script that table, task and row set; the row has the last word.
+    """Merge the arguments of table, task and row; those of the row take precedence.
 
-    `local_config` is a mapping. The data and the seed come on top.
+    `local_config` is a mapping. Arguments of data and seed are not included.
 
     Raises:
         ValueError: the row cannot be run.
@@ -234,10 +241,10 @@ def recipe_arguments(table: Table, row: Row, task: TableTask) -> dict[str, Any]:
 
 
 def select_rows(table: Table, names: Sequence[str] | None) -> list[Row]:
-    """Return the rows of these names, in the table's order, or all of them; no baselines are added.
+    """Return the rows with some names, in the table's order, or all rows. Baselines are not added.
 
     Raises:
-        ValueError: the table has no such row; the message lists those it has.
+        ValueError: the table has no such row. The message lists its rows.
     """
     if names is None:
         return list(table.rows.values())
@@ -253,10 +260,10 @@ def table_names() -> list[str]:
 
 
 def load_table(name: str) -> Table:
-    """Return a table or figure.
+    """Load a table or figure.
 
     Raises:
-        ValueError: there is none of that name (the message lists those there are), or its file is wrong.
+        ValueError: there is no such table (the message lists all), or its file is invalid.
     """
     if name not in table_names():
         raise ValueError(f"There is no table {name!r}. Choose one of {', '.join(table_names())}.")
@@ -280,7 +287,7 @@ def _place(name: str) -> tuple[int, bool, int]:
 
 
 def _content(name: str, before: Sequence[str] = ()) -> dict[str, Any]:
-    """Read the file of a table, with what it takes from another one, unless that is among those `before`."""
+    """Read the file of a table and merge the table that it is `like`, which must not be in `before`."""
     content = read_yaml(corpora.FOLDER / "tables" / f"{name}.yaml")
     other = content.pop("like", None)
     if other is None:
@@ -290,7 +297,7 @@ def _content(name: str, before: Sequence[str] = ()) -> dict[str, Any]:
     base = _content(other, before)
     tasks, rows = (_chosen(content, base, part, name, other) for part in ("tasks", "rows"))
     for row, own in rows.items():
-        # Numbers of tasks that are not taken; a row that is written here has none of them.
+        # Drop published numbers of tasks that are not inherited.
         if own is base["rows"].get(row) and isinstance(own, dict) and isinstance(own.get("published"), dict):
             published = {task: numbers for task, numbers in own["published"].items() if task in tasks}
             rows[row] = {**own, "published": published}
@@ -298,7 +305,7 @@ def _content(name: str, before: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def _chosen(content: dict[str, Any], base: dict[str, Any], part: str, name: str, other: str) -> dict[str, Any]:
-    """Tasks or rows of a table: all of another, those that a list names, or those that a mapping leaves empty."""
+    """Return the tasks or rows of a table, with those inherited: all, those in a list, or those without a value."""
     own, where = content.get(part), f"{name}, {part}"
     known = validate(dict[str, Any], base.get(part), f"{other}, {part}")
     if own is None:
@@ -312,7 +319,7 @@ def _chosen(content: dict[str, Any], base: dict[str, Any], part: str, name: str,
 
 
 def _check_row(table: Table, row: Row, where: str) -> None:
-    """Compare a row with the tasks and rows of its table, and its fields with its family."""
+    """Check a row against the tasks and rows of its table, and its fields against its family."""
     if row.baseline is not None and (row.baseline not in table.rows or table.rows[row.baseline].family is None):
         raise ValueError(f"{where}: its baseline {row.baseline!r} is no row that can be run.")
     if (row.family is None) != (row.reason is not None):

@@ -1,4 +1,4 @@
-"""The work of a training command: one run, one for each fold, or one for each trial of a search."""
+"""Training commands: one run, one for each fold, or one for each trial of a search."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ from hf_localattn.training.run import Run, prepare_run, training_arguments_of
 
 
 class Command:
-    """Work in an output folder that no other process can write to until it is done.
+    """A run or study with its output folder, which is locked for other processes until the command has ended.
 
     Args:
-        work: the runs, ready to go.
+        work: the run, cross-validation or search.
         folder: the output folder.
-        claim: releases the folder when it is closed.
+        claim: context that unlocks the folder when it is closed.
     """
 
     def __init__(self, work: Run | CrossValidation | Search, folder: Path, claim: ExitStack):
         self.work, self.folder, self.claim = work, folder, claim
 
     def execute(self) -> dict[str, float]:
-        """Do it, and return all metrics.
+        """Run it and return all metrics.
 
-        Without room to write, or if trials failed in workers, the program ends with one line.
+        If the disk is full or a trial has failed in a worker, the program exits with a one-line error.
         """
         with self.claim, exit_on_user_error(CannotWrite, TrialFailed), writing(self.folder):
             return self.work.execute()
 
 
 def run_script(task: type[Task], arguments: Sequence[str] | None = None) -> dict[str, float]:
-    """Run a script: parse its arguments, check all that can be checked, and complete it.
+    """Run a training script: parse and check its arguments, then train, evaluate and predict.
 
     Args:
         task: the task of the script.
-        arguments: words of the command line; by default those of this process.
+        arguments: words of the command line; by default `sys.argv[1:]`.
 
     Returns:
         All metrics.
     """
-    # What the user can mend ends here, in one line, before anything is trained.
+    # User errors end the program here with one line, before training.
     with exit_on_user_error():
         classes = (ModelArguments, task.DataArguments, training_arguments_of(task))
         model_args, data_args, training_args = parse_arguments(classes, arguments)
@@ -61,20 +61,23 @@ def run_script(task: type[Task], arguments: Sequence[str] | None = None) -> dict
 def prepare_command(
     task: type[Task], model_args: ModelArguments, data_args: DataArguments, training_args: TrainingArguments
 ) -> Command:
-    """Claim the output folder, and prepare the work there: one run, or several for folds or a search.
+    """Lock the output folder and prepare a run, a cross-validation or a search.
 
     Args:
         task: one of `hf_localattn.tasks.TASKS`.
-        model_args, data_args, training_args: the parsed arguments, of the task's classes.
+        model_args: the model.
+        data_args: the data, an instance of `task.DataArguments`.
+        training_args: the training arguments, an instance of `training_arguments_of(task)`.
 
     Raises:
-        ValueError, OSError: arguments, data or model cannot be used, or another process is at the output folder.
+        ValueError, OSError: arguments, data or model are invalid or cannot be loaded, or another process uses the
+            output folder.
         ImportError: an option needs an extra that is not installed.
     """
     _check_workers(data_args, training_args)
     folder = Path(training_args.output_dir)
     with ExitStack() as claim:
-        if training_args.process_index == 0:  # for all processes of the run
+        if training_args.process_index == 0:  # on behalf of all processes of the run
             claim.enter_context(claimed(folder))
             remove_leftovers(folder)
         work = _prepare(task, model_args, data_args, training_args)
@@ -99,8 +102,8 @@ def _check_workers(data_args: DataArguments, training_args: TrainingArguments) -
         given = f"--ray_address {training_args.ray_address}"
     if training_args.search_space is None and data_args.num_folds is None:
         raise ValueError(
-            f"{given} runs folds or trials of a search side by side: give --num_folds or --search_space, or leave it"
-            " out. One run on several GPUs is started by torchrun or accelerate launch."
+            f"{given} runs folds or trials of a search in parallel: give --num_folds or --search_space, or leave it"
+            " out. To train one model on several GPUs use torchrun or accelerate launch."
         )
     if training_args.world_size > 1:
-        raise ValueError(f"{given} starts processes of its own: start it without torchrun or accelerate launch.")
+        raise ValueError(f"{given} starts processes itself: run the script without torchrun or accelerate launch.")

@@ -1,4 +1,4 @@
-"""Cross-validation (`--num_folds N`): a trial for every fold, each resumable; mean and deviation of the scores."""
+"""Cross-validation (`--num_folds N`): one resumable trial for each fold; mean and standard deviation of the scores."""
 
 from __future__ import annotations
 
@@ -26,14 +26,21 @@ RESULTS = "folds.json"
 
 
 class CrossValidation:
-    """The trials of all folds, in `output_dir/fold-1` and so on; trial k has the seed `seed + k - 1`.
+    """The trials of all folds.
 
-    `output_dir/folds.json` has the settings, the metrics of the folds before the first that is not done, their mean
-    and their (sample) standard deviation. Given again, the same command goes on where it was killed.
+    Fold k is trained in `output_dir/fold-k` with the seed `seed + k - 1`. `output_dir/folds.json` contains the
+    settings, the metrics of the folds before the first unfinished one, and mean and sample standard deviation of these
+    metrics. The same command resumes a killed cross-validation.
+
+    Args:
+        task: one of `hf_localattn.tasks.TASKS`.
+        model_args: the model.
+        data_args: the data and the number of folds.
+        training_args: the training arguments. Their `output_dir` contains the folders of all folds.
 
     Raises:
-        ValueError: arguments that do not go with folds, or an output folder with something else in it.
-        ValueError, OSError: arguments, data or model cannot be used, as found by the first fold to run.
+        ValueError: an argument cannot be used with folds, or the output folder holds other files.
+        ValueError, OSError: arguments, data or model of the first unfinished fold are invalid or cannot be loaded.
     """
 
     def __init__(
@@ -60,14 +67,17 @@ class CrossValidation:
                 self.results[number] = metrics
             if number not in self.results:
                 self.jobs[number] = Job(trial, folder)
-        if self.jobs:  # better now than after some folds: what is wrong with arguments, data or model shows in any
+        if self.jobs:  # one fold is enough to find errors in arguments, data or model before training
             self.executor.check(next(iter(self.jobs.values())))
 
     def execute(self) -> dict[str, float]:
-        """Run the folds that are left, and return each score's mean and deviation (`eval_f1_mean`, `eval_f1_std`).
+        """Run the unfinished folds.
+
+        Returns:
+            Mean and standard deviation of each score (`eval_f1_mean`, `eval_f1_std`).
 
         Raises:
-            TrialFailed: some folds failed in their workers; the others are done.
+            TrialFailed: some folds have failed in a worker. The others are finished.
         """
         self._write()
         pace, failed = Pace(len(self.jobs)), []
@@ -86,7 +96,7 @@ class CrossValidation:
                 logger.info("Fold %d of %d: %s; about %s left.", fold.number, self.count, scores, left)
         if failed:
             raise TrialFailed(
-                f"{listed(failed)}. The other folds are done: the same command runs only what has failed."
+                f"{listed(failed)}. The other folds are finished: repeat the command to run only the failed ones."
             )
         means, deviations = summary_of(self._done())
         logger.info("Scores of %d folds:\n%s", self.count, table_of(means, deviations))
@@ -95,18 +105,18 @@ class CrossValidation:
         }
 
     def _done(self) -> list[dict[str, Any]]:
-        """The metrics of the folds before the first one that is not done."""
+        """Return the metrics of the folds before the first unfinished one."""
         numbers = itertools.takewhile(self.results.__contains__, range(1, self.count + 1))
         return [self.results[number] for number in numbers]
 
     def _read(self) -> list[dict[str, Any]]:
-        """The metrics of the folds that are in the file."""
+        """Return the metrics of the folds in the file."""
         path = self.folder / RESULTS
         known = read_results(path, self.settings, "folds")
         folds = entry(known, "folds", list, path) if known is not None else []
         if not all(isinstance(metrics, dict) for metrics in folds):
-            raise ValueError(f"{path}: each of its 'folds' must have metrics by name. Put the original back.")
-        # A score that was left out would make the mean that of fewer folds.
+            raise ValueError(f"{path}: each of its 'folds' must be an object of metrics. Restore the original file.")
+        # NaN scores are kept: without them the mean would be over fewer folds.
         return [with_nan(metrics) for metrics in folds]
 
     def _write(self) -> None:
@@ -119,22 +129,25 @@ class CrossValidation:
 
 
 def summary_of(results: Sequence[Mapping[str, Any]]) -> tuple[dict[str, float], dict[str, float]]:
-    """Return mean and sample standard deviation of every score that all results have; deviations of two or more."""
+    """Return the means and the sample standard deviations of all scores that occur in all results.
+
+    There are no deviations of fewer than two results.
+    """
     scores = [scores_of(metrics) for metrics in results]
-    names = [name for name in (scores[0] if scores else {}) if all(name in own for own in scores)]
-    means = {name: statistics.fmean(own[name] for own in scores) for name in names}
+    names = [name for name in (scores[0] if scores else {}) if all(name in one for one in scores)]
+    means = {name: statistics.fmean(one[name] for one in scores) for name in names}
     if len(scores) < 2:
         return means, {}
-    return means, {name: _deviation([own[name] for own in scores]) for name in names}
+    return means, {name: _deviation([one[name] for one in scores]) for name in names}
 
 
 def _deviation(values: list[float]) -> float:
-    # That of the standard library fails for other values.
+    # `statistics.stdev` fails for NaN and infinities.
     return statistics.stdev(values) if all(map(math.isfinite, values)) else math.nan
 
 
 def table_of(means: Mapping[str, float], deviations: Mapping[str, float]) -> str:
-    """Return both as a table in Markdown."""
+    """Format means and standard deviations as a Markdown table."""
     rows = [f"| {name} | {mean:.4f} | {deviations[name]:.4f} |" for name, mean in means.items()]
     return "\n".join(["| score | mean | deviation |", "|---|---|---|", *rows])
 
@@ -143,11 +156,11 @@ def _check_arguments(training_args: TrainingArguments) -> None:
     wanted = training_args.resume_from_checkpoint
     if isinstance(wanted, str) and wanted.lower() not in ("true", "false", ""):
         raise ValueError(
-            f"--num_folds does not say which fold --resume_from_checkpoint {wanted} is of: leave it out, folds resume"
-            " by themselves when the same command is given again."
+            f"--resume_from_checkpoint {wanted} cannot be used with --num_folds: leave it out. Unfinished folds are"
+            " resumed when the same command is repeated."
         )
     if training_args.push_to_hub:
         raise ValueError(
-            "--num_folds trains a model for each fold, none of them for others: leave out --push_to_hub, and train the"
-            " final model without --num_folds."
+            "--push_to_hub cannot be used with --num_folds, which trains a model for each fold: leave it out, and"
+            " train the final model without --num_folds."
         )

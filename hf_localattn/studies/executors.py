@@ -1,7 +1,7 @@
 """Executors of trials: in this process, or in worker processes that share the machine's GPUs or cores.
 
-An executor yields outcomes as they come and takes the next job only when there is room for it, so that a search can
-choose a setting by the scores of those before. A trial that was killed goes on from its last checkpoint.
+An executor yields each outcome when it is known, and takes the next job only when it can start it: a search chooses
+the next setting by the scores so far. A killed trial resumes from its last checkpoint.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ from hf_localattn.studies.trial import Prepared, Trial, free_memory, prepare_tri
 logger = logging.getLogger(__name__)
 
 RETRIES = 3
-"""Restarts of a trial whose process was killed, at most."""
+"""Maximum number of restarts of a trial whose process was killed."""
 
 PATIENCE = 10.0
-"""Seconds that a process has to end by itself."""
+"""Seconds to wait for a process to end before it is killed."""
 
 WORKER = (sys.executable, "-P", "-m", "hf_localattn.studies.worker")
-"""The command that starts a worker process. It gets the paths of this process, not the current folder."""
+"""Command of a worker process. `-P` keeps the current folder out of its `sys.path`."""
 
 OF_THE_SETTING = (ValueError, FloatingPointError, torch.OutOfMemoryError)
-"""Errors that the setting of a trial may be the cause of."""
+"""Errors that the setting of a trial may have caused."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A trial to run in a folder, as data that can be sent to another process.
+    """A trial with its folder, as data that can be sent to another process.
 
     Attributes:
         trial: the trial to run.
-        folder: the folder of this job. Jobs that run at the same time have different ones.
-        function: a function of a module. It is called with trial, folder and `options`, and returns the metrics.
-        options: keyword arguments of the function, of types that JSON has.
+        folder: its folder. Jobs that run at the same time must have different folders.
+        function: module-level function that is called with trial, folder and `**options` and returns the metrics.
+        options: keyword arguments of the function, which must be JSON serializable.
     """
 
     trial: Trial
@@ -60,7 +60,7 @@ class Job:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> str:
-        """Return it as one line."""
+        """Return the job as one line of JSON."""
         line = {
             "trial": dataclasses.asdict(self.trial),
             "folder": str(self.folder.absolute()),
@@ -71,22 +71,22 @@ class Job:
 
     @classmethod
     def from_json(cls, line: str) -> Job:
-        """Return the job of such a line."""
+        """Return the job of a line that `to_json` has written."""
         found = json.loads(line)
         function = pkgutil.resolve_name(found["function"])
         return cls(Trial.from_dict(found["trial"]), Path(found["folder"]), function, found["options"])
 
     def run(self) -> dict[str, Any]:
-        """Run it in this process, and return its metrics."""
+        """Run the job in this process and return its metrics."""
         return self.function(self.trial, self.folder, **self.options)
 
 
 class TrialFailed(RuntimeError):
-    """Trials failed in other processes.
+    """A trial has failed in another process.
 
     Args:
         reason: the cause, for the message.
-        log: a file with the details.
+        log: file with the details, added to the message.
     """
 
     def __init__(self, reason: str, log: str | Path | None = None):
@@ -95,7 +95,7 @@ class TrialFailed(RuntimeError):
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the message of an error on one line, with its type where that says more."""
+    """Return the message of an error on one line; messages of unexpected errors begin with their type."""
     if isinstance(error, TrialFailed):
         return error.reason
     text = " ".join(str(error).split())
@@ -105,7 +105,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def is_of_setting(error: BaseException) -> bool:
-    """Return True for an error that the setting of a trial may be the cause of."""
+    """Return True for an error that the setting of a trial may have caused."""
     return isinstance(error, OF_THE_SETTING) and not isinstance(error, InUse)
 
 
@@ -117,7 +117,7 @@ class Outcome:
         job: the job.
         metrics: the metrics of its trial; empty after an error.
         error: the exception; `TrialFailed` if it was raised in another process.
-        is_of_setting: True if the trial's setting may be the cause of the error, as with too little memory.
+        is_of_setting: True if the trial's setting may be the cause of the error, such as lack of memory.
     """
 
     job: Job
@@ -127,36 +127,36 @@ class Outcome:
 
 
 class Executor(Protocol):
-    """Runs jobs, several at a time or one after the other."""
+    """Runs jobs sequentially or in parallel."""
 
     def check(self, job: Job) -> None:
-        """Prepare a job before any is run, which raises an error if arguments, data or model cannot be used."""
+        """Prepare a job before any is run. Raises an error if arguments, data or model are invalid."""
 
     def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
-        """Run jobs, and yield their outcomes in the order in which they end."""
+        """Run jobs and yield their outcomes in the order in which they end."""
 
 
 class InProcess:
-    """Runs one job after the other in this process."""
+    """Runs jobs sequentially in this process."""
 
     def __init__(self) -> None:
         self._checked: dict[Path, Prepared] = {}
 
     def check(self, job: Job) -> None:
-        """Prepare a job, which `run` then takes up."""
+        """Prepare a job and keep it for `run`."""
         self._checked[job.folder] = prepare_trial(job.trial, job.folder)
 
     def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
-        """Run jobs in their order."""
+        """Run jobs in the given order."""
         for job in jobs:
             try:
-                if job.folder in self._checked:  # no variable holds the run, so that its model is freed at the end
+                if job.folder in self._checked:  # no variable refers to the run: its model can be freed
                     metrics = run_trial(job.trial, job.folder, prepared=self._checked.pop(job.folder))
                 else:
                     metrics = job.run()
             except Exception as error:
                 outcome = Outcome(job, {}, error, is_of_setting(error))
-                if outcome.is_of_setting:  # the next trial needs the memory of the models that its frames hold
+                if outcome.is_of_setting:  # frees the models that the frames of the traceback refer to
                     traceback.clear_frames(error.__traceback__)
             else:
                 outcome = Outcome(job, metrics)
@@ -164,23 +164,23 @@ class InProcess:
 
 
 class Workers:
-    """Runs jobs in worker processes, each on one GPU where there are GPUs, else on a share of the cores.
+    """Runs jobs in worker processes, each on one GPU, or on a share of the cores if there are no GPUs.
 
-    A worker that is killed is replaced, and its trial goes on from its last checkpoint. Workers end when this process
-    ends, however it does.
+    A killed worker is replaced, and its trial resumes from its last checkpoint. Workers end when this process ends or
+    is killed.
 
     Args:
         count: number of jobs at a time.
-        folder: gets the files `worker-1.log` and so on, with all that trials print.
-        use_cpu: True to use no GPU.
+        folder: folder of the log files `worker-1.log` and so on, with the output of trials.
+        use_cpu: use no GPUs.
     """
 
     def __init__(self, count: int, folder: Path, *, use_cpu: bool = False):
         gpus = [] if use_cpu else visible_gpus()
         if 0 < len(gpus) < count:
             logger.warning(
-                "--workers %d share %d GPU%s, whose memory has to hold several trials at a time: give as many workers"
-                " as there are GPUs if it does not.",
+                "--workers %d share %d GPU%s. If their memory is too small for several trials, give as many workers as"
+                " GPUs.",
                 *(count, len(gpus), "" if len(gpus) == 1 else "s"),
             )
         cores = max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
@@ -192,11 +192,11 @@ class Workers:
         self.folder = folder
 
     def check(self, job: Job) -> None:
-        """Prepare a job here, and forget it."""
+        """Prepare a job in this process, to raise its errors early."""
         check_elsewhere(job)
 
     def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
-        """Run as many jobs at a time as there are workers."""
+        """Run one job at a time in each worker."""
         workers = [
             _Worker(self.folder / f"worker-{number}.log", environment)
             for number, environment in enumerate(self.environments, start=1)
@@ -229,10 +229,10 @@ class Workers:
 
 
 class _Worker:
-    """A process that runs one job after the other; `hf_localattn.studies.worker` is its other half."""
+    """A process of the program `hf_localattn.studies.worker`, which runs one job at a time."""
 
     def __init__(self, log: Path, environment: dict[str, str]):
-        # It imports what this process would: a script may stand anywhere.
+        # The worker has the import path of this process, which contains the folder of the script.
         paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
         self.log, self.environment = log, {**environment, "PYTHONPATH": paths}
         self.process: subprocess.Popen[str] | None = None
@@ -246,11 +246,11 @@ class _Worker:
                 return Outcome(job, {}, TrialFailed("it was stopped"))
             end = self._end()
             if attempt < RETRIES:
-                logger.warning("The process of %s %s; it goes on in a new one.", job.folder, end)
+                logger.warning("The process of %s %s. Resuming in a new process.", job.folder, end)
         return Outcome(job, {}, TrialFailed(f"its process {end}, for the {1 + RETRIES}th time", self.log))
 
     def _ask(self, job: Job) -> str:
-        """Return the answer of the process, empty if it is killed before it has one."""
+        """Return the answer of the process, an empty text if the process is killed."""
         if self.process is None:
             self.log.parent.mkdir(parents=True, exist_ok=True)
             with self.log.open("a") as log:
@@ -261,9 +261,9 @@ class _Worker:
                     stdout=subprocess.PIPE,
                     stderr=log,
                     text=True,
-                    start_new_session=True,  # Ctrl-C is for this process, which then stops them
+                    start_new_session=True,  # Ctrl-C interrupts only this process, which stops the workers
                 )
-        if self.is_stopped:  # meanwhile
+        if self.is_stopped:  # by another thread, in the meantime
             self.stop()
             return ""
         assert self.process.stdin is not None
@@ -276,7 +276,7 @@ class _Worker:
             return ""
 
     def _end(self) -> str:
-        """Wait for the end of the process, and return how it ended."""
+        """Wait for the end of the process and describe it."""
         assert self.process is not None
         with self.process as process, suppress(BrokenPipeError):
             code = process.wait()
@@ -284,7 +284,7 @@ class _Worker:
         return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
 
     def stop(self) -> None:
-        """End the process, at once if it is at work."""
+        """End the process, also in the middle of a job."""
         self.is_stopped = True
         if (process := self.process) is None:
             return
@@ -299,32 +299,33 @@ class _Worker:
 
 
 def check_elsewhere(job: Job) -> None:
-    """Prepare a job that another process will run, and forget it: errors in its arguments or data are raised here."""
+    """Prepare a job that another process will run, to raise errors in its arguments, data or model here."""
     prepare_trial(job.trial, job.folder)
     free_memory()
 
 
 def outcome_of(job: Job, answer: Mapping[str, Any], log: str | Path) -> Outcome:
-    """Return the outcome of a job from the answer of another process; `log` says where the details are."""
+    """Return the outcome of a job from the answer of another process, whose details are in `log`."""
     if "error" not in answer:
         return Outcome(job, answer["metrics"])
     return Outcome(job, {}, TrialFailed(answer["error"], log), answer["is_of_setting"])
 
 
 def visible_gpus() -> list[str]:
-    """Return the GPUs that this process may use, as `CUDA_VISIBLE_DEVICES` names them."""
+    """Return the GPUs that this process may use, named as in `CUDA_VISIBLE_DEVICES`."""
     chosen = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
     return (chosen or [str(number) for number in range(torch.cuda.device_count())])[: torch.cuda.device_count()]
 
 
 def executor_of(workers: int, ray_address: str | None, folder: Path, *, use_cpu: bool = False) -> Executor:
-    """Return the executor that `--workers` and `--ray_address` ask for.
+    """Return the executor for `--workers` and `--ray_address`.
 
     Args:
-        workers: number of jobs at a time; 1 leaves it to a Ray cluster, and needs no other process without one.
+        workers: number of jobs at a time. 1 is the default: jobs run in this process, or as many at a time as the Ray
+            cluster has GPUs or cores.
         ray_address: address of a Ray cluster; None for processes of this machine.
-        folder: gets the logs of these processes.
-        use_cpu: True to use no GPU.
+        folder: folder of the log files of worker processes.
+        use_cpu: use no GPUs.
 
     Raises:
         ImportError: Ray is not installed.

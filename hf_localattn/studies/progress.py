@@ -1,4 +1,4 @@
-"""Estimate of the time that a study still takes."""
+"""Estimate of a study's remaining time."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from datetime import timedelta
 
 
 class Pace:
-    """Estimates the time that is left, whether trials run one after the other or side by side.
+    """Estimates the remaining time of trials that run sequentially or in parallel.
 
     Args:
-        count: trials that are to be run.
+        count: number of trials to run.
     """
 
     def __init__(self, count: int):
         self.count, self.done, self._begun = count, 0, time.perf_counter()
 
     def step(self) -> timedelta:
-        """Note that one more trial is done, and return the time that is left."""
+        """Count one more finished trial and return the remaining time."""
         self.done += 1
         each = (time.perf_counter() - self._begun) / self.done
         return timedelta(seconds=round(each * max(0, self.count - self.done)))

@@ -1,4 +1,4 @@
-"""Trials on a Ray cluster (`--ray_address`) with a shared file system; retries and lost nodes are Ray's part."""
+"""Trials on a Ray cluster (`--ray_address`) with a shared file system. Ray handles retries and lost nodes."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ logger = logging.getLogger(__name__)
 
 
 class RayCluster:
-    """Runs jobs as Ray tasks, each on one GPU, or on one core of a cluster without GPUs.
+    """Runs jobs as Ray tasks, each on one GPU, or on one core if the cluster has no GPUs.
 
-    A task whose node is lost is run again by Ray, and goes on from the last checkpoint in the folder of its trial. So
-    output folder, data and models have to be at the same paths on all nodes, and so has this package.
+    If a node is lost, Ray restarts its tasks, which resume from the last checkpoint in their trial's folder. Output
+    folder, data, models and this package must be at the same paths on all nodes.
 
     Args:
-        address: "auto" for the cluster that this machine belongs to, HOST:PORT, or "local" for one that lives as long
-            as this process.
-        count: number of tasks at a time; by default that of the cluster's GPUs or cores.
-        use_cpu: True to use no GPU.
+        address: "auto" for the cluster of this machine, HOST:PORT, or "local" for a new cluster that ends with this
+            process.
+        count: number of tasks at a time; by default the number of GPUs of the cluster, or of cores if it has none.
+        use_cpu: use no GPUs.
 
     Raises:
         ImportError: Ray is not installed.
@@ -56,14 +56,14 @@ class RayCluster:
         gpus = 0 if use_cpu else int(resources.get("GPU", 0))
         self.count = count or gpus or max(1, int(resources.get("CPU", 1)))
         self.task = self.ray.remote(num_gpus=min(1, gpus), num_cpus=0 if gpus else 1, max_retries=RETRIES)(run_line)
-        logger.info("A Ray cluster with %d GPUs runs %d trials at a time.", gpus, self.count)
+        logger.info("Running %d trials at a time on a Ray cluster with %d GPUs.", self.count, gpus)
 
     def check(self, job: Job) -> None:
-        """Prepare a job here, and forget it."""
+        """Prepare a job in this process, to raise its errors early."""
         check_elsewhere(job)
 
     def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
-        """Run as many jobs at a time as the cluster has room for."""
+        """Run `count` jobs at a time."""
         source, running = iter(jobs), dict[Any, Job]()
         try:
             while True:
@@ -83,11 +83,11 @@ class RayCluster:
 
 
 def run_line(line: str, folder: str) -> dict[str, Any]:
-    """Run a job in a process of Ray.
+    """Run a job in a Ray process.
 
     Args:
-        line: the job, as `Job.to_json` writes it.
-        folder: the current folder of the command, as paths may be relative.
+        line: the job, written by `Job.to_json`.
+        folder: the current folder of the command, for relative paths.
     """
     os.chdir(folder)
     return answer(line)

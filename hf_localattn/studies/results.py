@@ -1,4 +1,4 @@
-"""Result files of studies, and the settings by which a command or a trial is known again."""
+"""Result files of studies, and the settings that identify a command or trial."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from hf_localattn.training.arguments import (
 )
 from hf_localattn.training.output_folder import check_unused
 
-# Options that may change between two calls of a command, as they change no score (or hardly one, as another number of
-# rows in a batch to evaluate on does).
+# Options that may differ when a command is repeated, because they have no effect on scores, or hardly any (batch size
+# of the evaluation).
 WITHOUT_EFFECT = {
     *("output_dir", "cache_dir", "token", "overwrite_cache", "preprocessing_num_workers", "disable_tqdm", "report_to"),
     *("run_name", "project", "use_cpu", "debug", "skip_memory_metrics", "resume_from_checkpoint", "local_rank"),
@@ -38,25 +38,25 @@ WITHOUT_EFFECT = {
 WITHOUT_EFFECT_PREFIXES = ("log_", "logging_", "hub_", "push_", "trackio_", "ddp_")
 
 ADDED = {"skip_empty": False}
-"""Options that are newer than the first results. At these defaults they do not count, so that old runs are known."""
+"""Options that older results lack, with their defaults. At these values they are ignored, to match older results."""
 
 FOLDERS = ("dataset_name", "backbone", "model_name_or_path")
 """Options that may name a folder. Its content counts, and its name does not."""
 
 
 def read_results(path: Path, settings: Mapping[str, Any], what: str) -> dict[str, Any] | None:
-    """Return the results that the same command has written; None if the folder is unused.
+    """Read the results of an earlier call of the same command; return None if the folder is empty.
 
     Args:
-        path: the file of results in the output folder, with an entry "settings".
-        settings: the settings of this command.
-        what: the kind of results, for errors.
+        path: result file in the output folder, with an entry "settings".
+        settings: settings of this command.
+        what: kind of results, for error messages.
 
     Raises:
-        ValueError: the folder holds the results of another command, or something else.
+        ValueError: the folder holds results of another command, or other files.
     """
     if not path.is_file():
-        check_unused(path.parent, f"{path.name} to go on from")
+        check_unused(path.parent, f"{path.name} to continue")
         return None
     known = read_json(path)
     check_same_settings(path, entry(known, "settings", dict, path), settings, f"{what} of another command")
@@ -64,37 +64,43 @@ def read_results(path: Path, settings: Mapping[str, Any], what: str) -> dict[str
 
 
 def check_same_settings(path: Path, known: Mapping[str, Any], settings: Mapping[str, Any], what: str) -> None:
-    """Raise `ValueError` if a file of results is of other settings; another version may have other options."""
+    """Raise `ValueError` if a result file has other settings. Options that only one of them has are ignored."""
     for name, value in known.items():
         if name in settings and settings[name] != value:
             raise ValueError(
-                f"--output_dir {path.parent} holds the {what}: its {name} is {value!r}, this one's is"
-                f" {settings[name]!r}. Give the command it was made with, or another --output_dir."
+                f"--output_dir {path.parent} holds the {what}: its {name} is {value!r}, but now it is"
+                f" {settings[name]!r}. Repeat the command of that run, or choose another --output_dir."
             )
 
 
 def entry(found: Mapping[str, Any], name: str, kind: type, path: Path) -> Any:
-    """Return an entry of a file that was written here.
+    """Return an entry of a result file.
+
+    Args:
+        found: content of the file.
+        name: name of the entry.
+        kind: type of the entry.
+        path: the file, for error messages.
 
     Raises:
-        ValueError: it is missing, or of another type.
+        ValueError: the entry is missing or has another type.
     """
     value = found.get(name)
     if not isinstance(value, kind):
         raise ValueError(
-            f"{path}: its {name!r} must be a {kind.__name__}; found {shorten(value)}. Put the original back, or remove"
-            " the file."
+            f"{path}: its {name!r} must be a {kind.__name__}; found {shorten(value)}. Restore the original file, or"
+            " remove it."
         )
     return value
 
 
 def write_results(path: Path, found: Mapping[str, Any]) -> None:
-    """Write results as JSON; NaN and infinities, which JSON does not have, become null."""
+    """Write results as JSON. NaN and infinities, which JSON lacks, become null."""
     atomic_write(path, json.dumps(_without_nan(found), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def as_written(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return results as they are read after `write_results` has written them."""
+    """Convert results to the values that are read after `write_results` has written them."""
     return json.loads(json.dumps(_without_nan(found), default=str))
 
 
@@ -109,7 +115,7 @@ def _without_nan(found: Any) -> Any:
 def settings_of(
     model_args: ModelArguments, data_args: DataArguments, training_args: TrainingArguments
 ) -> dict[str, Any]:
-    """Return the options that scores depend on; for local files and folders their digests stand in for the paths."""
+    """Return the options that affect scores. Paths of local files and folders are replaced by digests."""
     options: dict[str, Any] = {}
     for arguments in (model_args, data_args):
         options |= {
@@ -131,7 +137,7 @@ def settings_of(
 
 
 def digest_of(name: str, value: Any) -> Any:
-    """Return the digest of the file or folder that an option names; the value itself if it names none."""
+    """Return the digest of the file or folder that an option names; return other values unchanged."""
     if value is None or not (name.endswith("_file") or name in FOLDERS) or not Path(value).exists():
         return value
     path = Path(value)
@@ -145,14 +151,14 @@ def _without_path(assignment: str) -> str:
 
 
 def former_names(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options under their names of version 0.1.0: the folders of results are named after them."""
+    """Rename options to their names of version 0.1.0, which the names of result folders depend on."""
     names = {new: former for former, new in FORMER_OPTIONS.items()}
     found = {names.get(name, name): value for name, value in options.items()}
     return {**found, "family": FORMER_PLAIN} if found["family"] == PLAIN else found
 
 
 def former_word(family: str | None, assignment: str) -> str:
-    """Return a `field=value` of a family as version 0.1.0 spelled it, for the same reason."""
+    """Rename field and value of a `field=value` string to those of version 0.1.0, as `former_names` does."""
     if family not in FAMILIES:
         return assignment
     config = FAMILIES[family].config
@@ -168,7 +174,7 @@ def _files(path: Path) -> list[Path]:
 
 @lru_cache(maxsize=64)
 def _digest(path: Path, state: tuple[tuple[str, int, int], ...]) -> str:
-    """Return the digest of a file, or of all files of a folder; `state` tells when it has to be computed anew."""
+    """Return the digest of a file, or of all files of a folder. `state` is part of the cache's key."""
     digest = hashlib.sha256()
     for file in _files(path):
         digest.update(f"{file.relative_to(path)}\0{file.stat().st_size}\0".encode())

@@ -1,4 +1,4 @@
-"""Searches (`--search_space FILE`) with Optuna, resumable: each trial is a training run of its own; all in a table."""
+"""Hyperparameter search (`--search_space FILE`) with Optuna. Each trial is a resumable training run."""
 
 from __future__ import annotations
 
@@ -35,22 +35,28 @@ RESULTS = "search.json"
 STORAGE = "search.db"
 STUDY = "search"
 FAILED = "failed"
-"""An entry of the study: the errors of its trials by their numbers. To a trial that has ended Optuna adds nothing."""
+"""Study attribute: error message by trial number. Optuna does not allow attributes of a finished trial to change."""
 
 
 class Search:
-    """Trials of settings, each a model that is trained anew and scored on the validation data; no model is kept.
+    """A hyperparameter search. Each trial trains a model and evaluates it on the validation data; no model is kept.
 
-    `output_dir/search.json` has the settings of the command and all trials, `output_dir/search.db` Optuna's study.
-    Given again, the same command goes on where it was killed, with the trials that it was at; with more
-    `search_trials` it adds to them. With one worker the settings that are tried depend on the scores and on `seed`
-    alone. One that fails is noted with its error, and not tried again.
+    `output_dir/search.json` contains the settings of the command and all trials, `output_dir/search.db` Optuna's
+    study. The same command resumes a killed search with its unfinished trials; with a larger `search_trials` it
+    extends a finished one. With one worker the settings depend only on the scores and on `seed`. A setting that fails
+    is recorded with its error and not tried again.
+
+    Args:
+        task: one of `hf_localattn.tasks.TASKS`.
+        model_args: the model.
+        data_args: the data.
+        training_args: the training arguments, with the search space.
 
     Raises:
-        ImportError: Optuna, or what a setting needs, is not installed.
-        ValueError: arguments that do not go with a search, a space that cannot be searched, or an output folder with
-            something else in it.
-        ValueError, OSError: arguments, data or model cannot be used.
+        ImportError: Optuna, or a library that a setting needs, is not installed.
+        ValueError: an argument cannot be used with a search, the search space is invalid, or the output folder holds
+            other files.
+        ValueError, OSError: arguments, data or model are invalid or cannot be loaded.
     """
 
     def __init__(
@@ -61,7 +67,7 @@ class Search:
         _check_arguments(data_args, training_args)
         self.model_args, self.base = model_args, copy.copy(training_args)
         self.space = read_space(training_args.search_space, model_args)
-        self.combinations: list[Mapping[str, Any]] | None = None  # where all of them are tried
+        self.combinations: list[Mapping[str, Any]] | None = None  # None if not all of them are tried
         self.count = self._plan(SettingCheck(self.space, model_args, self.base))
         self.folder = Path(training_args.output_dir)
         self.settings = settings_of(model_args, data_args, training_args)
@@ -75,24 +81,24 @@ class Search:
         if not training_args.load_best_model_at_end:
             parts["save_strategy"] = "no"
         self.trial = Trial.of(task, model_args, data_args, training_args, **parts)
-        self.trials_folder = self.folder / f"{ASIDE}trials"  # nothing there is to stay
+        self.trials_folder = self.folder / f"{ASIDE}trials"  # temporary
         self.metric, self.direction = self._goal()
 
     def execute(self) -> dict[str, float]:
-        """Run the trials that are left, and return the metrics of the best one.
+        """Run the remaining trials and return the metrics of the best one.
 
         Raises:
-            ValueError: all of them have failed.
-            TrialFailed: processes of workers were killed, or failed for reasons that lie outside the settings.
+            ValueError: all trials have failed.
+            TrialFailed: workers were killed, or failed for other reasons than the setting of a trial.
         """
-        self.optuna.logging.set_verbosity(self.optuna.logging.ERROR)  # each trial is reported below
+        self.optuna.logging.set_verbosity(self.optuna.logging.ERROR)  # trials are logged below
         if not (self.folder / RESULTS).is_file():
             self._write([])
         with writing(self.folder / STORAGE):
             study = self.optuna.load_study(study_name=STUDY, storage=self._storage())
             self._take_up(study)
         trials = self._tried(study)
-        self._write(trials)  # killed after the last one was noted, it is not in the file
+        self._write(trials)  # a killed search may not have written its last trial
         pace, broken = Pace(self.count - len(trials)), []
         asked: dict[Path, Any] = {}
         for outcome in self.executor.run(self._jobs(study, asked)):
@@ -108,12 +114,12 @@ class Search:
             self._write(trials)
             self._report(next(own for own in trials if own["number"] == trial.number), trials, left)
         if broken:
-            raise TrialFailed(f"Trials without a score: {listed(broken)}. The same command takes them up again.")
+            raise TrialFailed(f"Trials without a score: {listed(broken)}. Repeat the command to run them again.")
         shutil.rmtree(self.trials_folder, ignore_errors=True)
         ranked = self._ranked(trials)
         if not ranked:
             raise ValueError(
-                f"--search_space {self.base.search_space}: no trial has a score, as all {len(trials)} failed."
+                f"--search_space {self.base.search_space}: no trial has a score, because all {len(trials)} failed."
                 f" {self._failure(trials[0])}"
             )
         logger.info("%d trials, the best first:\n%s", len(trials), self._table(ranked))
@@ -124,7 +130,7 @@ class Search:
         return ranked[0]["metrics"]
 
     def _goal(self) -> tuple[str, str]:
-        """Prepare a run, which checks arguments and data; return its metric and in which direction it is better."""
+        """Prepare a run, to check arguments and data, and return its metric and direction ("maximize", "minimize")."""
         run = prepare_trial(self.trial, self.trials_folder / "check").run
         args = run.trainer.args
         metric, direction = str(args.metric_for_best_model), "maximize" if args.greater_is_better else "minimize"
@@ -133,7 +139,7 @@ class Search:
         return metric, direction
 
     def _storage(self) -> str:
-        """Return the name of the study's storage, which is made where there is none, whole or not at all."""
+        """Return the URL of the study's database, which is created atomically if it does not exist."""
         path = self.folder.resolve() / STORAGE
         if not path.is_file():
             new = path.with_name(f"{STAGING}{STORAGE}.{os.getpid()}")
@@ -148,7 +154,7 @@ class Search:
         return f"sqlite:///{path}"
 
     def _take_up(self, study: Any) -> None:
-        """Have the trials run again that were running when the search was killed."""
+        """Queue the trials that were running when the search was killed."""
         state = self.optuna.trial.TrialState
         for trial in study.get_trials(states=(state.RUNNING,)):
             study.tell(trial.number, state=state.FAIL)
@@ -157,26 +163,26 @@ class Search:
                 study.enqueue_trial(trial.params)
 
     def _jobs(self, study: Any, asked: dict[Path, Any]) -> Iterator[Job]:
-        """Ask for a setting whenever there is room for a trial; `asked` gets Optuna's trials by their folders."""
+        """Yield a job whenever the executor can start one, and add its Optuna trial to `asked` by its folder."""
         while (number := len(self._begun(study))) < self.count:
             with writing(self.folder / STORAGE):
                 self._queue(study)
                 is_parallel = self.base.workers > 1 or self.base.ray_address is not None
-                # A sampler of its own for every trial: one that goes on after a kill would repeat its first draws.
+                # A new sampler with another seed for each trial, because a resumed sampler repeats its first draws.
                 study.sampler = self.optuna.samplers.TPESampler(
                     seed=self.base.seed + number, constant_liar=is_parallel
                 )
                 trial = study.ask(self.space.distributions(self.optuna))
-            own = self._trial_of(self.space.setting(trial.params))
-            # TPE may draw a setting twice, at the same time.
-            folder = self.trials_folder / own.name
+            run = self._trial_of(self.space.setting(trial.params))
+            # TPE may draw the same setting for two parallel trials.
+            folder = self.trials_folder / run.name
             while folder in asked:
                 folder = folder.with_name(f"{folder.name}-again")
             asked[folder] = trial
-            yield Job(own, folder)
+            yield Job(run, folder)
 
     def _begun(self, study: Any) -> list[Any]:
-        """Optuna's trials that have a score or an error, or are running."""
+        """Return Optuna's trials that have a score or an error, or are running."""
         errors, state = study.user_attrs.get(FAILED, {}), self.optuna.trial.TrialState
         return [
             trial
@@ -185,7 +191,7 @@ class Search:
         ]
 
     def _queue(self, study: Any) -> None:
-        """Have the next trial take the next combination, where all of them are tried."""
+        """Queue the next combination of values if all combinations are tried."""
         if self.combinations is None or study.get_trials(states=(self.optuna.trial.TrialState.WAITING,)):
             return
         begun = [trial.params for trial in self._begun(study)]
@@ -200,7 +206,7 @@ class Search:
         return dataclasses.replace(self.trial, model=model, training=training)
 
     def _tell(self, study: Any, trial: Any, outcome: Outcome) -> None:
-        """Note the score of a trial, or its error."""
+        """Record the score or the error of a trial."""
         if outcome.error is None:
             trial.set_user_attr("metrics", as_written(scores_of(outcome.metrics)))
             study.tell(trial, self._score(outcome.metrics))
@@ -214,10 +220,10 @@ class Search:
     def _score(self, metrics: Mapping[str, float]) -> float:
         value = metrics[f"eval_{self.metric}"]
         worst = -math.inf if self.direction == "maximize" else math.inf
-        return worst if math.isnan(value) else value  # Optuna takes no NaN, which is what a loss may become
+        return worst if math.isnan(value) else value  # Optuna does not accept NaN
 
     def _tried(self, study: Any) -> list[dict[str, Any]]:
-        """Return the trials that have a score or an error, in their order."""
+        """Return the trials that have a score or an error, in the order of their start."""
         errors, state = study.user_attrs.get(FAILED, {}), self.optuna.trial.TrialState
         ended = [trial for trial in self._begun(study) if trial.state != state.RUNNING]
         return [
@@ -236,7 +242,7 @@ class Search:
         ]
 
     def as_options(self, setting: Mapping[str, Any]) -> str:
-        """Return a trial's setting as options to add to those of the command."""
+        """Format a trial's setting as options of the command line."""
         given = {name: setting[name] for name in self.space.arguments if setting[name] is not None}
         words = [word for name, value in given.items() for word in (f"--{name}", format_value(value))]
         if self.space.fields:
@@ -244,12 +250,12 @@ class Search:
         return shlex.join(words)
 
     def _plan(self, check: SettingCheck) -> int:
-        """Check the settings, or what stands for them, and return how many are tried."""
+        """Validate all settings, or examples of them, and return the number of trials."""
         combinations, asked = self.space.combinations(), self.base.search_trials
         if combinations is None and asked is None:
             endless = any(own.values is None for own in self.space.dimensions.values())
-            what = "a range without a step, and so no end of" if endless else f"more than {MOST_SETTINGS:,}"
-            raise ValueError(f"--search_space has {what} settings: give --search_trials.")
+            cause = "a range without a step" if endless else f"more than {MOST_SETTINGS:,} combinations of values"
+            raise ValueError(f"--search_space has {cause}: give the number of trials with --search_trials.")
         if combinations is None or (asked is not None and asked < len(combinations)):
             for setting in self.space.examples():
                 check(setting)
@@ -258,13 +264,13 @@ class Search:
         self.combinations = distinct(combinations, check)
         if same := len(combinations) - len(self.combinations):
             logger.info(
-                "%d of %d combinations differ from another one in idle fields alone, and are left out.",
+                "Leaving out %d of %d combinations, which differ from another one only in fields without effect.",
                 *(same, len(combinations)),
             )
         return len(self.combinations)
 
     def _local_config(self, setting: Mapping[str, Any]) -> list[str]:
-        """`--local_config` of the command, with a trial's fields in place of its own."""
+        """Return the values of `--local_config`, with those of a trial in place of the command's."""
         given = [own for own in self.model_args.local_config if own.partition("=")[0].strip() not in self.space.fields]
         return [*given, *(f"{name}={format_value(setting[name])}" for name in self.space.fields)]
 
@@ -288,7 +294,7 @@ class Search:
         return f"Trial {trial['trial']} failed with {self.as_options(trial['setting'])}: {trial['error']}"
 
     def _table(self, ranked: list[dict[str, Any]]) -> str:
-        """The trials in Markdown."""
+        """Format trials as a Markdown table."""
         names = list(self.space.dimensions)
         rows = [
             [str(trial["trial"]), f"{trial['score']:.4f}", *(format_value(trial["setting"][name]) for name in names)]
@@ -314,18 +320,18 @@ class Search:
 def _check_arguments(data_args: DataArguments, training_args: TrainingArguments) -> None:
     if data_args.num_folds is not None:
         raise ValueError(
-            "--search_space compares settings on one split of the data: leave out --num_folds, and give the best"
-            " setting together with --num_folds afterwards."
+            "--num_folds cannot be used with --search_space: leave it out, and use it later with the best setting."
         )
     if training_args.push_to_hub:
         raise ValueError(
-            "--search_space keeps no model: leave out --push_to_hub, and train with the best setting afterwards."
+            "--push_to_hub cannot be used with --search_space, which keeps no model: leave it out, and train with the"
+            " best setting afterwards."
         )
     if training_args.world_size > 1:
-        raise ValueError("--search_space runs in one process: start it without torchrun or accelerate launch.")
+        raise ValueError("--search_space runs in one process: run the script without torchrun or accelerate launch.")
     wanted = training_args.resume_from_checkpoint
     if isinstance(wanted, str) and wanted.lower() not in ("true", "false", ""):
         raise ValueError(
-            f"--resume_from_checkpoint {wanted} does not go with --search_space, which goes on by itself when the same"
-            " command is given again: leave it out."
+            f"--resume_from_checkpoint {wanted} cannot be used with --search_space: leave it out. A search is resumed"
+            " when the same command is repeated."
         )

@@ -1,4 +1,4 @@
-"""Checks of the settings of a search, and of settings that give the same model, before anything is trained."""
+"""Validation of the settings of a search before training, and detection of settings that give the same model."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from hf_localattn.training.lookahead import import_lookahead
 
 
 class SettingCheck:
-    """Checks settings by arguments and configuration alone, without building a model.
+    """Validates settings by training arguments and configuration alone, without building a model.
 
     Args:
-        space: the values to search.
-        model_args, training_args: the other arguments of the command.
+        space: the search space.
+        model_args: the model.
+        training_args: the other training arguments.
 
     Raises:
-        ValueError, OSError: the backbone's configuration cannot be loaded.
+        ValueError, OSError: the configuration of the backbone cannot be loaded.
     """
 
     def __init__(self, space: SearchSpace, model_args: ModelArguments, training_args: TrainingArguments):
@@ -41,11 +42,14 @@ class SettingCheck:
                 self.backbone_config = AutoConfig.from_pretrained(source, **hub)
 
     def __call__(self, setting: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a setting with its idle fields at their defaults, so that settings of the same model are equal.
+        """Validate a setting.
+
+        Returns:
+            The setting with fields that have no effect at their defaults. It is equal for settings of the same model.
 
         Raises:
-            ValueError: arguments or configuration refuse it. The message names the setting.
-            ImportError: it needs an extra that is not installed.
+            ValueError: an argument or a field is invalid. The message names the setting.
+            ImportError: the setting needs an extra that is not installed.
         """
         arguments = {name: value for name, value in setting.items() if name in self.space.arguments}
         fields = {name: value for name, value in setting.items() if name in self.space.fields}
@@ -59,23 +63,23 @@ class SettingCheck:
             family = get_family(str(self.model_args.family))
             if changed.local_learning_rate is not None and not family.trains_backbone(config):
                 raise ValueError(
-                    "the backbone is frozen, so that all that is trained is local: search learning_rate, without"
-                    " local_learning_rate."
+                    "the backbone is frozen, so that local_learning_rate would apply to all trained parameters: search"
+                    " learning_rate alone."
                 )
         except ValueError as error:
-            what = ", ".join(f"{name}={format_value(value)}" for name, value in setting.items())
-            raise ValueError(f"--search_space {self.training_args.search_space}, with {what}: {error}") from None
+            values = ", ".join(f"{name}={format_value(value)}" for name, value in setting.items())
+            raise ValueError(f"--search_space {self.training_args.search_space}, with {values}: {error}") from None
         idle = {name: getattr(type(config), name) for name in config.inactive_fields() if name in fields}
         return {**setting, **idle}
 
     def _config(self, fields: Mapping[str, Any]) -> LocalAttentionConfig:
         family = get_family(str(self.model_args.family))
-        own, _ = family.split_fields(parse_config_fields(family.config.model_type, self.model_args.local_config))
-        return family.config(backbone_config=self.backbone_config, **{**own, **fields})
+        given, _ = family.split_fields(parse_config_fields(family.config.model_type, self.model_args.local_config))
+        return family.config(backbone_config=self.backbone_config, **{**given, **fields})
 
 
 def distinct(settings: Iterable[Mapping[str, Any]], check: SettingCheck) -> list[Mapping[str, Any]]:
-    """Return the first of all settings that are the same model, once each of them is checked."""
+    """Validate all settings, and return the first one of each group that gives the same model."""
     first: dict[str, Mapping[str, Any]] = {}
     for setting in settings:
         first.setdefault(json.dumps(check(setting)), setting)

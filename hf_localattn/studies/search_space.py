@@ -1,4 +1,4 @@
-"""The space of a search: training arguments and fields of a family's configuration, with ranges or lists of values."""
+"""Search spaces: training arguments and fields of a configuration, each with a range or a list of values."""
 
 from __future__ import annotations
 
@@ -23,19 +23,26 @@ SEARCHABLE = (
     *("gradient_accumulation_steps", "lr_scheduler_type", "warmup_steps", "weight_decay", "max_grad_norm", "optim"),
     *("adam_beta1", "adam_beta2", "adam_epsilon", "lookahead_steps", "lookahead_alpha"),
 )
-"""Training arguments that a trainer reads each time that it begins to train."""
+"""Training arguments that can be searched."""
 
-# Not those of `dataclasses.fields`, which HfArgumentParser changes: there an optional number is one that has to be.
+# `dataclasses.fields` is not used, because HfArgumentParser replaces optional types there.
 ARGUMENT_TYPES = {name: str(kind) for name, kind in typing.get_type_hints(TrainingArguments).items()}
 
 
 MOST_SETTINGS = 10_000
-"""The most settings that are all tried; of more a number has to be asked for."""
+"""Maximum number of combinations that are tried without `--search_trials`."""
 
 
 @dataclass(frozen=True)
 class Range:
-    """Numbers from `low` to `high`, both included: any of them, or one every `step`; evenly spread, or their `log`."""
+    """A range of numbers.
+
+    Attributes:
+        low: smallest value.
+        high: largest value, included.
+        log: draw values from a log-uniform distribution.
+        step: distance of values; by default 1 for whole numbers, None for others.
+    """
 
     low: float
     high: float
@@ -44,7 +51,7 @@ class Range:
 
     @property
     def values(self) -> list[float] | None:
-        """All of them; None if there is no end of them, or hardly one."""
+        """All values; None if there are infinitely many or more than `MOST_SETTINGS`."""
         step = self.step or (1 if isinstance(self.low, int) and not self.log else None)
         if step is None:
             return None
@@ -56,21 +63,21 @@ class Range:
 
     @property
     def examples(self) -> list[float]:
-        """Values to check: if these are possible, all are."""
+        """Boundary values to validate."""
         return [self.low, self.high]
 
     def distribution(self, optuna: Any) -> Any:
-        """Return the Optuna distribution that trials are drawn from."""
+        """Return the Optuna distribution of the values."""
         if isinstance(self.low, int):
             return optuna.distributions.IntDistribution(self.low, self.high, log=self.log, step=self.step or 1)
         return optuna.distributions.FloatDistribution(self.low, self.high, log=self.log, step=self.step)
 
     def value(self, stored: float) -> float:
-        """Return the number that is tried for one that Optuna has drawn."""
-        return stored if isinstance(self.low, int) else float(f"{stored:.6g}")  # as printed, to be given again
+        """Convert a number that Optuna has drawn to the value of the trial."""
+        return stored if isinstance(self.low, int) else float(f"{stored:.6g}")  # rounded as it is printed
 
     def stored(self, value: float) -> Any:
-        """A value as Optuna has it."""
+        """Convert a value to the number that Optuna stores."""
         return value
 
 
@@ -82,36 +89,41 @@ class Choices:
 
     @property
     def examples(self) -> list[Any]:
-        """Values to check: if these are possible, all are."""
+        """Values to validate."""
         return self.values
 
     def distribution(self, optuna: Any) -> Any:
-        """Return the Optuna distribution that trials are drawn from."""
+        """Return the Optuna distribution of the values."""
         return optuna.distributions.CategoricalDistribution([self.stored(value) for value in self.values])
 
     def value(self, stored: str) -> Any:
-        """Return the value that is tried for one that Optuna has drawn."""
+        """Convert a text that Optuna has drawn to the value of the trial."""
         return json.loads(stored)
 
     def stored(self, value: Any) -> Any:
-        """A value as Optuna has it, which knows no lists."""
+        """Convert a value to the text that Optuna stores, which does not accept lists."""
         return json.dumps(value)
 
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """The values to try, by name: of training arguments, and of fields of the family's configuration."""
+    """A search space.
+
+    Attributes:
+        arguments: values of training arguments, by name.
+        fields: values of fields of the family's configuration, by name.
+    """
 
     arguments: dict[str, Range | Choices]
     fields: dict[str, Range | Choices]
 
     @property
     def dimensions(self) -> dict[str, Range | Choices]:
-        """All of them."""
+        """Values of all arguments and fields, by name."""
         return {**self.arguments, **self.fields}
 
     def combinations(self) -> list[dict[str, Any]] | None:
-        """Return every setting there is; None if there are more than `MOST_SETTINGS`, or no end of them."""
+        """Return all combinations of values; None if there are infinitely many or more than `MOST_SETTINGS`."""
         values = [own.values for own in self.dimensions.values()]
         finite = [own for own in values if own is not None]
         if len(finite) < len(values) or math.prod(map(len, finite)) > MOST_SETTINGS:
@@ -119,34 +131,37 @@ class SearchSpace:
         return [dict(zip(self.dimensions, setting, strict=True)) for setting in itertools.product(*finite)]
 
     def examples(self) -> list[dict[str, Any]]:
-        """Return settings in which every choice and both ends of every range occur."""
+        """Return settings that contain each choice and both ends of each range."""
         examples = {name: own.examples for name, own in self.dimensions.items()}
         count = max(map(len, examples.values()))
         return [{name: own[number % len(own)] for name, own in examples.items()} for number in range(count)]
 
     def stored(self, setting: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a setting as Optuna has it."""
+        """Convert a setting to Optuna's parameters."""
         return {name: self.dimensions[name].stored(value) for name, value in setting.items()}
 
     def distributions(self, optuna: Any) -> dict[str, Any]:
-        """Return the Optuna distributions that settings are drawn from."""
+        """Return the Optuna distribution of each argument and field."""
         return {name: own.distribution(optuna) for name, own in self.dimensions.items()}
 
     def setting(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the setting of an Optuna trial with these parameters."""
+        """Convert the parameters of an Optuna trial to a setting."""
         return {name: own.value(params[name]) for name, own in self.dimensions.items()}
 
 
 def read_space(path: str, model_args: ModelArguments) -> SearchSpace:
-    """Read a file of names with the values to try: a range `{low: 1e-5, high: 1e-4, log: true}`, a list, or one value.
+    """Read a search space from a file.
+
+    The file contains a mapping of names to values: a range `{low: 1e-5, high: 1e-4, log: true}`, a list, or one value.
+    A range may have `log` or `step`. Ranges of whole numbers have whole steps.
 
     Args:
-        path: a .yaml, .yml or .json file. A range may have `log` or `step`; that of a whole number has whole ones.
-        model_args: say which family has the fields.
+        path: a .yaml, .yml or .json file.
+        model_args: the model, whose family has the fields.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it says something that cannot be searched; names the file, the name and the remedy.
+        FileNotFoundError: the file does not exist.
+        ValueError: an entry is invalid. The message names the file, the entry and a remedy.
     """
     content = _read(Path(path))
     if not isinstance(content, dict) or not content:
@@ -167,8 +182,10 @@ def read_space(path: str, model_args: ModelArguments) -> SearchSpace:
                 space.arguments[name] = _dimension(values, ARGUMENT_TYPES[name])
                 continue
             if name in settings or name in ARGUMENT_TYPES:
-                what = "is read once, before the trials" if name in settings else "is the same for all trials"
-                raise ValueError(f"this {what}; there can be {', '.join(SEARCHABLE)}, and fields of --family.")
+                cause = "is a setting of the tokenizer" if name in settings else "is the same for all trials"
+                raise ValueError(
+                    f"this {cause} and cannot be searched; give {', '.join(SEARCHABLE)}, and fields of --family."
+                )
             _check_field(str(name), model_args.family, fields)
             space.fields[name] = _dimension(values, fields[name])
         except ValueError as error:
@@ -178,7 +195,7 @@ def read_space(path: str, model_args: ModelArguments) -> SearchSpace:
 
 def _read(path: Path) -> Any:
     if path.suffix not in (".yaml", ".yml", ".json"):
-        raise ValueError(f"--search_space {path}: the values to try are read from a .yaml or a .json file.")
+        raise ValueError(f"--search_space {path}: must be a .yaml or .json file.")
     if not path.is_file():
         raise FileNotFoundError(f"--search_space {path}: no such file.")
     text, name = read_utf8(path), f"--search_space {path}"
@@ -200,14 +217,14 @@ def _check_field(name: str, family: str | None, fields: Mapping[str, str]) -> No
 
 
 def _dimension(values: Any, kind: str) -> Range | Choices:
-    """A range or choices of values that a field of this type (its annotation) can have."""
+    """Parse the values of an argument or field; `kind` is its annotation."""
     if isinstance(values, dict):
         return _range(values, kind)
     choices = [_value(value, kind) for value in (values if isinstance(values, list) else [values])]
     if not choices:
-        raise ValueError("there is nothing to choose from: the list is empty.")
+        raise ValueError("the list is empty: give at least one value.")
     if len({json.dumps(value) for value in choices}) < len(choices):
-        raise ValueError("a value is in the list twice.")
+        raise ValueError("the list contains a value twice: remove one of them.")
     return Choices(choices)
 
 
@@ -219,20 +236,20 @@ def _range(found: dict[str, Any], kind: str) -> Range:
             hint = f" Did you mean {nearest[0]}?" if nearest else ""
             raise ValueError(f"a range has {', '.join(names)}, not {name!r}.{hint}")
     if not {"low", "high"} <= set(found):
-        raise ValueError("a range needs low and high, such as {low: 1e-5, high: 1e-4}; a list has single values.")
+        raise ValueError("a range needs low and high, such as {low: 1e-5, high: 1e-4}; or give a list.")
     if not _is_number(kind):
-        raise ValueError("this is no number, and has no range: give a list of values.")
+        raise ValueError("only numbers have ranges: give a list of values.")
     low, high = _value(found["low"], kind), _value(found["high"], kind)
     log, step = found.get("log", False), found.get("step")
     step = None if step is None else _value(step, kind)
     if not isinstance(log, bool):
-        raise ValueError(f"log is true or false; got {log!r}.")
+        raise ValueError(f"log must be true or false; got {log!r}.")
     if low is None or high is None or not low < high:
         raise ValueError(f"low must be below high; got {low} and {high}.")
     if log and low <= 0:
-        raise ValueError(f"a range with log is of numbers above 0; got low {low}.")
+        raise ValueError(f"low must be above 0 in a range with log; got {low}.")
     if log and step is not None:
-        raise ValueError("a range has log or a step, not both.")
+        raise ValueError("a range can have log or step, not both.")
     if step is not None and not 0 < step <= high - low:
         raise ValueError(f"step must be above 0 and no larger than the range; got {step}.")
     return Range(low, high, log, step)
@@ -243,7 +260,7 @@ def _is_number(kind: str) -> bool:
 
 
 def _value(value: Any, kind: str) -> Any:
-    """A value as the field has it; of numbers the right type, also of those that YAML 1.1 takes for text (1e-4)."""
+    """Convert a number to the type of a field, also one that YAML 1.1 reads as text (1e-4); keep other values."""
     if not _is_number(kind) or (value is None and "None" in kind):
         return value
     try:

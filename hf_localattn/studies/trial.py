@@ -1,4 +1,4 @@
-"""Trials: training runs as plain data, which any process can run, or go on with where another one was killed."""
+"""Trials: training runs as plain data, which any process can run or resume."""
 
 from __future__ import annotations
 
@@ -32,21 +32,23 @@ logger = logging.getLogger(__name__)
 
 RESULT = "trial_results.json"
 UNUSED = Path("unused")
-"""An output folder for arguments that are only looked at."""
+"""Output folder for arguments that are not run."""
 
 Arguments = tuple[ModelArguments, Any, TrainingArguments]
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One training run, as data that can be written to JSON.
+    """One training run, as JSON-serializable data.
 
     Attributes:
-        task: the name of the task, such as "question-answering".
-        model, data, training: arguments by name, of the task's dataclasses; defaults need not be given. With
-            `do_eval` and `do_predict` the trained model is evaluated and used for predictions.
-        seed: the seed of the run.
-        fold: the part of the data that it works on; by default all of them.
+        task: name of the task, such as "question-answering".
+        model: fields of `ModelArguments` by name, without those at their defaults.
+        data: fields of the task's `DataArguments`.
+        training: fields of the task's `TrainingArguments`. With `do_eval` and `do_predict` the trained model is
+            evaluated and used for predictions.
+        seed: random seed of the run.
+        fold: fold of the data that the run uses; by default all data.
 
     Example:
         >>> trial = Trial(
@@ -74,56 +76,58 @@ class Trial:
         training_args: TrainingArguments,
         **changes: Any,
     ) -> Trial:
-        """Return the trial of parsed arguments.
+        """Return a trial with the arguments of a study.
 
         Args:
             task: one of `hf_localattn.tasks.TASKS`.
-            model_args, data_args, training_args: the arguments that all trials of a study have in common.
+            model_args: the model.
+            data_args: the data.
+            training_args: training arguments of all trials.
             **changes: training arguments of this trial, and its `fold`.
 
         Raises:
             ValueError: the task is not in `TASKS`.
         """
         fold = changes.pop("fold", data_args.fold)
-        # The token that is masked there serves uploads, which no trial makes.
-        alone = {"hub_token": None, "workers": 1, "ray_address": None}
-        training = as_written({**training_args.to_dict(), **alone, **changes})
+        # `to_dict` masks the token, which only uploads need.
+        fixed = {"hub_token": None, "workers": 1, "ray_address": None}
+        training = as_written({**training_args.to_dict(), **fixed, **changes})
         training.pop("output_dir")
         name = next((name for name, known in TASKS.items() if known is choose_task(task, data_args)), None)
         if name is None:
-            raise ValueError(f"Other processes do not know the task {task.__name__}: it is not in `TASKS`.")
+            raise ValueError(f"The task {task.__name__} cannot be sent to other processes: it is not in `TASKS`.")
         return cls(name, _initial(model_args), _initial(data_args), training, training.pop("seed"), fold)
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Trial:
-        """Return the trial of a dictionary that `dataclasses.asdict` has made."""
+        """Return the trial of a dictionary that `dataclasses.asdict` has returned."""
         fold = found["fold"]
         return cls(**{**found, "fold": None if fold is None else Fold(**fold)})
 
     def arguments(self, folder: Path) -> Arguments:
-        """Return the dataclasses of its arguments, for a run in a folder, on one GPU where there are GPUs.
+        """Return the arguments of the trial for a run in a folder, on at most one GPU.
 
         Raises:
-            ValueError: there cannot be such arguments.
+            ValueError: an argument is invalid.
         """
         task = get_task(self.task)
         data_args = task.DataArguments(**self.data)
         data_args.fold = self.fold
         training_args = training_arguments_of(task)(**self.training, seed=self.seed, output_dir=str(folder))
-        # One GPU, as in a worker: with several ones Trainer would have larger batches.
+        # One GPU, as in a worker: with several GPUs Trainer would use larger batches.
         training_args._n_gpu = min(1, training_args.n_gpu)
         return ModelArguments(**self.model), data_args, training_args
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """Settings that its scores depend on; files and folders count by their content."""
-        own: dict[str, Any] = {"task": self.task, "fold": None if self.fold is None else dataclasses.asdict(self.fold)}
-        own |= {name: bool(self.training.get(name)) for name in ("do_eval", "do_predict")}  # which scores there are
-        return settings_of(*self.arguments(UNUSED)) | own
+        """Settings that affect the scores. Files and folders are identified by their content."""
+        fold = None if self.fold is None else dataclasses.asdict(self.fold)
+        parts = {name: bool(self.training.get(name)) for name in ("do_eval", "do_predict")}
+        return settings_of(*self.arguments(UNUSED)) | {"task": self.task, "fold": fold, **parts}
 
     @property
     def name(self) -> str:
-        """A name for its folder, the same for all trials with these settings."""
+        """Name for the folder of the trial, equal for all trials with the same settings."""
         text = json.dumps(self.settings, sort_keys=True)
         return f"{self.task}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
@@ -134,12 +138,12 @@ def _initial(arguments: Any) -> dict[str, Any]:
 
 @dataclass
 class Prepared:
-    """A trial's run that is ready to go, and whether this process is the one that writes.
+    """The prepared run of a trial.
 
     Attributes:
-        run: the run. Arguments for another one reset the state of accelerate, so it has to be completed before.
-        is_first: True for one process of several on the machines of a run: it claims the folder.
-        writes: True for the process that writes results.
+        run: the run. It must be executed before arguments of another run are created, which resets accelerate.
+        is_first: True in the process that locks the folder, the first one of all machines.
+        writes: True in the process that writes results.
     """
 
     run: Run
@@ -154,20 +158,19 @@ def run_trial(
     prepared: Prepared | None = None,
     set_up: Callable[[Run], None] | None = None,
 ) -> dict[str, Any]:
-    """Run a trial in this process, or go on with one that was killed, and return its metrics.
+    """Run or resume a trial in this process and return its metrics.
 
-    A finished trial has a file of results in its folder, whole or not at all, and is not run again.
+    A finished trial has a result file in its folder and is not run again.
 
     Args:
         trial: the trial.
-        folder: a folder for this trial alone. Model and checkpoints stay there.
-        prepared: the result of `prepare_trial`, if that was called before.
-        set_up: called with the run before it starts, for instance to add a callback to its trainer.
+        folder: folder for this trial alone. Model and checkpoints are kept there.
+        prepared: result of `prepare_trial`, if it was called before.
+        set_up: function that is called with the run before it starts, for example to add a callback to its trainer.
 
     Raises:
-        ValueError: arguments, data or model cannot be used, another process is at the folder, or the folder holds
-            another trial.
-        OSError: arguments, data or model cannot be used.
+        ValueError: arguments, data or model are invalid, another process uses the folder, or it holds another trial.
+        OSError: data or model cannot be loaded, or a file cannot be written.
     """
     is_first = trial.arguments(folder)[2].process_index == 0 if prepared is None else prepared.is_first
     with claimed(folder) if is_first else nullcontext():
@@ -181,7 +184,7 @@ def run_trial(
                     set_up(prepared.run)
                 metrics = prepared.run.execute()
                 if prepared.writes:
-                    # What was measured before this process began is in the folder.
+                    # The file has the metrics that were written before the run was killed.
                     metrics = read_json(folder / "all_results.json") | metrics
                     write_results(folder / RESULT, {"settings": trial.settings, "metrics": metrics})
                 return metrics
@@ -194,7 +197,7 @@ def result_of(trial: Trial, folder: Path) -> dict[str, Any] | None:
     """Return the metrics of a finished trial; None if it is not finished.
 
     Raises:
-        ValueError: the folder holds the results of another trial, or something else.
+        ValueError: the folder holds the results of another trial, or an invalid result file.
     """
     path = folder / RESULT
     if not path.is_file():
@@ -205,30 +208,34 @@ def result_of(trial: Trial, folder: Path) -> dict[str, Any] | None:
 
 
 def with_nan(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """Return metrics as they were before they were written: a score that is not a number is null in JSON."""
+    """Replace None by NaN in metrics that were read from JSON, where NaN is null."""
     return {name: math.nan if value is None else value for name, value in metrics.items()}
 
 
 def prepare_trial(trial: Trial, folder: Path) -> Prepared:
-    """Return a trial's run, ready to go; all that can be checked is.
+    """Load data and model of a trial, check its arguments, and build its trainer.
 
-    The run goes on from what is in the folder. What a run left there that was killed before its first checkpoint is
+    The run resumes from the last checkpoint in the folder. If it was killed before the first one, its files are
     removed.
 
+    Args:
+        trial: the trial.
+        folder: its folder.
+
     Raises:
-        ValueError, OSError: arguments, data or model cannot be used.
+        ValueError, OSError: arguments, data or model are invalid or cannot be loaded.
     """
     model_args, data_args, training_args = trial.arguments(folder)
     training_args.resume_from_checkpoint = None
     training_args.do_train = True
     if (folder / STATE).exists():
-        logger.warning("%s is trained, but not scored.", folder)
+        logger.warning("The model in %s is trained, but not evaluated: continuing with the evaluation.", folder)
         training_args.resume_from_checkpoint = str(folder)
     elif folder.is_dir() and training_args.should_save and last_complete_checkpoint(folder) is None:
-        if (folder / UNFINISHED).is_file():  # it was killed before its first checkpoint
+        if (folder / UNFINISHED).is_file():  # killed before its first checkpoint
             _clear(folder)
         else:
-            check_unused(folder, "trial to go on from")
+            check_unused(folder, "trial to resume")
     run = prepare_run(get_task(trial.task), model_args, data_args, training_args)
     return Prepared(run, training_args.process_index == 0, training_args.should_save)
 
@@ -244,7 +251,7 @@ def _clear(folder: Path) -> None:
 
 
 def free_memory() -> None:
-    """Free the model of a run that is finished."""
-    gc.collect()  # a trainer and its model hold each other
+    """Free the memory of models that are no longer used."""
+    gc.collect()  # a trainer and its model refer to each other
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

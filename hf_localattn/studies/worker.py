@@ -1,4 +1,4 @@
-"""The program of a worker process: reads a job a line from stdin, and answers each with a line on stdout."""
+"""Program of a worker process: reads jobs from stdin, one per line, and writes one line per job to stdout."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class Jobs:
-    """Reads jobs from stdin. When stdin closes, the process ends, even in the middle of a job: nobody waits for it."""
+    """Reads jobs from stdin. When stdin is closed, the process exits at once, even during a job."""
 
     def __init__(self) -> None:
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -28,35 +28,35 @@ class Jobs:
             self.open += 1
             self._lines.put(line)
         if self.open:
-            os._exit(1)  # what it was writing is as after a kill
+            os._exit(1)  # like a kill: files are written atomically
         self._lines.put("")
 
     def next(self) -> str:
-        """Wait for a job; empty at the end."""
+        """Wait for a job and return its line, an empty one at the end."""
         return self._lines.get()
 
 
 def main() -> None:
     """Run jobs until there are no more."""
     answers = os.dup(1)
-    os.dup2(2, 1)  # what trials print goes to the log
+    os.dup2(2, 1)  # the output of trials goes to the log
     if hasattr(os, "register_at_fork"):
-        # A process that outlives this one, such as that of a data loader, must not keep the driver waiting.
+        # The driver waits until all copies of the descriptor are closed, also those in processes of data loaders.
         os.register_at_fork(after_in_child=lambda: os.close(answers))
     jobs = Jobs()
     while line := jobs.next():
-        told = json.dumps(answer(line), default=str) + "\n"
+        result = json.dumps(answer(line), default=str) + "\n"
         jobs.open -= 1
-        os.write(answers, told.encode())
+        os.write(answers, result.encode())
 
 
 def answer(line: str) -> dict[str, object]:
-    """Run the job of a line, and return its metrics, or its error and whether its setting may be the cause."""
+    """Run a job and return its metrics, or its error and True if the setting of the trial may be the cause."""
     try:
         job = Job.from_json(line)
         set_up_logging(job.trial.arguments(job.folder)[2])
         return {"metrics": job.run()}
-    except (Exception, SystemExit) as error:  # the latter by errors that end a command
+    except (Exception, SystemExit) as error:  # user errors of a command raise SystemExit
         logger.exception("A job failed.")
         return {"error": reason_of(error), "is_of_setting": is_of_setting(error)}
 

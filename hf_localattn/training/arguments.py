@@ -1,6 +1,6 @@
-"""The scripts' arguments: names and defaults of the stock transformers scripts, plus this package's own.
+"""Arguments of the training scripts: those of the transformers example scripts, and further ones of this package.
 
-The dataclasses are for `transformers.HfArgumentParser`; a field is a command-line option.
+The dataclasses are parsed by `transformers.HfArgumentParser`. Each field is a command-line option.
 """
 
 import difflib
@@ -21,46 +21,67 @@ from hf_localattn.tasks.arguments import option
 from hf_localattn.training.lookahead import DEFAULT_ALPHA, check_lookahead
 
 PLAIN = "baseline"
-"""The family of the backbone's stock class."""
+"""Value of --family for a backbone without local attention."""
 
 FORMER_PLAIN = "none"
 FORMER_OPTIONS = {"folds": "num_folds", "search": "search_space", "stray_scopes": "unmatched_scopes"}
-"""Options of version 0.1.0 that have another name now. They are read until version 0.3.0, with a warning."""
+"""Names of options in version 0.1.0 and their present names. Former names work with a warning until version 0.3.0."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass
 class ModelArguments:
-    """The model to fine-tune: a complete checkpoint, or a family on top of a plain backbone."""
+    """The model to fine-tune: a checkpoint, or a pretrained backbone with new layers of a family.
+
+    Args:
+        model_name_or_path (str, *optional*): Hub id or folder of the model. Either this, or `family` and `backbone`.
+        family (str, *optional*): Family of the new layers, or "baseline" for the backbone alone.
+        backbone (str, *optional*): Hub id or folder of the pretrained encoder, or "tiny".
+        local_config (list[str], *optional*): Fields of the family's configuration as `field=value`.
+        config_name (str, *optional*): Hub id or folder of the configuration, if not the model's.
+        tokenizer_name (str, *optional*): Hub id or folder of the tokenizer, if not the model's.
+        cache_dir (str, *optional*): Cache folder for files from the Hub.
+        model_revision (str, *optional*, defaults to "main"): Branch, tag or commit of the model.
+        token (str, *optional*): Token for the Hub.
+        ignore_mismatched_sizes (bool, *optional*, defaults to False): Initialize a new head if the sizes differ.
+        trust_remote_code (bool, *optional*, defaults to False): Run the Python code of the model's repository.
+
+    Raises:
+        ValueError: options contradict each other, or --family or --local_config has an invalid value.
+    """
 
     model_name_or_path: str | None = option(
-        None, "Hub id or folder of the model to fine-tune. Either this, or --family and --backbone."
+        None, "Hub id or folder of the model to fine-tune. Give either this, or --family and --backbone."
     )
     family: str | None = option(
         None,
-        f"Start from a plain pretrained encoder with fresh local layers of this family: {', '.join(FAMILIES)}; or"
-        f" '{PLAIN}' for the encoder's stock class. Needs --backbone.",
+        f"Family of the local attention layers to add to --backbone: {', '.join(FAMILIES)}; or '{PLAIN}' for the"
+        " backbone alone. New layers are initialized randomly.",
     )
-    backbone: str | None = option(None, "Hub id or folder of the backbone for --family, or 'tiny'.")
+    backbone: str | None = option(
+        None, "Hub id or folder of the pretrained encoder for --family, or 'tiny' for a small random one."
+    )
     local_config: list[str] = field(
         default_factory=list,
         metadata={
-            "help": "Fields of the family's config, e.g. --local_config num_local_layers=2 use_conv=false, and "
-            "settings of its tokenizer, e.g. parser=de_core_news_sm. With --model_name_or_path settings of the "
-            "tokenizer alone."
+            "help": "Fields of the family's configuration, e.g. --local_config num_local_layers=2 use_conv=false, and"
+            " settings of its tokenizer, e.g. parser=de_core_news_sm. With --model_name_or_path only settings of the"
+            " tokenizer."
         },
     )
-    config_name: str | None = option(None, "Config name or folder, if not the model's.")
-    tokenizer_name: str | None = option(None, "Tokenizer name or folder, if not the model's.")
-    cache_dir: str | None = option(None, "Where files from the Hub are kept.")
+    config_name: str | None = option(None, "Hub id or folder of the configuration, if not the model's.")
+    tokenizer_name: str | None = option(None, "Hub id or folder of the tokenizer, if not the model's.")
+    cache_dir: str | None = option(None, "Cache folder for files from the Hub.")
     model_revision: str = option("main", "Branch, tag or commit of the model on the Hub.")
-    token: str | None = option(None, "Token for private files on the Hub; by default that of `hf auth login`.")
+    token: str | None = option(
+        None, "Token for private repositories on the Hub; by default the one of `hf auth login`."
+    )
     ignore_mismatched_sizes: bool = option(
-        False, "Start a head afresh whose size does not fit, such as one for another number of labels."
+        False, "Initialize a new head if that of the checkpoint has another size, such as another number of labels."
     )
     trust_remote_code: bool = option(
-        False, "Run the code that comes with a model. Only for repositories whose code you have read."
+        False, "Run the Python code of the model's repository. Use it only if you have read that code."
     )
 
     def __post_init__(self) -> None:
@@ -72,74 +93,95 @@ class ModelArguments:
         if self.family is not None and self.backbone is None:
             raise ValueError(f"--family {self.family} needs --backbone, a pretrained encoder's Hub id or folder.")
         if self.family is None and self.backbone is not None:
-            raise ValueError(f"--backbone goes with --family: {', '.join([*FAMILIES, PLAIN])}.")
+            raise ValueError(f"--backbone needs --family, one of {', '.join([*FAMILIES, PLAIN])}.")
         if self.family is not None and self.family not in (*FAMILIES, PLAIN):
             raise ValueError(f"--family must be one of {', '.join([*FAMILIES, PLAIN])}; got {self.family!r}.")
         if self.local_config and self.family == PLAIN:
             raise ValueError("--local_config sets fields of a family's config: it needs --family and --backbone.")
         if self.family not in (None, PLAIN):
-            parse_config_fields(self.family, self.local_config)  # better now than when all data are read
+            parse_config_fields(self.family, self.local_config)  # raise errors before the data are read
         if self.config_name is not None and self.family not in (None, PLAIN):
-            raise ValueError("--config_name does not go with --family: set its fields by --local_config.")
+            raise ValueError("--config_name cannot be used with --family: set fields with --local_config.")
 
     @property
     def source(self) -> str:
-        """The Hub id or folder that the weights come from."""
+        """Hub id or folder of the weights."""
         return self.model_name_or_path or self.backbone or ""
 
 
 @dataclass
 class TrainingArguments(StockTrainingArguments):
-    """transformers' training arguments with two learning rates, Lookahead, searches, and early stopping in a word.
+    """transformers' `TrainingArguments` with two learning rates, Lookahead, hyperparameter search and early stopping.
 
     With `early_stopping_patience` the model is evaluated and saved after every epoch, unless other strategies are
-    given, and the best one is what is left at the end. `metric_for_best_model` is None until a task has chosen its
-    main score, as it has to for a search.
+    given, and the best model is loaded at the end. With early stopping or a search, `metric_for_best_model` stays None
+    until the task sets it to its main score.
+
+    Args:
+        local_learning_rate (float, *optional*): Learning rate of the parameters that are not pretrained.
+        early_stopping_patience (int, *optional*): Number of evaluations in a row without a better score, after which
+            training stops.
+        lookahead_steps (int, *optional*): Steps of the optimizer between two updates of Lookahead's slow weights.
+        lookahead_alpha (float, *optional*, defaults to 0.5): Step size of the slow weights. Needs `lookahead_steps`.
+        search_space (str, *optional*): Path of a .yaml or .json file with the values to try.
+        search_trials (int, *optional*): Number of trials of the search. By default all combinations, if finite.
+        workers (int, *optional*, defaults to 1): Number of folds or trials to run at a time.
+        ray_address (str, *optional*): Address of the Ray cluster that runs folds or trials.
+        eval_strategy (str, *optional*): "no", "steps" or "epoch". By default "no", or "epoch" with early stopping.
+        save_strategy (str, *optional*): "no", "steps", "epoch" or "best". By default "steps", or the evaluation
+            strategy with early stopping.
 
     Raises:
-        ValueError: strategies that contradict early stopping, impossible values, or options that lack another one.
+        ValueError: a strategy contradicts early stopping, a value is invalid, or an option needs another one.
     """
 
     local_learning_rate: float | None = option(
-        None, "Learning rate of everything but the backbone (local layers and head); by default --learning_rate."
+        None,
+        "Learning rate of all parameters outside the backbone (local layers and head); by default --learning_rate.",
     )
     early_stopping_patience: int | None = option(
         None,
-        "Stop when so many evaluations in a row were not better than the best one, and keep the best model. Better by"
-        " --metric_for_best_model, by default the task's main score.",
+        "Stop training after this number of evaluations in a row without a better score, and keep the best model. The"
+        " score is --metric_for_best_model, by default the task's main score.",
     )
     lookahead_steps: int | None = option(
         None,
-        "Lookahead (Zhang et al. 2019): after so many steps of the optimizer, slow weights follow; 5 in the paper.",
+        "Use Lookahead (Zhang et al. 2019): update its slow weights after every N steps of the optimizer. The paper"
+        " uses 5.",
     )
     lookahead_alpha: float | None = option(
-        None, f"How far they follow, from 0, not at all, to 1; by default {DEFAULT_ALPHA}. Needs --lookahead_steps."
+        None,
+        "Step size of Lookahead's slow weights, above 0 and at most 1; by default"
+        f" {DEFAULT_ALPHA}. Needs --lookahead_steps.",
     )
     search_space: str | None = option(
         None,
-        "A .yaml or .json file of training arguments and fields of the family's config, each with the values to try:"
-        " {low: 1e-5, high: 1e-4, log: true}, or a list. Trains a model for each trial, and says which setting is best"
-        " by --metric_for_best_model, by default the task's main score.",
+        "Search hyperparameters: a .yaml or .json file of training arguments and fields of the family's"
+        " configuration, each with a list of values or a range such as {low: 1e-5, high: 1e-4, log: true}. Each trial"
+        " trains a model. The best trial is chosen by --metric_for_best_model, by default the task's main score.",
     )
     search_trials: int | None = option(
-        None, "How many settings of --search_space are tried; by default all of them, if their number is finite."
+        None,
+        "Number of trials of --search_space; by default all combinations of values, if their number is finite.",
     )
     workers: int = option(
         1,
-        "Number of folds, or of trials of a search, to run at a time, each in its own process and on its own GPU where"
-        " there are GPUs.",
+        "Number of folds or of search trials to run at a time, each in a process of its own and, if there are GPUs, on"
+        " a GPU of its own.",
     )
     ray_address: str | None = option(
         None,
-        "Run folds or trials of a search on a Ray cluster: auto, HOST:PORT, or local. Its nodes share the file system."
-        " --workers limits how many run at a time; by default as many as there are GPUs.",
+        "Run folds or search trials on a Ray cluster: auto, HOST:PORT, or local. Its nodes must share a file system."
+        " --workers limits how many run at a time; by default one on each GPU.",
     )
-    # None says that it was not given, which transformers' own defaults do not.
+    # The default None tells an option that was not given from one with transformers' default.
     eval_strategy: str | None = option(
-        None, "When to evaluate while training: no, steps or epoch. By default no; epoch if that may stop it early."
+        None, "When to evaluate during training: no, steps or epoch. By default no, or epoch with early stopping."
     )
     save_strategy: str | None = option(
-        None, "When to save checkpoints: no, steps, epoch or best. By default steps, or as the early stopping needs."
+        None,
+        "When to save checkpoints: no, steps, epoch or best. By default steps, or as --eval_strategy with early"
+        " stopping.",
     )
 
     def __post_init__(self) -> None:
@@ -149,7 +191,7 @@ class TrainingArguments(StockTrainingArguments):
             self.lookahead_alpha = DEFAULT_ALPHA
         if self.search_trials is not None:
             if self.search_space is None:
-                raise ValueError("--search_trials goes with --search_space, a file of the settings to try.")
+                raise ValueError("--search_trials needs --search_space, a file of the values to try.")
             if self.search_trials < 1:
                 raise ValueError(f"--search_trials must be at least 1; got {self.search_trials}.")
         if self.workers < 1:
@@ -159,12 +201,12 @@ class TrainingArguments(StockTrainingArguments):
         self.eval_strategy = self.eval_strategy or "no"
         self.save_strategy = self.save_strategy or "steps"
         super().__post_init__()
-        if undecided:  # transformers takes the loss
+        if undecided:  # transformers has set it to the loss
             self.metric_for_best_model: str | None = None
             self.greater_is_better: bool | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # Trainer pickles its arguments into every checkpoint, and uploads the file: no token may be in there.
+        # Trainer pickles its arguments into every checkpoint and uploads that file: it must not contain a token.
         return {**self.__dict__, "hub_token": None}
 
     def __copy__(self) -> "TrainingArguments":
@@ -178,24 +220,32 @@ class TrainingArguments(StockTrainingArguments):
         for name in ("eval_strategy", "save_strategy"):
             if getattr(self, name) == "no":
                 raise ValueError(
-                    f"--early_stopping_patience compares and keeps models while they are trained: --{name} no"
-                    " contradicts it. Leave that out, or choose epoch or steps."
+                    f"--early_stopping_patience needs evaluations and checkpoints during training: --{name} no"
+                    f" contradicts it. Leave out --{name}, or choose epoch or steps."
                 )
         if self.eval_strategy is None:
             self.eval_strategy = self.save_strategy if self.save_strategy in ("steps", "epoch") else "epoch"
         if self.save_strategy is None:
             self.save_strategy = self.eval_strategy
-            if self.eval_strategy == "steps":  # a best model that is not saved is lost
+            if self.eval_strategy == "steps":  # every evaluated model may be the best one
                 self.save_steps = self.eval_steps or self.logging_steps
         self.load_best_model_at_end = True
-        self.restore_callback_states_from_checkpoint = True  # a resumed run has no more patience than another
+        self.restore_callback_states_from_checkpoint = True  # keep counting evaluations when resumed
 
 
 def parse_arguments(classes: Sequence[type], arguments: Sequence[str] | None = None) -> tuple[Any, ...]:
-    """Return one object per dataclass from the command line, or from a single .json file of options.
+    """Parse the command line, or a .json file of options, into dataclasses.
+
+    Args:
+        classes: dataclasses whose fields are the options.
+        arguments: words of the command line, or the path of a .json file alone; by default `sys.argv[1:]`.
+
+    Returns:
+        One instance of each class.
 
     Raises:
-        ValueError: an option that does not exist, a value that is not possible, or an unreadable file.
+        ValueError: an option does not exist or has an invalid value, or the file cannot be read.
+        FileNotFoundError: the file does not exist.
     """
     arguments = [_current_option(word) for word in (sys.argv[1:] if arguments is None else arguments)]
     parser = HfArgumentParser(classes)
@@ -215,9 +265,9 @@ def parse_arguments(classes: Sequence[type], arguments: Sequence[str] | None = N
 
 
 def _current_option(word: str) -> str:
-    """Return a word of the command line with the name of today if it is an option of version 0.1.0."""
+    """Replace the name of an option of version 0.1.0 by its present name; return other words unchanged."""
     name, equals, value = word.removeprefix("--").partition("=")
     if not word.startswith("--") or name not in FORMER_OPTIONS:
         return word
-    logger.warning("--%s is called --%s now. The former name is read until version 0.3.0.", name, FORMER_OPTIONS[name])
+    logger.warning("--%s is called --%s now. The former name works until version 0.3.0.", name, FORMER_OPTIONS[name])
     return f"--{FORMER_OPTIONS[name]}{equals}{value}"

@@ -1,4 +1,4 @@
-"""Training a model that writes: its arguments, and a trainer that compares what it writes with reference texts."""
+"""Training of models that generate text: arguments, and a trainer that compares generated texts with references."""
 
 from __future__ import annotations
 
@@ -21,21 +21,30 @@ from hf_localattn.training.trainer import LocalAttentionTrainer
 
 @dataclass
 class GenerationTrainingArguments(TrainingArguments, StockTrainingArguments):
-    """transformers' arguments for encoder-decoders with this package's own."""
+    """`TrainingArguments` of this package and transformers' `Seq2SeqTrainingArguments` in one class.
 
-    predict_with_generate: bool = option(True, "Evaluate what the model writes; if false its loss alone.")
-    generation_max_length: int | None = option(
-        None, "Tokens of the longest text to generate; by default the longest that is evaluated on."
+    Args:
+        predict_with_generate (bool, *optional*, defaults to True): Generate texts for the evaluation.
+        generation_max_length (int, *optional*): Maximum number of generated tokens. By default the number of tokens
+            of the longest reference text.
+        generation_num_beams (int, *optional*, defaults to 5): Number of beams of the beam search.
+    """
+
+    predict_with_generate: bool = option(
+        True, "Generate texts and compare them with the references; if false, evaluate the loss alone."
     )
-    generation_num_beams: int | None = option(5, "Beams of the search for the best text; 1 is greedy.")
+    generation_max_length: int | None = option(
+        None, "Maximum number of generated tokens; by default that of the longest reference text."
+    )
+    generation_num_beams: int | None = option(5, "Number of beams of the beam search; 1 is greedy search.")
 
 
 class GenerationTrainer(LocalAttentionTrainer, StockTrainer):
-    """Generates texts for data sets and, where these have a column `reference`, scores each against its own.
+    """Trainer that generates texts and compares them with the column `reference` of a data set, if it has one.
 
     Predictions are texts without line breaks. Metrics are those of `metrics/generation`, `gen_len` (mean number of
-    generated tokens, without padding) and the loss. `notes` has the `bleu_signature`, which says how the last BLEU was
-    computed.
+    generated tokens, without padding) and the loss. `notes` has sacreBLEU's signature of the last BLEU score as
+    `bleu_signature`.
     """
 
     _references: list[str] | None = None
@@ -47,7 +56,7 @@ class GenerationTrainer(LocalAttentionTrainer, StockTrainer):
         metric_key_prefix: str = "eval",
         **generation: Any,
     ) -> dict[str, float]:
-        """Return the metrics of a data set; `generation` goes to `generate`."""
+        """Return the metrics of a data set. `**generation` is passed to `generate`."""
         self._references = _references(self.eval_dataset if eval_dataset is None else eval_dataset)
         return super().evaluate(eval_dataset, ignore_keys, metric_key_prefix, **generation)
 
@@ -58,7 +67,7 @@ class GenerationTrainer(LocalAttentionTrainer, StockTrainer):
         metric_key_prefix: str = "test",
         **generation: Any,
     ) -> PredictionOutput:
-        """Return the generated texts as predictions; metrics if there are references."""
+        """Return the generated texts as predictions, with metrics if there are references."""
         self._references = _references(test_dataset)
         return super().predict(test_dataset, ignore_keys, metric_key_prefix, **generation)
 
@@ -70,7 +79,7 @@ class GenerationTrainer(LocalAttentionTrainer, StockTrainer):
         ignore_keys: list[str] | None = None,
         metric_key_prefix: str = "eval",
     ) -> EvalLoopOutput:
-        """Run the model and adds the texts' metrics, so that callbacks see them."""
+        """Run the model and add the metrics of the texts, where callbacks can read them."""
         generates = self.args.predict_with_generate and not self.args.prediction_loss_only
         loss_only = False if generates else prediction_loss_only
         output = super().evaluation_loop(dataloader, description, loss_only, ignore_keys, metric_key_prefix)
@@ -92,7 +101,7 @@ class GenerationTrainer(LocalAttentionTrainer, StockTrainer):
 
 
 def one_line(text: str) -> str:
-    """Return a text with a blank for each line break, so that a file of lines has one for each text."""
+    """Replace the line breaks of a text by blanks, for files with one text per line."""
     return " ".join(text.splitlines()).strip()
 
 

@@ -1,4 +1,4 @@
-"""Lookahead (Zhang et al. 2019, arXiv:1907.08610): slow weights that follow those of any optimizer."""
+"""Lookahead (Zhang et al. 2019, arXiv:1907.08610): slow weights around any optimizer."""
 
 from typing import Any
 
@@ -7,13 +7,13 @@ import torch
 from hf_localattn.extras import import_extra
 
 DEFAULT_ALPHA = 0.5
-"""The paper's choice."""
+"""Value of the paper."""
 
 
 def check_lookahead(steps: int | None, alpha: float | None) -> None:
-    """Raise `ValueError` for settings that Lookahead cannot have."""
+    """Raise `ValueError` for invalid settings of Lookahead."""
     if steps is None and alpha is not None:
-        raise ValueError("--lookahead_alpha goes with --lookahead_steps, such as --lookahead_steps 5.")
+        raise ValueError("--lookahead_alpha needs --lookahead_steps, such as --lookahead_steps 5.")
     if steps is not None and steps < 1:
         raise ValueError(f"--lookahead_steps must be at least 1; got {steps}.")
     if alpha is not None and not 0 < alpha <= 1:
@@ -21,19 +21,24 @@ def check_lookahead(steps: int | None, alpha: float | None) -> None:
 
 
 def import_lookahead() -> Any:
-    """Return the wrapper's class.
+    """Return the `Lookahead` class of pytorch_optimizer.
 
     Raises:
-        ImportError: its library is not installed.
+        ImportError: pytorch_optimizer is not installed.
     """
     return import_extra("pytorch_optimizer", "lookahead", "--lookahead_steps").Lookahead
 
 
 def with_lookahead(optimizer: torch.optim.Optimizer, steps: int, alpha: float) -> torch.optim.Optimizer:
-    """Return the optimizer with slow weights around it, which are in its `state_dict`.
+    """Wrap an optimizer with Lookahead. The `state_dict` of the result contains the slow weights.
 
-    After every `steps` steps the slow weights go the share `alpha` of the way to the model's, and the model's go on
-    from there. So what a model has, is evaluated with and is saved with are the slow weights at every multiple of
-    `steps`, and up to `steps` - 1 fast steps from them in between: at each moment those that training goes on from.
+    After every `steps` steps the slow weights move by `alpha` times their distance to the model's weights, and the
+    model's weights are set to them. A model that is evaluated or saved at a multiple of `steps` has the slow weights;
+    at other steps it has the fast weights.
+
+    Args:
+        optimizer: the optimizer of the fast weights.
+        steps: number of its steps between two updates of the slow weights.
+        alpha: step size of the slow weights.
     """
     return import_lookahead()(optimizer, k=steps, alpha=alpha)

@@ -1,4 +1,4 @@
-"""The model and the tokenizer of a run: a checkpoint, or a family's fresh layers on a plain backbone."""
+"""Loading of the model and tokenizer of a run: a checkpoint, or a backbone with new layers of a family."""
 
 from __future__ import annotations
 
@@ -22,19 +22,22 @@ from hf_localattn.training.parameter_groups import pretrained_parameters, split_
 def load_model_and_tokenizer(
     task: str, model_args: ModelArguments, training_args: TrainingArguments, **config_fields: Any
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Load the model in fp32, with fresh layers where the checkpoint has none for them, and its tokenizer.
+    """Load the model in fp32, and its tokenizer. Layers that the checkpoint lacks are initialized randomly.
 
     Args:
         task: a key of `hf_localattn.registry.AUTO_CLASSES`.
-        model_args: which model.
-        training_args: the seed of fresh layers, and the checkpoint that training goes on from, which has to fit.
-        **config_fields: what the data say of the model, such as `num_labels`.
+        model_args: the model.
+        training_args: the seed of new layers, and the checkpoint to resume from, which must hold the same model.
+        **config_fields: fields of the configuration that depend on the data, such as `num_labels`.
+
+    Returns:
+        The model and the tokenizer.
 
     Raises:
-        ValueError: names, fields, model or tokenizer do not go together.
-        OSError: something cannot be fetched.
+        ValueError: a name or field is invalid, or model, tokenizer, task and checkpoint do not match.
+        OSError: a file cannot be loaded or downloaded.
     """
-    set_seed(training_args.seed)  # new layers are random
+    set_seed(training_args.seed)  # for the initialization of new layers
     hub: dict[str, Any] = {
         "cache_dir": model_args.cache_dir,
         "revision": model_args.model_revision,
@@ -50,7 +53,7 @@ def load_model_and_tokenizer(
         tokenizer = load_tokenizer(tokenizer_source, **settings, **hub, **trust)
         own = family_of(config)
         if own is not None and own.needs_parse(config) and hasattr(tokenizer, "check_parser"):
-            tokenizer.check_parser()  # better now than when the model is loaded and features are made
+            tokenizer.check_parser()  # raise errors before the model is loaded and features are made
         with loading("model", source, model_args.cache_dir), _one_of_its_class(task, model_args.source):
             model = AUTO_CLASSES[task].from_pretrained(
                 source,
@@ -66,7 +69,8 @@ def load_model_and_tokenizer(
         fields, settings = family.split_fields(parse_config_fields(model_args.family, model_args.local_config))
         if task not in family.heads:
             raise ValueError(
-                f"The family {model_args.family!r} has no model for {task}; it has {', '.join(family.heads)}."
+                f"The family {model_args.family!r} has no model for {task}; it has models for"
+                f" {', '.join(family.heads)}."
             )
         tokenizer = load_tokenizer(tokenizer_source, **hub, **trust)
         with loading("backbone", source, model_args.cache_dir), _one_of_its_class(task, model_args.source):
@@ -74,22 +78,22 @@ def load_model_and_tokenizer(
         tokenizer = family.adapt_tokenizer(tokenizer, model, **settings)
     missing = missing_inputs(tokenizer, model.config)
     if missing:
-        own = get_family(model.config.model_type).tokenizer  # stock models need nothing special
+        own = get_family(model.config.model_type).tokenizer  # only models of a family have further inputs
         raise ValueError(
-            f"The model needs {missing} of each text, which this tokenizer does not give: that of the family"
-            f" {model.config.model_type!r} does ({own.__name__}; settings: {', '.join(own.SETTINGS)})."
+            f"The model needs the inputs {missing}, which this tokenizer does not return. Use the tokenizer of the"
+            f" family {model.config.model_type!r} ({own.__name__}; settings: {', '.join(own.SETTINGS)})."
         )
     rows = model.get_input_embeddings().weight.shape[0]
     if len(tokenizer) > rows:
         raise ValueError(
-            f"The tokenizer knows {len(tokenizer)} tokens, but the model only {rows}: they do not belong together;"
-            " check --tokenizer_name."
+            f"The tokenizer has {len(tokenizer)} tokens, but the model has embeddings for {rows}: they do not belong"
+            " together. Check --tokenizer_name."
         )
     model = model.to(torch.float32)
     if training_args.do_train and training_args.resume_from_checkpoint:
         check_same_model(training_args.resume_from_checkpoint, model)
         check_same_optimizer(training_args.resume_from_checkpoint, training_args)
-    if training_args.local_learning_rate is not None:  # of what? better asked now than when training begins
+    if training_args.local_learning_rate is not None:  # raise errors before training begins
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         split_parameter_groups(
             [{"params": parameters}], pretrained_parameters(model), training_args.local_learning_rate
@@ -99,7 +103,7 @@ def load_model_and_tokenizer(
 
 @contextmanager
 def _one_of_its_class(task: str, source: str) -> Iterator[None]:
-    """Say in a line that a model cannot do a task, where transformers lists all those that can."""
+    """Replace transformers' list of all models that can do a task by a short error."""
     try:
         yield
     except ValueError as error:
@@ -107,20 +111,20 @@ def _one_of_its_class(task: str, source: str) -> Iterator[None]:
             raise
         if task == "text2text-generation":
             raise ValueError(
-                f"{source!r} cannot write: it is no encoder-decoder for text. Give one such as BART"
+                f"{source!r} cannot generate text: it is not an encoder-decoder for text. Give one such as BART"
                 " (facebook/bart-base) or ProphetNet (microsoft/prophetnet-large-uncased)."
             ) from error
         raise ValueError(
-            f"{source!r} is of a type that transformers has no model for {task} of: choose another one."
+            f"{source!r} cannot be used: transformers has no model for {task} of its type. Choose another one."
         ) from error
 
 
 def head_config(model_args: ModelArguments, head: str) -> PreTrainedConfig | None:
-    """Return the configuration of a checkpoint that has such a head; None if the model will get a fresh one.
+    """Return the configuration of a checkpoint if it has a certain head; None if the model gets a new head.
 
     Args:
-        model_args: which model.
-        head: how its class's name ends, such as "ForTokenClassification".
+        model_args: the model.
+        head: suffix of the class of models with that head, such as "ForTokenClassification".
 
     Raises:
         ValueError, OSError: the configuration cannot be loaded.

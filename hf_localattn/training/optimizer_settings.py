@@ -1,4 +1,4 @@
-"""Settings of the optimizer that Trainer does not know, saved in checkpoints and compared on resuming."""
+"""Optimizer settings that Trainer does not have: saved in checkpoints, and compared when training is resumed."""
 
 from __future__ import annotations
 
@@ -14,50 +14,50 @@ from hf_localattn.training.arguments import TrainingArguments
 from hf_localattn.training.output_folder import STATE
 
 NAMES = ("local_learning_rate", "lookahead_steps", "lookahead_alpha")
-"""Arguments that make the optimizer another one: its state has other groups, or slow weights in addition."""
+"""Arguments that change the structure of the optimizer's state: its parameter groups, or Lookahead's slow weights."""
 
 
 class OptimizerSettings(TrainerCallback, ExportableState):
-    """Write the arguments of `NAMES` into the state of every checkpoint (`trainer_state.json`).
+    """Callback that saves the arguments of `NAMES` in the `trainer_state.json` of every checkpoint.
 
     Args:
-        **settings: their values; a trainer passes none, and they are those of its arguments.
+        **settings: values of these arguments. By default they are read from the training arguments.
     """
 
     def __init__(self, **settings: Any):
         self.settings = settings
 
     def state(self) -> dict[str, Any]:
-        """Return what Trainer writes into the state."""
+        """Return the entry of this callback in `trainer_state.json`."""
         return {"args": self.settings, "attributes": {}}
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Take them from the arguments, which a search changes; a state from before this class lacks a place."""
+        """Read the settings from the arguments, which a search changes, and add the entry to older states."""
         self.settings = settings_of_optimizer(args)
         state.stateful_callbacks[type(self).__name__] = self.state()
 
 
 def settings_of_optimizer(training_args: Any) -> dict[str, Any]:
-    """Return the arguments of `NAMES`; None where there is no such argument."""
+    """Return the arguments of `NAMES`, None for those that do not exist."""
     return {name: getattr(training_args, name, None) for name in NAMES}
 
 
 def check_same_optimizer(checkpoint: str | os.PathLike[str], training_args: TrainingArguments) -> None:
-    """Raise `ValueError` if a checkpoint's optimizer was made with other arguments: its state would not fit.
+    """Raise `ValueError` if the optimizer state of a checkpoint belongs to other arguments.
 
-    A checkpoint that does not say, such as one of another program, passes.
+    Checkpoints without these settings, such as those of other programs, are accepted.
     """
     state = read_json(Path(checkpoint) / STATE)
-    written = state.get("stateful_callbacks", {}).get(OptimizerSettings.__name__, {}).get("args", {})
-    for name, own in settings_of_optimizer(training_args).items():
-        if name in written and written[name] != own:
+    saved = state.get("stateful_callbacks", {}).get(OptimizerSettings.__name__, {}).get("args", {})
+    for name, current in settings_of_optimizer(training_args).items():
+        if name in saved and saved[name] != current:
             raise ValueError(
-                f"{checkpoint} was trained with another optimizer: its {name} is {_spoken(written[name])}, this one's"
-                f" is {_spoken(own)}. Give the command it was made with, or another --output_dir."
+                f"{checkpoint} was trained with another optimizer: its {name} is {_format(saved[name])}, but now it"
+                f" is {_format(current)}. Repeat the command of that run, or choose another --output_dir."
             )
 
 
-def _spoken(value: Any) -> str:
+def _format(value: Any) -> str:
     return "not set" if value is None else repr(value)

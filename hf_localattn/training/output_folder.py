@@ -1,4 +1,4 @@
-"""The output folder: what may be in it, and from which checkpoint a run goes on."""
+"""The output folder: checks before a run writes to it, and the checkpoint to resume from."""
 
 import logging
 import os
@@ -24,15 +24,15 @@ logger = logging.getLogger(__name__)
 
 # A leading underscore keeps a file out of Trainer's uploads to the Hub.
 ASIDE = "_incomplete-"
-# Trainer's order of writing: weights, optimizer and scheduler, random states, and last the state.
+# Trainer writes this file last, after weights, optimizer, scheduler and random states.
 STATE = "trainer_state.json"
-# What a configuration says of how it came to be, or learns from the tokenizer and the data once training begins.
+# Fields that differ between a new configuration and that of a checkpoint of the same model.
 VOLATILE = (
     *("_name_or_path", "transformers_version", "architectures", "auto_map", "dtype", "problem_type", "use_cache"),
     *("pad_token_id", "bos_token_id", "eos_token_id", "hf_localattn_version"),
 )
 PICKLES = ("optimizer.pt", "optimizer*.bin", "rank*-optimizer.pt", "scheduler.pt", "scaler.pt", "rng_state*.pth")
-"""Files by `torch.save` that training is resumed from, in addition to the weights."""
+"""Files of a checkpoint that are written by `torch.save`."""
 
 INDEX = {
     "torch": ("Size",),
@@ -53,20 +53,23 @@ OPTIMIZER = ("optimizer.pt", "optimizer.bin", "optimizer", "optimizer_0", "globa
 def prepare_output_folder(
     output_dir: str | os.PathLike[str], resume_from_checkpoint: str | bool | None, *, tidy: bool = True
 ) -> str | None:
-    """Return the checkpoint that training goes on from, None for a fresh start, before anything is written.
+    """Check the output folder before anything is written, and choose the checkpoint to resume from.
 
-    A folder with complete checkpoints of an unfinished run is resumed by itself. Incomplete ones, left by a run that
-    was killed while writing, are moved aside with a warning. If the run was killed when all was trained, the
-    checkpoint is the folder itself.
+    An unfinished run is resumed from its last complete checkpoint. Incomplete checkpoints of a killed run are moved
+    aside with a warning.
 
     Args:
-        output_dir: need not exist.
-        resume_from_checkpoint: a checkpoint folder, or True (also "true") for the last complete one in output_dir.
-        tidy: remove and move aside what a killed run has left: for one process of several.
+        output_dir: the output folder, which need not exist.
+        resume_from_checkpoint: a checkpoint folder, or True (also "true") for the last complete one in `output_dir`.
+        tidy: remove or move aside the leftovers of a killed run. Only one process of a run should do it.
+
+    Returns:
+        The checkpoint folder; `output_dir` itself if the run was killed after training; None to start from the
+        beginning.
 
     Raises:
-        ValueError: the folder holds something else or a finished run, there is no such complete checkpoint, or one
-            that would run code when it is read.
+        ValueError: the folder holds other files or a finished run, the checkpoint does not exist or is incomplete, or
+            a file of it would run code when it is read.
     """
     folder = Path(output_dir)
     _check_is_folder(folder)
@@ -91,37 +94,44 @@ def prepare_output_folder(
             raise ValueError(f"--resume_from_checkpoint: {folder} holds no complete checkpoint to resume from.")
         return checkpoint
     if is_killed and (folder / STATE).is_file():
-        logger.warning("%s is trained, but not scored.", folder)
+        logger.warning("The model in %s is trained, but not evaluated: continuing with the evaluation.", folder)
         return str(folder)
     if checkpoint is None:
-        if not is_killed:  # what it has left, if so, is of a final save, which comes again
+        if not is_killed:  # the files of a killed run are from its final save, which is repeated
             check_unused(folder, "checkpoint to resume from")
         return None
     if (folder / STATE).exists():
         raise ValueError(
             f"--output_dir {folder} holds a finished run. To evaluate or predict with it give --model_name_or_path"
-            f" {folder} without --do_train; to upload it run `hf-localattn push {folder} OWNER/NAME`. To train choose"
-            f" another folder, or go on from its last checkpoint by"
-            f" --resume_from_checkpoint {checkpoint} with more steps or epochs."
+            f" {folder} without --do_train; to upload it run `hf-localattn push {folder} OWNER/NAME`. To train another"
+            f" model choose another folder; to train this one further give --resume_from_checkpoint {checkpoint} and"
+            " more steps or epochs."
         )
-    logger.warning("Resuming from %s. To start afresh choose another --output_dir, or empty this one.", checkpoint)
+    logger.warning(
+        "Resuming from %s. To start from the beginning choose another --output_dir, or empty this one.", checkpoint
+    )
     return checkpoint
 
 
 def mark_unfinished(output_dir: str | os.PathLike[str]) -> None:
-    """Note in a folder that what is written there is of a run that has not come to its end."""
+    """Mark the output folder of a run as unfinished."""
     folder = Path(output_dir)
-    if not (folder / STATE).exists():  # a finished run that is trained further stays what it is until that ends
+    if not (folder / STATE).exists():  # the model of a finished run is valid until further training has ended
         atomic_write(folder / UNFINISHED, "")
 
 
 def mark_finished(output_dir: str | os.PathLike[str]) -> None:
-    """Note in a folder that its run has come to its end."""
+    """Mark the output folder of a run as finished."""
     Path(output_dir, UNFINISHED).unlink(missing_ok=True)
 
 
 def check_unused(output_dir: str | os.PathLike[str], missing: str) -> None:
-    """Raise `ValueError` if something is in a new run's way, naming what would let an old one go on from there."""
+    """Raise `ValueError` if a folder is not empty.
+
+    Args:
+        output_dir: the folder, which need not exist.
+        missing: the file that would allow an old run to continue, for the message.
+    """
     folder = Path(output_dir)
     _check_is_folder(folder)
     if in_the_way := _contents(folder):
@@ -132,7 +142,12 @@ def check_unused(output_dir: str | os.PathLike[str], missing: str) -> None:
 
 
 def last_complete_checkpoint(output_dir: str | os.PathLike[str], *, tidy: bool = True) -> str | None:
-    """Return the folder of the highest complete checkpoint, None if there is none; moves incomplete ones aside."""
+    """Return the complete checkpoint with the most steps, None if there is none.
+
+    Args:
+        output_dir: folder of the checkpoints.
+        tidy: move incomplete checkpoints aside.
+    """
     last = None
     for _, path in sorted(_checkpoints(Path(output_dir))):
         if not (missing := missing_parts(path)):
@@ -146,14 +161,14 @@ def last_complete_checkpoint(output_dir: str | os.PathLike[str], *, tidy: bool =
 
 
 def remove_older_checkpoints(written: Path, limit: int | None, best: str | None) -> None:
-    """Remove the oldest checkpoints after one is written, as Trainer does for `save_total_limit`.
+    """Remove the oldest checkpoints, as Trainer does for `save_total_limit`.
 
-    A process that is killed meanwhile leaves no part of one.
+    A process that is killed meanwhile leaves no partly removed checkpoint.
 
     Args:
-        written: stays.
-        limit: how many may stay; None or 0 for all.
-        best: stays too.
+        written: the new checkpoint, which is kept.
+        limit: number of checkpoints to keep; None or 0 for all.
+        best: the best checkpoint, which is kept.
     """
     if not limit or limit < 0:
         return
@@ -173,28 +188,28 @@ def is_last(checkpoint: Path) -> bool:
 def check_harmless(checkpoint: str | os.PathLike[str]) -> None:
     """Raise `ValueError` if a file of a checkpoint would run code when training is resumed from it.
 
-    Trainer and accelerate read states of optimizer, scheduler, scaler and random numbers with `weights_only`, which
-    refuses code by a traceback in the middle of a run. The index of a sharded checkpoint (`.metadata`, of FSDP) torch
-    unpickles as it is.
+    Trainer and accelerate load the states of optimizer, scheduler, scaler and random numbers with `weights_only`,
+    which rejects code with a traceback in the middle of a run. torch unpickles the index of a sharded FSDP checkpoint
+    (`.metadata`) without any check.
     """
     folder = Path(checkpoint)
     states = sorted(file for pattern in PICKLES for file in folder.glob(pattern) if file.is_file())
     for path in [*states, *sorted(folder.glob("*/.metadata"))]:
         try:
             names = _foreign_names(path)
-        except Exception as error:  # of whatever kind: it is anything but what was written there
-            raise ValueError(f"{path} is not whole ({error}): do not resume from it.") from None
+        except Exception as error:  # damaged files raise errors of any type
+            raise ValueError(f"{path} is damaged ({error}). Resume from another checkpoint.") from None
         if names:
             raise ValueError(
-                f"{path} would run code when it is read (it names {', '.join(names)}), which no checkpoint of Trainer"
-                " does: do not resume from it. Remove its folder, or choose another one."
+                f"{path} would run code when it is read (it names {', '.join(names)}), which Trainer's checkpoints"
+                " never do: do not resume from it. Remove its folder, or choose another checkpoint."
             )
 
 
 def _foreign_names(path: Path) -> list[str]:
-    """Return the names in a pickle that have no place in a checkpoint."""
+    """Return the names in a pickle that a checkpoint must not contain."""
     if path.name != ".metadata":
-        with safe_globals():  # of NumPy, as Trainer has them
+        with safe_globals():  # NumPy's, which Trainer allows too
             return get_unsafe_globals_in_checkpoint(path)
     try:
         with path.open("rb") as stream:
@@ -205,11 +220,11 @@ def _foreign_names(path: Path) -> list[str]:
 
 
 class _ForeignName(pickle.UnpicklingError):
-    """A name that the index of a checkpoint may not have."""
+    """The index of a checkpoint contains a name that is not in `INDEX`."""
 
 
 class _Index(pickle.Unpickler):
-    """Reads the index of a sharded checkpoint, made of nothing but what torch writes there."""
+    """Unpickler for the index of a sharded checkpoint, restricted to the classes of `INDEX`."""
 
     def find_class(self, module: str, name: str) -> Any:
         if name in INDEX.get(module, ()) or (module == "torch" and isinstance(getattr(torch, name, 0), torch.dtype)):
@@ -218,7 +233,7 @@ class _Index(pickle.Unpickler):
 
 
 def is_trained(checkpoint: str | os.PathLike[str], training_args: TrainingArguments) -> bool:
-    """Return whether a checkpoint has all of `max_steps`, or the early stopping ended its training."""
+    """Return True if a checkpoint has reached `max_steps`, or early stopping has ended its training."""
     state = TrainerState.load_from_json(str(Path(checkpoint) / STATE))
     if 0 < training_args.max_steps <= state.global_step:
         return True
@@ -228,23 +243,24 @@ def is_trained(checkpoint: str | os.PathLike[str], training_args: TrainingArgume
 
 
 def check_same_model(checkpoint: str | os.PathLike[str], model: PreTrainedModel) -> None:
-    """Raise `ValueError` if a checkpoint holds another model: other weights, or fields with other values."""
+    """Raise `ValueError` if the configuration or the weights of a checkpoint differ from those of a model."""
     path = Path(checkpoint) / "config.json"
-    # As it would be saved: json knows neither tuples nor numbers as keys.
-    own = parse_json(model.config.to_json_string(use_diff=False), type(model.config).__name__)
+    # Converted to JSON and back, because JSON has neither tuples nor numbers as keys.
+    fields = parse_json(model.config.to_json_string(use_diff=False), type(model.config).__name__)
     for name, value in (read_json(path) if path.is_file() else {}).items():
-        if name in own and name not in VOLATILE and own[name] != value and not isinstance(value, dict):
+        if name in fields and name not in VOLATILE and fields[name] != value and not isinstance(value, dict):
             raise ValueError(
-                f"{checkpoint} holds another model: its {name} is {value!r}, this one's is {own[name]!r}. Give the "
-                "command it was made with, or another --output_dir."
+                f"{checkpoint} holds another model: its {name} is {value!r}, but now it is {fields[name]!r}. Repeat"
+                " the command of that run, or choose another --output_dir."
             )
     shapes = {name: list(tensor.shape) for name, tensor in model.state_dict().items()}
     for file in sorted(Path(checkpoint).glob("*.safetensors")):
         for name, shape in read_header(file).items():
             if shapes.get(name) != shape:
                 raise ValueError(
-                    f"{checkpoint} holds another model: its {name} has the shape {shape}, this one's is "
-                    f"{shapes.get(name, 'not there')}. Give the command it was made with, or another --output_dir."
+                    f"{checkpoint} holds another model: its {name} has the shape {shape}, but now it has"
+                    f" {shapes.get(name, 'no such weight')}. Repeat the command of that run, or choose another"
+                    " --output_dir."
                 )
 
 
@@ -254,7 +270,7 @@ def _checkpoints(folder: Path) -> list[tuple[int, Path]]:
 
 
 def missing_parts(checkpoint: Path) -> str:
-    """Say why a checkpoint cannot be resumed; return an empty text if it can."""
+    """Return a text that says why a checkpoint cannot be resumed, an empty one if it can."""
     if not checkpoint.is_dir():
         return "no such folder"
     sharded = [path for path in checkpoint.glob("pytorch_model_fsdp*") if path.is_dir()]
@@ -266,9 +282,9 @@ def missing_parts(checkpoint: Path) -> str:
     try:
         TrainerState.load_from_json(str(checkpoint / STATE))
     except (OSError, ValueError, TypeError):
-        return f"it has no whole {STATE}, which is written last"
+        return f"it has no complete {STATE}, which is written last"
     if (checkpoint / "optimizer.pt").is_file():
-        # Trainer goes on without a word where one of these is not there: with a fresh optimizer, with other numbers.
+        # Without these files Trainer continues silently with a new optimizer and other random numbers.
         if not (checkpoint / "scheduler.pt").is_file():
             return "it has no scheduler.pt"
         if not any(checkpoint.glob("rng_state*.pth")):
@@ -277,19 +293,19 @@ def missing_parts(checkpoint: Path) -> str:
 
 
 def _torn_file(checkpoint: Path) -> str:
-    """Name a file of a checkpoint that is not there to its end, as after a power cut; empty if all are."""
+    """Describe the first missing or truncated file of a checkpoint; return an empty text if there is none."""
     try:
         for path in checkpoint.glob("*.safetensors.index.json"):
             shards = set(read_json(path)["weight_map"].values())
             if missing := sorted(name for name in shards if not (checkpoint / name).is_file()):
                 return f"it has no {missing[0]}"
         for path in checkpoint.glob("*.safetensors"):
-            read_header(path)  # which compares sizes
+            read_header(path)  # compares sizes
         for path in (path for pattern in PICKLES for path in checkpoint.glob(pattern)):
-            with zipfile.ZipFile(path):  # whose table of contents is at the end
+            with zipfile.ZipFile(path):  # reads the table of contents at the end of the file
                 pass
     except (OSError, ValueError, LookupError, TypeError, AttributeError, zipfile.BadZipFile) as error:
-        return f"its {path.name} is not whole: {' '.join(str(error).split())}"
+        return f"its {path.name} is damaged: {' '.join(str(error).split())}"
     return ""
 
 
@@ -299,7 +315,7 @@ def _check_is_folder(folder: Path) -> None:
 
 
 def _contents(folder: Path) -> list[str]:
-    """Return the names that are in the way of a run: all but logs, hidden or set-aside files, and empty folders."""
+    """Return the names in a folder, without logs, hidden or set-aside files, and empty folders."""
     return sorted(path.name for path in folder.iterdir() if _is_in_the_way(path)) if folder.is_dir() else []
 
 

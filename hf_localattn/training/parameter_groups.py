@@ -1,4 +1,4 @@
-"""Two learning rates: one for what is pretrained, one for everything that starts from nothing."""
+"""Two learning rates: one for pretrained parameters, one for new ones."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -8,7 +8,7 @@ from torch.optim import Optimizer
 
 
 def pretrained_parameters(model: Any) -> list[nn.Parameter]:
-    """Return what a backbone's checkpoint brings: of a family's model what it says, else those of the base model.
+    """Return the pretrained parameters of a model: its `pretrained_parameters()`, or those of its base model.
 
     Raises:
         ValueError: the model has no base model.
@@ -17,41 +17,47 @@ def pretrained_parameters(model: Any) -> list[nn.Parameter]:
         return list(model.pretrained_parameters())
     base = getattr(model, getattr(model, "base_model_prefix", "") or "base_model", model)
     if not isinstance(base, nn.Module) or base is model:
-        raise ValueError(f"{type(model).__name__} has no backbone that is told apart from its other layers.")
+        raise ValueError(f"{type(model).__name__} has no base model: use learning_rate alone.")
     return list(base.parameters())
 
 
 def split_parameter_groups(
     groups: list[dict[str, Any]], pretrained: Iterable[nn.Parameter], local_learning_rate: float
 ) -> list[dict[str, Any]]:
-    """Return an optimizer's parameter groups split: what is not among the pretrained gets its own learning rate.
+    """Split each parameter group of an optimizer into pretrained and new parameters.
 
-    Everything else of a group (weight decay and so on) stays as it was.
+    Args:
+        groups: parameter groups of the optimizer.
+        pretrained: the pretrained parameters.
+        local_learning_rate: learning rate of the new parameters.
+
+    Returns:
+        The new groups. They differ from the former ones only in their parameters and learning rates.
 
     Raises:
-        ValueError: one of the two kinds has no trainable parameter.
+        ValueError: no pretrained parameter, or no new one, is trainable.
     """
     of_backbone = {id(parameter) for parameter in pretrained}
     split = []
     for local in (False, True):
-        own = []
+        found = []
         for group in groups:
             parameters = [p for p in group["params"] if (id(p) not in of_backbone) is local]
             if parameters:
                 rate = {"lr": local_learning_rate} if local else {}
-                own.append({**group, "params": parameters, **rate})
-        if not own:
+                found.append({**group, "params": parameters, **rate})
+        if not found:
             raise ValueError(
                 "local_learning_rate is given, but the model has no trainable parameter "
                 + ("outside its backbone" if local else "in its backbone")
                 + ": use learning_rate alone."
             )
-        split.extend(own)
+        split.extend(found)
     return split
 
 
 def describe_optimizer(optimizer: Optimizer, lookahead_steps: int | None) -> str:
-    """Return what is trained at which rate, such as "Training 4,096 parameters at 0.001, Lookahead every 5 steps"."""
+    """Describe parameters and learning rates: "Training 4,096 parameters at 0.001, Lookahead every 5 steps"."""
     trained: dict[float, int] = {}
     for group in optimizer.param_groups:
         trained[group["lr"]] = trained.get(group["lr"], 0) + sum(one.numel() for one in group["params"])

@@ -1,7 +1,7 @@
-"""The loss so far, kept in checkpoints, so that a resumed run reports what an undisturbed one does.
+"""Training loss saved in checkpoints: a resumed run reports the same loss as one without interruption.
 
-Trainer by itself reports as `train_loss` the mean over the steps since it was started, and logs as the first `loss`
-that since the checkpoint.
+Trainer reports `train_loss` as the mean over the steps since it was started, and its first `loss` as that since the
+checkpoint.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from hf_localattn.training.output_folder import STATE
 
 @dataclass(frozen=True)
 class LossSoFar:
-    """The loss of a process since the first step of the training.
+    """The training loss of a process, summed over all steps.
 
     Args:
-        logged: the sum up to the last step that was logged.
-        since: the sum of the steps after that one.
-        last_logged: that step.
+        logged: sum up to the last logged step.
+        since: sum after the last logged step.
+        last_logged: number of the last logged step.
     """
 
     logged: float
@@ -36,12 +36,12 @@ class LossSoFar:
 
     @classmethod
     def of(cls, trainer: Trainer) -> LossSoFar:
-        """Take it from a trainer that is at work."""
+        """Read the loss from a trainer."""
         return cls(trainer._total_loss_scalar, trainer._tr_loss.item(), trainer._globalstep_last_logged)
 
     @classmethod
     def load(cls, checkpoint: Path, process: int) -> LossSoFar | None:
-        """Read it from a checkpoint; None if it has none, such as one of another program."""
+        """Read the loss from a checkpoint; return None if its file is missing or invalid."""
         try:
             found = read_json(checkpoint / file_name(process))
             return cls(float(found["logged"]), float(found["since"]), int(found["last_logged"]))
@@ -49,11 +49,11 @@ class LossSoFar:
             return None
 
     def save(self, checkpoint: Path, process: int) -> None:
-        """Write it into a checkpoint."""
+        """Write the loss to a checkpoint."""
         atomic_write(checkpoint / file_name(process), json.dumps(dataclasses.asdict(self)))
 
     def mean(self, steps: int) -> float:
-        """Return the mean over all steps, as Trainer calculates it."""
+        """Return the mean over all steps, as Trainer computes it."""
         return (self.logged + self.since) / max(steps, 0.001)
 
 
@@ -63,14 +63,14 @@ def file_name(process: int) -> str:
 
 
 class TakeUp(TrainerCallback):
-    """Continue where a checkpoint ends, once the trainer has reset itself to the beginning.
+    """Callback that restores the loss and the path of the best checkpoint when training is resumed.
 
-    It sets the loss, and the path of the best checkpoint. The state has that path, but a state that was moved, or
-    comes from a stranger, names another place: the best checkpoint is looked for in the same folder.
+    The state of a checkpoint contains the path of the best one, which is wrong after the folder has been moved. The
+    best checkpoint is therefore looked up in the same folder.
 
     Args:
-        trainer: about to train.
-        checkpoint: what it resumes from.
+        trainer: the trainer.
+        checkpoint: the checkpoint that it resumes from.
     """
 
     def __init__(self, trainer: Trainer, checkpoint: Path):
@@ -80,7 +80,7 @@ class TakeUp(TrainerCallback):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
     ) -> None:
-        """Take it up."""
+        """Restore loss and path, which Trainer has just reset."""
         state.best_model_checkpoint = best_sibling(self.checkpoint)
         if (loss := LossSoFar.load(self.checkpoint, args.process_index)) is not None:
             self.has_loss, trainer = True, self.trainer
@@ -89,7 +89,7 @@ class TakeUp(TrainerCallback):
 
 
 def best_sibling(checkpoint: Path) -> str | None:
-    """Return the best checkpoint that the state of this one names, in the same folder; None if it is not there."""
+    """Return the best checkpoint that the state of a checkpoint names, in the same folder; None if it is missing."""
     best = TrainerState.load_from_json(str(checkpoint / STATE)).best_model_checkpoint
     name = Path(best).name if isinstance(best, str) else ""
     path = checkpoint.with_name(name) if re.fullmatch(r"checkpoint-\d+", name) else None

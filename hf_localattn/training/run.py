@@ -1,4 +1,4 @@
-"""One run of a task: train, evaluate, predict, share."""
+"""One run of a task: training, evaluation, prediction, upload."""
 
 from __future__ import annotations
 
@@ -37,16 +37,18 @@ logger = logging.getLogger(__name__)
 def validate_arguments(
     training_args: TrainingArguments, metrics: Mapping[str, bool], *, all_reported: bool = True
 ) -> None:
-    """Make sure that there is something to do, and somewhere to write it, before anything is loaded.
+    """Check the training arguments and the output folder before anything is loaded.
 
     Args:
-        training_args: `resume_from_checkpoint` becomes the checkpoint that training goes on from, if any.
-        metrics: the names by which the best model can be told, each with whether more is better. The first one
-            stands for the loss where Trainer would take that. The first one that is not the loss is the main score.
-        all_reported: whether all of them will be there. If not, `check_best_metric` is told later which ones.
+        training_args: training arguments. Their `resume_from_checkpoint` is set to the checkpoint to resume from, or
+            None.
+        metrics: values of `metric_for_best_model`, each with True if greater is better. The first one replaces
+            "loss". The first one other than "loss" is the main score.
+        all_reported: True if the task reports all of `metrics`. If False, `check_best_metric` has to be called when
+            the reported ones are known.
 
     Raises:
-        ValueError: nothing to do, an unknown `metric_for_best_model`, or an output folder in use.
+        ValueError: there is nothing to do, `metric_for_best_model` is unknown, or the output folder is not empty.
         ImportError: an argument needs an extra that is not installed.
     """
     if not (training_args.do_train or training_args.do_eval or training_args.do_predict):
@@ -69,14 +71,18 @@ def validate_arguments(
             training_args.output_dir, training_args.resume_from_checkpoint, tidy=training_args.process_index == 0
         )
     if training_args.device.type == "cpu":
-        training_args.dataloader_pin_memory = False  # pinning serves an accelerator; without one it only warns
+        training_args.dataloader_pin_memory = False  # without an accelerator pinning only warns
 
 
 def check_best_metric(training_args: TrainingArguments, known: Iterable[str]) -> None:
-    """Have early stopping and searches go by the main score, the first one that is not the loss, by default.
+    """Check `metric_for_best_model`. With early stopping or a search it defaults to the task's main score.
+
+    Args:
+        training_args: training arguments, whose `metric_for_best_model` and `greater_is_better` are set.
+        known: names of the reported metrics. The first one other than "loss" is the main score.
 
     Raises:
-        ValueError: the best model is to be told by a metric that is not among those known.
+        ValueError: `metric_for_best_model` is not a reported metric.
     """
     names = list(known)
     compares = training_args.early_stopping_patience is not None or training_args.search_space is not None
@@ -92,16 +98,19 @@ def check_best_metric(training_args: TrainingArguments, known: Iterable[str]) ->
 def prepare_run(
     task_class: type[Task], model_args: ModelArguments, data_args: DataArguments, training_args: TrainingArguments
 ) -> Run:
-    """Return a run of a task that is ready to go; everything that can be checked has been.
+    """Load data and model of a run, check all its arguments, and build its trainer.
 
     Args:
         task_class: one of `hf_localattn.tasks.TASKS`.
         model_args: the model.
         data_args: the data, an instance of `task_class.DataArguments`.
-        training_args: what is done with them; an instance of `training_arguments_of(task_class)`.
+        training_args: the training arguments, an instance of `training_arguments_of(task_class)`.
+
+    Returns:
+        The run, ready for `execute()`.
 
     Raises:
-        ValueError, OSError: arguments, data or model cannot be used.
+        ValueError, OSError: arguments, data or model are invalid or cannot be loaded.
         ImportError: an argument needs an extra that is not installed.
     """
     task = choose_task(task_class, data_args)(data_args)
@@ -144,7 +153,7 @@ def training_arguments_of(task: type[Task]) -> type[TrainingArguments]:
 
 
 def needed_parts(training_args: TrainingArguments) -> dict[str, str]:
-    """Return the parts of the data that a run needs, each with the option that asks for it."""
+    """Return the parts of the data that a run needs, each with the option that requires it."""
     evaluated = "--do_eval"
     if training_args.search_space is not None:
         evaluated = "--search_space"
@@ -161,7 +170,7 @@ def needed_parts(training_args: TrainingArguments) -> dict[str, str]:
 def make_features(
     task: Task, data: Data, tokenizer: PreTrainedTokenizerBase, training_args: TrainingArguments
 ) -> Data:
-    """Return the model inputs that a task makes of the rows of every split."""
+    """Convert the rows of each split into model inputs."""
     features: Data = {}
     for split, rows in data.items():
         function, arguments = task.encoder(split)
@@ -189,16 +198,16 @@ def _checkpoint(task: Task, model_args: ModelArguments, training_args: TrainingA
 
 
 class Run:
-    """A model with its trainer and its data, all checked.
+    """A model with its trainer and data.
 
     Args:
-        task: the task of this run.
-        trainer: ready to go.
-        data: the rows of each split, as they were read.
-        features: the model's inputs of each split. A split after "validation" or "test" is named after it
-            ("validation_mismatched"), and so are its metrics ("eval_mismatched_accuracy").
-        model_args: the model that the run starts from.
-        config_fields: what the data say of the model, with which it can be built again.
+        task: the task.
+        trainer: the trainer, with the model.
+        data: rows of each split.
+        features: model inputs of each split. Further evaluation and test splits have a suffix
+            ("validation_mismatched"), as have their metrics ("eval_mismatched_accuracy").
+        model_args: the model that training starts from.
+        config_fields: fields of the configuration that depend on the data, with which the model can be built again.
     """
 
     def __init__(
@@ -215,38 +224,38 @@ class Run:
         self.scores: list[Score] = []
 
     def execute(self) -> dict[str, float]:
-        """Train, evaluate and predict as far as asked to, share the model, and return all metrics."""
+        """Train, evaluate, predict and upload as the training arguments demand, and return all metrics."""
         metrics = self.train() | self.evaluate() | self.predict()
         self.share()
         return metrics
 
     def train(self) -> dict[str, float]:
-        """Train if asked to, from the checkpoint that `begin` found, and save model, tokenizer and state."""
+        """Train with `do_train`, resume from a checkpoint if there is one, and save model, tokenizer and state."""
         trainer = self.trainer
         if not trainer.args.do_train:
             return {}
         folder, checkpoint = Path(trainer.args.output_dir), trainer.args.resume_from_checkpoint
         if trainer.args.should_save:
             mark_unfinished(folder)
-        if checkpoint and Path(checkpoint).absolute() == folder.absolute():  # all is trained and saved
+        if checkpoint and Path(checkpoint).absolute() == folder.absolute():  # killed after training
             trainer.state = TrainerState.load_from_json(str(folder / STATE))
             trainer._load_from_checkpoint(checkpoint)
             path = folder / "train_results.json"
             return read_json(path) if path.is_file() else {}
         if checkpoint and is_trained(checkpoint, trainer.args):
-            # Killed between its last checkpoint and its final save: Trainer would train one step, or epoch, too many.
-            logger.warning("%s is at its last step: nothing is left to train.", checkpoint)
+            # Killed between the last checkpoint and the final save: Trainer would train one more step or epoch.
+            logger.warning("%s is at its last step: no training is left to do.", checkpoint)
             found = trainer.finish_training(checkpoint)
         else:
             found = trainer.train(resume_from_checkpoint=checkpoint).metrics
-        trainer.save_model(_internal_call=True)  # or it would be shared here, without scores
+        trainer.save_model(_internal_call=True)  # without it the model would be uploaded here, before it has scores
         metrics = {**found, "train_samples": len(self.data["train"])}
         self._report("train", metrics)
-        trainer.save_state()  # last: its file says that nothing is left to train
+        trainer.save_state()  # last, because this file marks training as complete
         return metrics
 
     def evaluate(self) -> dict[str, float]:
-        """Evaluate if asked to; metrics begin with `eval_`."""
+        """Evaluate with `do_eval`. The names of metrics begin with `eval_`."""
         metrics: dict[str, float] = {}
         for split in self._splits("validation"):
             prefix = split.replace("validation", "eval")
@@ -257,7 +266,11 @@ class Run:
         return metrics
 
     def predict(self) -> dict[str, float]:
-        """Write the predictions for the test rows if asked to; metrics, of labeled rows, begin with `predict_`."""
+        """Write predictions for the test rows with `do_predict`.
+
+        Returns:
+            Metrics of labeled rows. Their names begin with `predict_`.
+        """
         metrics: dict[str, float] = {}
         for split in self._splits("test"):
             prefix = split.replace("test", "predict")
@@ -278,16 +291,16 @@ class Run:
         return metrics
 
     def share(self) -> None:
-        """Write the record of the training and the model's card and, with `--push_to_hub`, upload all of it.
+        """Write the training record and the model card; with `--push_to_hub` upload the output folder.
 
-        Without training only the upload is done: what is in the folder came from another run.
+        Without training it only uploads, because the files in the folder are from another run.
         """
         args = self.trainer.args
         if args.do_train and args.should_save:
             rows = {split: len(rows) for split, rows in self.data.items()}
             record = record_of(self.task.model_task, self.model_args, self.task.args, args, rows, self.scores)
             record.save(args.output_dir)
-        if args.do_train and not args.push_to_hub:  # which writes it too
+        if args.do_train and not args.push_to_hub:  # the upload writes the card itself
             self.trainer.create_model_card()
         if args.do_train and args.should_save:
             mark_finished(args.output_dir)
@@ -296,12 +309,12 @@ class Run:
                 self.trainer.push_to_hub()
 
     def evaluate_split(self, split: str, prefix: str) -> dict[str, Any]:
-        """Return the metrics of one split, with notes on them that are no numbers."""
+        """Return the metrics of one split, and text notes on them."""
         metrics = self.trainer.evaluate(self.features[split], metric_key_prefix=prefix, **self._examples(split))
         return metrics | self._notes(prefix)
 
     def predict_split(self, split: str, prefix: str) -> PredictionOutput:
-        """Return predictions for one split, and metrics if it has labels."""
+        """Return predictions for one split, with metrics if it has labels."""
         trainer = self.trainer
         is_labeled = self.task.is_labeled(self.data[split])
         scores = trainer.compute_metrics

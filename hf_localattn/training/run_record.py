@@ -1,4 +1,4 @@
-"""The record of a training run, for the card of its model."""
+"""The record of a training run, for the model card."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HYPERPARAMETERS = (
     *("lr_scheduler_type", "warmup_steps", "max_grad_norm", "label_smoothing_factor", "lookahead_steps"),
     *("lookahead_alpha", "early_stopping_patience", "train_sampling_strategy", "fp16", "bf16"),
 )
-"""Training arguments that decide what comes out; those without a value, or switched off, are not worth telling."""
+"""Training arguments that affect the result."""
 
 NO_SCORES = ("_runtime", "_samples", "_per_second", "_preparation_time")
 
@@ -32,7 +32,7 @@ def record_of(
     rows: Mapping[str, int],
     scores: Sequence[Score],
 ) -> TrainingRecord:
-    """Return the record of a run: names and numbers, no path of this machine."""
+    """Return the record of a run. It contains names of files, but no local paths."""
     dataset = data_args.dataset_name
     is_local = dataset is not None and Path(dataset).exists()
     files = {
@@ -54,7 +54,7 @@ def record_of(
 
 
 def hyperparameters_of(training_args: TrainingArguments) -> dict[str, Any]:
-    """Return the training arguments that decide what comes out, as far as they are set."""
+    """Return the training arguments that affect the result, without those that are None or False."""
     values = {name: getattr(training_args, name) for name in HYPERPARAMETERS}
     del values["num_train_epochs" if training_args.max_steps > 0 else "max_steps"]
     if training_args.world_size > 1:
@@ -67,13 +67,13 @@ def hyperparameters_of(training_args: TrainingArguments) -> dict[str, Any]:
 
 
 def scores_of_split(metrics: Mapping[str, Any], prefix: str) -> list[Score]:
-    """Return the scores among the metrics of one split; their names begin with `prefix`, such as "eval_mismatched"."""
+    """Return the scores among the metrics of one split, whose names begin with `prefix`, such as "eval_mismatched"."""
     split = prefix.replace("eval", "validation").replace("predict", "test")
     return [Score(split, name.removeprefix(f"{prefix}_"), value) for name, value in scores_of(metrics).items()]
 
 
 def scores_of(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Return those metrics that say how good a model is."""
+    """Return the metrics without times and counts."""
     return {
         name: float(value)
         for name, value in metrics.items()

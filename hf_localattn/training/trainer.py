@@ -1,4 +1,4 @@
-"""Trainers: two learning rates, Lookahead, whole saves or none, and evaluation by what features are made from."""
+"""Trainers with two learning rates, Lookahead, atomic saves, and evaluation on examples."""
 
 import dataclasses
 import inspect
@@ -46,10 +46,14 @@ logger = logging.getLogger(__name__)
 
 
 class LocalAttentionTrainer(Trainer):
-    """transformers' Trainer with `local_learning_rate`, `lookahead_steps` and `early_stopping_patience` of its `args`.
+    """transformers' `Trainer` with `local_learning_rate`, `lookahead_steps` and `early_stopping_patience`.
 
-    It never leaves a half-written file in its folders. In a search (`hyperparameter_search`) what counts is the model
-    that a trial ends with.
+    These are fields of its `args`. Files are written completely or not at all. In a `hyperparameter_search` the score
+    of a trial is that of its final model.
+
+    Args:
+        *args: arguments of `Trainer`.
+        **kwargs: arguments of `Trainer`.
     """
 
     optimizer: torch.optim.Optimizer | None
@@ -60,8 +64,8 @@ class LocalAttentionTrainer(Trainer):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._resumed: TakeUp | None = None
-        # With gradient accumulation Trainer leaves the scaling of the loss to every model that takes any keyword, also
-        # to those that do not know of it. Only those that name the number of items do.
+        # With gradient accumulation Trainer expects models that accept any keyword to scale the loss. Only those with
+        # an argument `num_items_in_batch` do.
         self.model_accepts_loss_kwargs = "num_items_in_batch" in inspect.signature(self.model.forward).parameters
         self.add_callback(OptimizerSettings())
         patience = getattr(self.args, "early_stopping_patience", None)
@@ -74,7 +78,7 @@ class LocalAttentionTrainer(Trainer):
         trial: Any = None,
         ignore_keys_for_eval: list[str] | None = None,
     ) -> TrainOutput:
-        """Train as Trainer does; resumed from a checkpoint's folder it ends as if it had not been stopped."""
+        """Train as `Trainer.train` does. A resumed training gives the same result as one without interruption."""
         if resume_from_checkpoint is True:
             resume_from_checkpoint = last_complete_checkpoint(self.args.output_dir, tidy=self.args.process_index == 0)
             resume_from_checkpoint = resume_from_checkpoint or True
@@ -89,17 +93,17 @@ class LocalAttentionTrainer(Trainer):
                 self.remove_callback(self._resumed)
             self._resumed = None
         if trial is not None and self.args.load_best_model_at_end:
-            self.objective = None  # the last evaluation's, of another model: the search evaluates once more
+            self.objective = None  # the last evaluation was of another model: have the search evaluate again
         return result._replace(training_loss=result.metrics["train_loss"])
 
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
         if "train_loss" in logs and self._resumed is not None and self._resumed.has_loss:
-            # Trainer divides by the steps since it was started.
+            # Trainer divides by the number of steps since it was started.
             logs["train_loss"] = self._total_loss_scalar / max(self.state.global_step, 0.001)
         super().log(logs, *args, **kwargs)
 
     def finish_training(self, checkpoint: str) -> dict[str, float]:
-        """Take a checkpoint at the last step for the result of a training, and return its metrics, but for times."""
+        """Load a checkpoint at the last step as the result of training, and return its metrics without times."""
         folder = Path(checkpoint)
         self.state = TrainerState.load_from_json(str(folder / STATE))
         self.state.best_model_checkpoint = best_sibling(folder)
@@ -113,13 +117,13 @@ class LocalAttentionTrainer(Trainer):
         return metrics
 
     def _remove_older(self, checkpoint: Path) -> None:
-        """Remove what should have gone when this checkpoint was saved, had the process not been killed."""
+        """Remove older checkpoints that remain because the process was killed after saving this one."""
         is_own = checkpoint.parent.absolute() == Path(self.args.output_dir).absolute()
         if self.args.should_save and is_own and is_last(checkpoint):
             remove_older_checkpoints(checkpoint, self.args.save_total_limit, best_sibling(checkpoint))
 
     def save_metrics(self, split: str, metrics: dict[str, float], combined: bool = True) -> None:
-        """Write what Trainer does, each file whole or not at all."""
+        """Write the files that `Trainer.save_metrics` writes, atomically."""
         if not self.is_world_process_zero():
             return
         folder = Path(self.args.output_dir)
@@ -130,13 +134,13 @@ class LocalAttentionTrainer(Trainer):
             atomic_write(path, json.dumps(known | metrics, indent=4, sort_keys=True))
 
     def save_state(self) -> None:
-        """Write what Trainer does, whole or not at all."""
+        """Write the file that `Trainer.save_state` writes, atomically."""
         if self.is_world_process_zero():
             content = json.dumps(dataclasses.asdict(self.state), indent=2, sort_keys=True) + "\n"
             atomic_write(Path(self.args.output_dir, STATE), content)
 
     def create_optimizer(self, model: PreTrainedModel | None = None) -> torch.optim.Optimizer:
-        """Return Trainer's optimizer: with split groups for a local learning rate, inside Lookahead if asked for."""
+        """Create Trainer's optimizer, with parameter groups for `local_learning_rate` and wrapped by Lookahead."""
         if self.optimizer is not None:
             return self.optimizer
         optimizer = super().create_optimizer(model)
@@ -153,7 +157,7 @@ class LocalAttentionTrainer(Trainer):
     def create_model_card(
         self, language: str | None = None, license: str | None = None, *args: Any, **kwargs: Any
     ) -> None:
-        """Write the model's card into the output folder; of what Trainer could be told only these two are taken."""
+        """Write the model card to the output folder. Other arguments of `Trainer.create_model_card` are ignored."""
         if self.is_world_process_zero():
             renew_card(self.args.output_dir, language=language, license=license)
 
@@ -166,12 +170,15 @@ class LocalAttentionTrainer(Trainer):
         private: bool | None = None,
         **kwargs: Any,
     ) -> CommitInfo | None:
-        """Save and upload the model with its card, as `push_checkpoint` does; None where another process does it.
+        """Save the model with its card and upload it, as `push_checkpoint` does.
 
-        `blocking` is always, as the card has to name the commit.
+        The upload always blocks, because the card names its commit.
+
+        Returns:
+            The commit, or None in processes other than the main one.
 
         Raises:
-            OSError: the Hub is out of reach, or refuses; the output folder is complete.
+            OSError: the Hub cannot be reached or rejects the upload. The output folder is complete.
         """
         self.callback_handler.on_push_begin(self.args, self.state, self.control)
         token = token or self.args.hub_token
@@ -182,7 +189,7 @@ class LocalAttentionTrainer(Trainer):
             return None
         self._finish_current_push()
         metadata = {name: kwargs.get(name) for name in ("language", "license")}
-        self.create_model_card(**metadata)  # complete here, whatever becomes of the upload
+        self.create_model_card(**metadata)  # before the upload, which may fail
         commit = push_checkpoint(
             self.args.output_dir,
             str(self.hub_model_id),
@@ -191,21 +198,21 @@ class LocalAttentionTrainer(Trainer):
             token=token,
             **metadata,
         )
-        logger.info("%s has it as commit %s.", self.hub_model_id, commit.oid)
+        logger.info("Uploaded to %s as commit %s.", self.hub_model_id, commit.oid)
         return commit
 
     def init_hf_repo(self, *args: Any, **kwargs: Any) -> None:
-        """Create the repository.
+        """Create the repository on the Hub.
 
         Raises:
-            OSError: the Hub is out of reach, or refuses.
+            OSError: the Hub cannot be reached or rejects the request.
         """
         name = self.args.hub_model_id or Path(self.args.output_dir).absolute().name
-        with hub_upload_errors(f"make the repository {name!r}", "The output folder is as it was."):
+        with hub_upload_errors(f"create the repository {name!r}", "The output folder is unchanged."):
             super().init_hf_repo(*args, **kwargs)
 
     def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
-        # Trainer uploads its output folder, without the code that the weights need, and with its pickled arguments.
+        # Trainer's version uploads the output folder without the model code and with pickled arguments.
         args = self.args
         if not self.is_world_process_zero() or args.hub_strategy == HubStrategy.END:
             return
@@ -235,11 +242,11 @@ class LocalAttentionTrainer(Trainer):
                 logger.warning("A checkpoint was not uploaded during training: %s", hub_reason(error) or error)
 
     def _get_eval_sampler(self, eval_dataset: datasets.Dataset) -> torch.utils.data.Sampler | None:
-        # Predictions belong to rows by their order, which Trainer would change where training sorts by length.
+        # Predictions are matched to rows by their order. Trainer would change it if training groups rows by length.
         return torch.utils.data.SequentialSampler(eval_dataset) if self.args.world_size <= 1 else None
 
     def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
-        if not self.args.should_save:  # this rank writes nothing, but may have to take part in gathering
+        if not self.args.should_save:  # this process writes nothing, but may take part in gathering the weights
             super()._save(output_dir, state_dict)
             return
         with atomic_directory(output_dir or self.args.output_dir) as staging:
@@ -249,16 +256,16 @@ class LocalAttentionTrainer(Trainer):
         args = self.args
         folder = Path(self._get_output_dir(trial), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
         if args.should_save:
-            discard(folder)  # one of this step, of a run that went on otherwise, would be whole before this one is
+            discard(folder)  # a former checkpoint of this step would look complete while this one is written
         self.accelerator.wait_for_everyone()
-        limit, args.save_total_limit = args.save_total_limit, None  # none is removed before this one is safe
+        limit, args.save_total_limit = args.save_total_limit, None  # keep the others until this one is complete
         try:
             with writing(folder):
                 super()._save_checkpoint(model, trial)
                 if args.should_save:
                     make_durable(folder / STATE, folder, folder.parent)
         except Exception:
-            if args.should_save and missing_parts(folder):  # which takes room, and is of no use
+            if args.should_save and missing_parts(folder):  # an incomplete checkpoint only takes space
                 discard(folder)
             raise
         finally:
@@ -267,7 +274,7 @@ class LocalAttentionTrainer(Trainer):
             remove_older_checkpoints(folder, limit, self.state.best_model_checkpoint)
 
     def _save_rng_state(self, output_dir: str) -> None:
-        # The last that Trainer calls before it writes the state, which is what says that a checkpoint is whole.
+        # Trainer calls this last before it writes the state, which marks a checkpoint as complete.
         super()._save_rng_state(output_dir)
         folder = Path(output_dir)
         LossSoFar.of(self).save(folder, self.args.process_index)
@@ -276,12 +283,13 @@ class LocalAttentionTrainer(Trainer):
 
 
 class ExampleTrainer(LocalAttentionTrainer):
-    """Evaluates and predicts on features, and scores what they say of the examples that they were made from.
+    """Trainer that runs the model on features and computes metrics for the examples that they were made from.
 
     Args:
-        *args, **kwargs: of `Trainer`.
-        task: its `score_examples` gets the first `logits_scored` outputs of the model.
-        eval_examples: those of `eval_dataset`.
+        *args: arguments of `Trainer`.
+        task: the task, whose `score_examples` gets the first `logits_scored` outputs of the model.
+        eval_examples: examples of `eval_dataset`.
+        **kwargs: arguments of `Trainer`.
     """
 
     def __init__(self, *args: Any, task: Task, eval_examples: Any = None, **kwargs: Any) -> None:
@@ -296,11 +304,21 @@ class ExampleTrainer(LocalAttentionTrainer):
         metric_key_prefix: str = "eval",
         examples: Any = None,
     ) -> dict[str, float]:
-        """Return the metrics of features and examples."""
+        """Return the metrics of examples, by default `eval_examples`.
+
+        Args:
+            eval_dataset: features, by default those of the trainer.
+            ignore_keys: outputs of the model that are not gathered.
+            metric_key_prefix: prefix of the names of metrics.
+            examples: the examples that the features were made from.
+
+        Raises:
+            ValueError: there are no features or no examples.
+        """
         features = self.eval_dataset if eval_dataset is None else eval_dataset
         examples = self.eval_examples if examples is None else examples
         if features is None or examples is None:
-            raise ValueError("evaluation needs both eval_dataset (features) and examples (what they are from).")
+            raise ValueError("evaluation needs eval_dataset (features) and the examples that they were made from.")
         self._evaluated = (examples, features)
         return super().evaluate(features, ignore_keys, metric_key_prefix)
 
@@ -311,9 +329,19 @@ class ExampleTrainer(LocalAttentionTrainer):
         metric_key_prefix: str = "test",
         examples: Any = None,
     ) -> PredictionOutput:
-        """Return the predictions for the examples, and their metrics if it is known what is right."""
+        """Return predictions for examples, with metrics if these are labeled.
+
+        Args:
+            test_dataset: features.
+            ignore_keys: outputs of the model that are not gathered.
+            metric_key_prefix: prefix of the names of metrics.
+            examples: the examples that the features were made from.
+
+        Raises:
+            ValueError: there are no examples.
+        """
         if examples is None:
-            raise ValueError("prediction needs examples in addition to test_dataset (features).")
+            raise ValueError("prediction needs test_dataset (features) and the examples that they were made from.")
         self._evaluated = (examples, test_dataset)
         return super().predict(test_dataset, ignore_keys, metric_key_prefix)
 
@@ -325,7 +353,7 @@ class ExampleTrainer(LocalAttentionTrainer):
         ignore_keys: list[str] | None = None,
         metric_key_prefix: str = "eval",
     ) -> EvalLoopOutput:
-        """Run the model over the features and adds the examples' metrics, so that callbacks see them."""
+        """Run the model on the features and add the metrics of the examples, where callbacks can read them."""
         output = super().evaluation_loop(dataloader, description, False, ignore_keys, metric_key_prefix)
         assert self._evaluated is not None, "evaluation_loop is reached through evaluate or predict"
         predictions, scores = self.task.score_examples(output.predictions, *self._evaluated)
@@ -341,11 +369,11 @@ class ExampleTrainer(LocalAttentionTrainer):
         prediction_loss_only: bool,
         ignore_keys: list[str] | None = None,
     ) -> tuple[Any, Any, Any]:
-        """Keep the logits of tokens alone, position i being token i of the unpadded feature."""
+        """Keep only the scored logits, with token i of the unpadded feature at position i."""
         loss, outputs, labels = super().prediction_step(model, inputs, prediction_loss_only, ignore_keys)
         if outputs is None:
             return loss, outputs, labels
-        # Trainer hands over an only output as it is
+        # Trainer returns a single output without a tuple
         logits = tuple(outputs if isinstance(outputs, tuple | list) else (outputs,))[: self.task.logits_scored]
         if getattr(self.processing_class, "padding_side", "right") == "left":
             mask = inputs["attention_mask"].to(logits[0].device)

@@ -10,8 +10,8 @@ from tests.faults.commands import COMMANDS, OUT, Warm, assert_same, case, last_l
 
 ERROR = re.compile(
     r"error: Cannot write \S*out\S*: .+\."
-    r" (Make room \(\d+\.\d GB are free there\)|Raise the limit on the size of a file)"
-    r".*, and give the same command again\."
+    r" (Make room \(\d+\.\d GB are free there\)|Raise the limit on the size of files)"
+    r".*, and repeat the command\."
 )
 
 

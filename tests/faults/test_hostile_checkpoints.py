@@ -43,8 +43,8 @@ def test_a_run_does_not_go_on_from_it(warm, killed, tmp_path, more):
     set_trap(folder / OUT / "checkpoint-2", "optimizer.pt", tmp_path / "trapped")
     assert warm.run("qa", folder, *more) == 2
     assert last_line(folder) == (
-        f"error: {OUT}/checkpoint-2/optimizer.pt would run code when it is read (it names posix.mkdir), which no"
-        " checkpoint of Trainer does: do not resume from it. Remove its folder, or choose another one."
+        f"error: {OUT}/checkpoint-2/optimizer.pt would run code when it is read (it names posix.mkdir), which"
+        " Trainer's checkpoints never do: do not resume from it. Remove its folder, or choose another checkpoint."
     )
     assert "Traceback" not in log_of(folder)
     assert not (tmp_path / "trapped").exists()
@@ -69,10 +69,10 @@ def test_a_plain_pickle_is_no_state(killed, tmp_path, caplog, name, how):
         path.write_bytes(pickle.dumps(Trap(tmp_path / "trapped")))
     else:
         torch.save(Trap(tmp_path / "trapped"), path, _use_new_zipfile_serialization=False)
-    with pytest.raises(ValueError, match=f"is not a complete checkpoint: its {name} is not whole: File is not a zip"):
+    with pytest.raises(ValueError, match=f"is not a complete checkpoint: its {name} is damaged: File is not a zip"):
         prepare_output_folder(out, str(out / "checkpoint-2"))
     assert prepare_output_folder(out, None) is None
-    assert f"its {name} is not whole" in caplog.text
+    assert f"its {name} is damaged" in caplog.text
     assert not (tmp_path / "trapped").exists()
 
 
@@ -86,7 +86,7 @@ def test_the_index_of_a_sharded_checkpoint(tmp_path):
     index = checkpoint / "optimizer_0" / ".metadata"
     content = index.read_bytes()
     index.write_bytes(content[: len(content) // 2])
-    with pytest.raises(ValueError, match=r"\.metadata is not whole \(.*\): do not resume from it"):
+    with pytest.raises(ValueError, match=r"\.metadata is damaged \(.*\)"):
         check_harmless(checkpoint)
     index.write_bytes(pickle.dumps(Trap(tmp_path / "trapped")))
     with pytest.raises(ValueError, match=r"\.metadata would run code when it is read \(it names posix.mkdir\)"):

@@ -23,7 +23,7 @@ MESSAGES = {
     "cut": "Can't load",
     "drip": "Can't load",
     "short": "Consistency check failed: file should be of size",
-    "swap": r"what was downloaded as {file} is not what the Hub announced.*removed from the cache: try again",
+    "swap": r"the download of {file} does not have the digest that .*removed from the cache: try again",
 }
 
 

@@ -196,18 +196,18 @@ def test_a_parser_that_others_lack_is_warned_of(hub, folder, caplog):
 
 
 FAULTS = {
-    "no token": (Fault("POST", 401), "the Hub answered 401, as there is no valid token: run `hf auth login`"),
-    "no rights": (Fault("preupload", 403), "the Hub answered 403, as the token may not write there"),
-    "no repository": (Fault("preupload", 404), "the Hub answered 404, as there is no such repository or branch"),
-    "trouble at first": (Fault("repos/create", 500), "the Hub answered 500, which it should not: try again later"),
-    "trouble at last": (Fault("/commit/", 500), "the Hub answered 500, which it should not: try again later"),
-    "trouble with a large file": (Fault("PUT /lfs", 500), "the Hub answered 500, which it should not"),
-    "broken off": (Fault("PUT /lfs", "break"), "no connection to the Hub, or none that lasted"),
-    "broken off at the commit": (Fault("/commit/", "break"), "no connection to the Hub, or none that lasted"),
-    "slow": (Fault("/commit/", "stall"), "no connection to the Hub, or none that lasted"),
-    "silent about what is there": (Fault("GET /api/models", "stall"), "no connection to the Hub, or none that lasted"),
-    "half an answer": (Fault("preupload", "cut"), "no connection to the Hub, or none that lasted"),
-    "half an answer at the commit": (Fault("/commit/", "drip"), "no connection to the Hub, or none that lasted"),
+    "no token": (Fault("POST", 401), "the Hub answered 401, no valid token: run `hf auth login`"),
+    "no rights": (Fault("preupload", 403), "the Hub answered 403, no permission: the token needs write access"),
+    "no repository": (Fault("preupload", 404), "the Hub answered 404, no such repository or branch"),
+    "trouble at first": (Fault("repos/create", 500), "the Hub answered 500, an error on its side: try again later"),
+    "trouble at last": (Fault("/commit/", 500), "the Hub answered 500, an error on its side: try again later"),
+    "trouble with a large file": (Fault("PUT /lfs", 500), "the Hub answered 500, an error on its side"),
+    "broken off": (Fault("PUT /lfs", "break"), "the connection to the Hub failed"),
+    "broken off at the commit": (Fault("/commit/", "break"), "the connection to the Hub failed"),
+    "slow": (Fault("/commit/", "stall"), "the connection to the Hub failed"),
+    "silent about what is there": (Fault("GET /api/models", "stall"), "the connection to the Hub failed"),
+    "half an answer": (Fault("preupload", "cut"), "the connection to the Hub failed"),
+    "half an answer at the commit": (Fault("/commit/", "drip"), "the connection to the Hub failed"),
     "no card": (Fault("validate-yaml", 500), "the Hub answered 500"),
 }
 
@@ -234,7 +234,7 @@ def test_a_hub_that_is_down(hub, folder, monkeypatch):
     from huggingface_hub import constants
 
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
-    with pytest.raises(OSError, match="no connection to the Hub, or none that lasted"):
+    with pytest.raises(OSError, match="the connection to the Hub failed"):
         push_checkpoint(folder, NAME)
 
 

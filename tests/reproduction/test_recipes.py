@@ -343,7 +343,7 @@ def test_a_table_file_of_another_name_is_refused(folder):
     [
         ({"license": None}, "corpora.yaml, squad, license: must be a valid string; found None"),
         ({"urls": "x"}, "corpora.yaml, squad: there is no 'urls'"),
-        ({"files": {"train": None}}, "squad: files are of train, but samples of train, validation"),
+        ({"files": {"train": None}}, "squad: files has train, but sample has train, validation"),
         ({"files": {"training": None}}, "corpora.yaml, squad, files: there is no 'training'. Did you mean 'train'?"),
     ],
 )

@@ -385,7 +385,7 @@ def test_without_a_table_all_are_listed(capsys):
             ["oa-2", *TINY, "--num-runs", "11"],
             "--num-runs 11: bioscope_papers is a cross-validation of 10 folds, no more",
         ),
-        (["cool-5", "--rows", "ernie-gen-beam-1", *TINY], "its numbers are quoted"),
+        (["cool-5", "--rows", "ernie-gen-beam-1", *TINY], "the paper quotes their numbers"),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
 )
@@ -401,7 +401,7 @@ def test_too_little_memory_is_said(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("hf_localattn.reproduction.preflight._memory", lambda: 1 << 20)
     with pytest.raises(SystemExit):
         main(["reproduce", "cool-4", *TINY, "-o", str(tmp_path)])
-    assert "GiB of memory, and 0.0 are free: choose a smaller --backbone" in capsys.readouterr().err
+    assert "GiB of memory, but 0.0 are free: choose a smaller --backbone" in capsys.readouterr().err
 
 
 @pytest.mark.slow("every row of every table: minutes")

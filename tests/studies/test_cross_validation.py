@@ -158,8 +158,8 @@ def test_a_fold_that_fails_in_a_worker_is_named_when_the_others_are_done(tmp_pat
     assert ended.value.code == 2
     (error,) = capsys.readouterr().err.splitlines()
     assert re.fullmatch(
-        r"error: Fold 2 failed: no such parser \(.*worker-[12].log\)\. The other folds are done: the same command runs"
-        r" only what has failed\.",
+        r"error: Fold 2 failed: no such parser \(.*worker-[12].log\)\. The other folds are finished: repeat"
+        r" the command to run only the failed ones\.",
         error,
     )
     monkeypatch.setenv("FAILING", "none")
@@ -169,9 +169,9 @@ def test_a_fold_that_fails_in_a_worker_is_named_when_the_others_are_done(tmp_pat
 def test_another_command_is_refused(tmp_path, train_file):
     prepare_run(Runs(), *arguments(tmp_path, train_file)).execute()
     for change, message in (
-        ({"folds": 4}, "its folds is 2, this one's is 4"),
-        ({"seed": 8}, "its seed is 7, this one's is 8"),
-        ({"learning_rate": 1.0}, "its learning_rate is 5e-05, this one's is 1.0. Give the command it was made with"),
+        ({"folds": 4}, "its folds is 2, but now it is 4"),
+        ({"seed": 8}, "its seed is 7, but now it is 8"),
+        ({"learning_rate": 1.0}, "its learning_rate is 5e-05, but now it is 1.0. Repeat the command of that run"),
     ):
         with pytest.raises(ValueError, match=message):
             prepare_run(Runs(), *arguments(tmp_path, train_file, **change))
@@ -182,7 +182,7 @@ def test_other_rows_are_refused(tmp_path, train_file):
     moved = write_jsonl(tmp_path / "moved.jsonl", [{"text": "a"}])
     prepare_run(Runs(), *arguments(tmp_path, str(moved))).execute()  # the same ones elsewhere are the same
     write_jsonl(moved, [{"text": "b"}])
-    with pytest.raises(ValueError, match=r"its train_file is 'sha256 .*Give the command"):
+    with pytest.raises(ValueError, match=r"its train_file is 'sha256 .*Repeat the command"):
         prepare_run(Runs(), *arguments(tmp_path, str(moved)))
 
 
@@ -200,8 +200,11 @@ def test_settings_know_folders_and_no_secrets(tmp_path, train_file):
 @pytest.mark.parametrize(
     ("training", "message"),
     [
-        ({"resume_from_checkpoint": "out/checkpoint-3"}, "which fold --resume_from_checkpoint out/checkpoint-3 is of"),
-        ({"push_to_hub": True}, "leave out --push_to_hub, and train the final model without --num_folds"),
+        (
+            {"resume_from_checkpoint": "out/checkpoint-3"},
+            "--resume_from_checkpoint out/checkpoint-3 cannot be used with --num_folds",
+        ),
+        ({"push_to_hub": True}, "--push_to_hub cannot be used with --num_folds"),
     ],
 )
 def test_arguments_that_do_not_go_with_folds(tmp_path, train_file, training, message):
@@ -212,7 +215,7 @@ def test_arguments_that_do_not_go_with_folds(tmp_path, train_file, training, mes
 def test_a_folder_with_something_else_is_in_the_way(tmp_path, train_file):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.tex").touch()
-    with pytest.raises(ValueError, match=r"not empty \(thesis.tex\) and holds no folds.json to go on from"):
+    with pytest.raises(ValueError, match=r"not empty \(thesis.tex\) and holds no folds.json to continue"):
         prepare_run(Runs(), *arguments(tmp_path, train_file))
     (tmp_path / "out" / "folds.json").write_text('{\n"folds"')
     with pytest.raises(ValueError, match=r"folds.json, line 2, column 8: invalid JSON"):

@@ -92,7 +92,7 @@ def test_a_killed_worker_is_replaced(tmp_path, caplog):
     (outcome,) = Workers(1, tmp_path, use_cpu=True).run([job(tmp_path / "killed", seed=5)])
     assert outcome.metrics["eval_f1"] == 5
     assert len(set(processes_of(tmp_path / "killed"))) == 2
-    assert re.search("The process of .*killed was killed by SIGKILL; it goes on in a new one", caplog.text)
+    assert re.search("The process of .*killed was killed by SIGKILL. Resuming in a new process", caplog.text)
 
 
 def test_a_trial_whose_workers_are_killed_again_and_again_fails(tmp_path):

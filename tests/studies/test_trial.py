@@ -92,7 +92,7 @@ def test_a_finished_trial_is_not_run_again(tmp_path, monkeypatch):
     assert json.dumps(result_of(trial_of(), folder)) == json.dumps(first)
     assert len(prepared) == 1
     assert result_of(trial_of(), tmp_path) is None
-    with pytest.raises(ValueError, match="run holds the results of another trial: its seed is 0, this one's is 1"):
+    with pytest.raises(ValueError, match="run holds the results of another trial: its seed is 0, but now it is 1"):
         run_trial(trial_of(seed=1), folder)
 
 
@@ -111,7 +111,7 @@ def test_what_a_killed_trial_left_before_its_first_checkpoint_is_removed(tmp_pat
 def test_a_folder_with_something_else_stays_as_it_is(tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter-1.txt").touch()
-    with pytest.raises(ValueError, match=r"is not empty \(thesis\) and holds no trial to go on from"):
+    with pytest.raises(ValueError, match=r"is not empty \(thesis\) and holds no trial to resume"):
         run_trial(trial_of(), tmp_path)
     assert (tmp_path / "thesis" / "chapter-1.txt").is_file()
 
@@ -147,7 +147,7 @@ def test_a_task_of_ones_own_is_not_for_other_processes(tmp_path):
     class Own(Task):
         """Not in `TASKS`."""
 
-    with pytest.raises(ValueError, match="do not know the task Own"):
+    with pytest.raises(ValueError, match="The task Own cannot be sent to other processes"):
         Trial.of(Own, *trial_of().arguments(tmp_path))
 
 

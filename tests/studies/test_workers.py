@@ -75,7 +75,7 @@ def test_folds_in_workers_of_which_one_is_killed(alone, tmp_path, monkeypatch, c
     killer.start()
     metrics = run((*FOLDS, "--workers", "2"), folder, monkeypatch)
     killer.join()
-    assert "fold-2 was killed by SIGKILL; it goes on in a new one" in caplog.text
+    assert "fold-2 was killed by SIGKILL. Resuming in a new process" in caplog.text
     assert metrics == alone[1]
     assert_same(left(folder), alone[0])
 
@@ -129,9 +129,9 @@ def test_a_search_in_workers_tries_what_one_process_tries(tmp_path, monkeypatch)
         (("--num_folds", "2", "--workers", "0"), "--workers must be at least 1; got 0"),
         (
             ("--do_train", "--workers", "2"),
-            "--workers 2 runs folds or trials of a search side by side: give --num_folds",
+            "--workers 2 runs folds or trials of a search in parallel: give --num_folds",
         ),
-        (("--do_train", "--ray_address", "auto"), "--ray_address auto runs folds or trials of a search side by side"),
+        (("--do_train", "--ray_address", "auto"), "--ray_address auto runs folds or trials of a search in parallel"),
     ],
 )
 def test_options_of_workers(tmp_path, capsys, more, message):

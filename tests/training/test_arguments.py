@@ -15,11 +15,11 @@ DATA = ["--train_file", "x.json", "--output_dir", "out"]
         ([], "Give either --model_name_or_path, or --family together with --backbone"),
         (["--model_name_or_path", "x", "--family", "cool", "--backbone", "y"], "Give either"),
         (["--family", "cool"], "--family cool needs --backbone"),
-        (["--model_name_or_path", "x", "--backbone", "y"], "--backbone goes with --family"),
+        (["--model_name_or_path", "x", "--backbone", "y"], "--backbone needs --family"),
         (["--family", "hot", "--backbone", "x"], "--family must be one of cool, .*baseline; got 'hot'"),
         (["--family", "baseline", "--backbone", "x", "--local_config", "a=1"], "--local_config sets fields"),
         (["--family", "cool", "--backbone", "x", "--local_config", "mod=l2g"], "no field 'mod'. Did you mean 'mode'"),
-        (["--family", "cool", "--backbone", "x", "--config_name", "y"], "--config_name does not go with"),
+        (["--family", "cool", "--backbone", "x", "--config_name", "y"], "--config_name cannot be used with"),
         (["--model_name_or_path", "x", "--max_train_samples", "0"], "--max_train_samples must be at least 1"),
         (["--model_name_or_path", "x", "--dataset_name", "squad"], "either --dataset_name or files"),
         (

@@ -81,7 +81,7 @@ def test_slow_weights_follow_every_few_steps(alpha):
         ({"lookahead_steps": 0}, "--lookahead_steps must be at least 1; got 0"),
         ({"lookahead_steps": 5, "lookahead_alpha": 0.0}, "--lookahead_alpha must be above 0 and at most 1; got 0.0"),
         ({"lookahead_steps": 5, "lookahead_alpha": 1.5}, "--lookahead_alpha must be above 0 and at most 1; got 1.5"),
-        ({"lookahead_alpha": 0.5}, "--lookahead_alpha goes with --lookahead_steps"),
+        ({"lookahead_alpha": 0.5}, "--lookahead_alpha needs --lookahead_steps"),
     ],
 )
 def test_impossible_settings(tmp_path, given, message):
@@ -107,10 +107,10 @@ def test_a_run_with_another_optimizer_does_not_go_on(tmp_path):
     state.save_to_json(str(tmp_path / "trainer_state.json"))
     check_same_optimizer(tmp_path, args)
     for change, message in (
-        ({"lookahead_steps": 5}, "its lookahead_steps is 3, this one's is 5. Give the command it was made with"),
-        ({"lookahead_alpha": 0.8}, "its lookahead_alpha is 0.5, this one's is 0.8"),
-        ({"lookahead_steps": None}, "its lookahead_steps is 3, this one's is not set"),
-        ({"local_learning_rate": None}, "its local_learning_rate is 0.001, this one's is not set"),
+        ({"lookahead_steps": 5}, "its lookahead_steps is 3, but now it is 5. Repeat the command of that run"),
+        ({"lookahead_alpha": 0.8}, "its lookahead_alpha is 0.5, but now it is 0.8"),
+        ({"lookahead_steps": None}, "its lookahead_steps is 3, but now it is not set"),
+        ({"local_learning_rate": None}, "its local_learning_rate is 0.001, but now it is not set"),
     ):
         other = TrainingArguments(output_dir=str(tmp_path), **{**given, **change})
         with pytest.raises(ValueError, match=message):

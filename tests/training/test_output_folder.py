@@ -68,7 +68,7 @@ def test_an_unfinished_run_goes_on_and_a_finished_one_is_in_the_way(tmp_path, ca
         ("optimizer.pt", "no optimizer state"),
         ("scheduler.pt", "no scheduler.pt"),
         ("rng_state.pth", "no random states"),
-        ("trainer_state.json", "no whole trainer_state.json"),
+        ("trainer_state.json", "no complete trainer_state.json"),
     ],
 )
 def test_an_incomplete_checkpoint_is_moved_aside(tmp_path, caplog, part, reason):
@@ -100,7 +100,7 @@ def test_a_checkpoint_is_told_apart_by_fields_but_not_by_what_training_learns(tm
     (tmp_path / "config.json").write_text(json.dumps({**config, "eos_token_id": 5, "dtype": "bfloat16"}))
     check_same_model(tmp_path, model)
     (tmp_path / "config.json").write_text(json.dumps({**config, "outlook_softmax": "window"}))
-    with pytest.raises(ValueError, match="its outlook_softmax is 'window', this one's is 'feature'"):
+    with pytest.raises(ValueError, match="its outlook_softmax is 'window', but now it is 'feature'"):
         check_same_model(tmp_path, model)
 
 
@@ -111,7 +111,7 @@ def test_a_file_that_is_cut_short_is_incomplete(tmp_path, caplog, name, kept):
     content = (bad / name).read_bytes()
     (bad / name).write_bytes(content[: int(kept * len(content))])
     assert prepare_output_folder(tmp_path, None) == str(good)
-    assert f"its {name} is not whole" in caplog.text
+    assert f"its {name} is damaged" in caplog.text
 
 
 def test_a_shard_that_is_not_there_is_missed(tmp_path):
@@ -127,7 +127,7 @@ def test_a_run_that_was_killed_when_all_was_trained_is_scored(tmp_path, caplog):
     mark_unfinished(tmp_path)
     (tmp_path / "trainer_state.json").write_text("{}")
     assert prepare_output_folder(tmp_path, None) == str(tmp_path)
-    assert "is trained, but not scored" in caplog.text
+    assert "is trained, but not evaluated" in caplog.text
     assert prepare_output_folder(tmp_path, str(tmp_path)) == str(tmp_path)
     mark_finished(tmp_path)
     with pytest.raises(ValueError, match="holds a finished run"):

@@ -1,4 +1,4 @@
-"""Rows of multiple choice: a context, texts to choose from, and the number of the right one."""
+"""Rows of multiple choice: a context, choices, and the number of the correct choice."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ SWAG_ENDING = re.compile(r"ending(\d{1,9})")
 
 @dataclass(frozen=True)
 class ChoiceColumns:
-    """Columns of context, question, choices and label in rows that are not SWAG's.
+    """Columns of rows that do not have SWAG's columns.
 
-    The columns of SWAG (Zellers et al. 2018) are known without: `sent1` is the context, `sent2` begins each of
-    `ending0`, `ending1` and so on; instead of these two, `startphrase` has both.
+    SWAG's columns (Zellers et al. 2018) are always recognized: `sent1` is the context, and `sent2` the beginning of
+    each choice `ending0`, `ending1` and so on. `startphrase` is `sent1` and `sent2` in one column.
 
     Args:
-        context: the text that the choices go on, or are about; need not be there if a question is.
-        question: begins each choice; need not be there if a context is.
-        choices: a list of texts; or an object of such lists, "text" and "label", the latter with the choices' names.
-        label: the number of the right one from 0, its letter (A is the first), its name, or its text.
+        context: column of the context. It is optional if there is a question.
+        question: column of the question, which is put before each choice. It is optional if there is a context.
+        choices: column of the choices: a list of texts, or an object with the lists "text" and "label" (their names).
+        label: column of the correct choice: its number from 0, its letter (A is the first), its name, or its text.
     """
 
     context: str = "context"
@@ -40,21 +40,21 @@ class ChoiceColumns:
 def load_choices(
     path: PathLike, columns: ChoiceColumns | None = None, *, require_labels: bool = True, skip_empty: bool = False
 ) -> Dataset:
-    """Read a file of multiple-choice rows into the columns context, choices and label.
+    """Read a file of multiple-choice rows into the columns `context`, `choices` and `label`.
 
-    The context is the text that comes first, choices are a list of texts that may follow it, and the label is the
-    number of the right one, from 0. If a row has no label, there is no such column.
+    `choices` is a list of texts that can follow the context, and `label` the number of the correct one, from 0. If a
+    row has no label, the column `label` is missing.
 
     Args:
-        path: a .csv or .tsv (with SWAG's columns), .json or .jsonl file.
-        columns: columns of rows that are not SWAG's.
-        require_labels: True if a row without a label is an error.
-        skip_empty: True to leave out rows with an empty choice, question or context. Otherwise an empty choice is an
-            error, and the other two may be empty.
+        path: a .csv or .tsv file with SWAG's columns, or a .json or .jsonl file.
+        columns: columns of rows that do not have SWAG's columns.
+        require_labels: raise an error for rows without a label.
+        skip_empty: leave out rows with an empty choice, question or context. If False, an empty choice is an error,
+            and question and context may be empty.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the file or one of its rows cannot be used; names the row and the remedy.
+        FileNotFoundError: the file does not exist.
+        ValueError: the file or one of its rows is invalid. The message names the row and a remedy.
     """
     return _schema(columns or ChoiceColumns(), require_labels, skip_empty).load(Path(path))
 
@@ -67,10 +67,17 @@ def normalize_choices(
     require_labels: bool = True,
     skip_empty: bool = False,
 ) -> Dataset:
-    """Return the rows of a data set from elsewhere in the form of `load_choices`.
+    """Convert the rows of a data set to the columns of `load_choices`.
+
+    Args:
+        dataset: data set from the Hub or any other source.
+        name: its name, for error messages.
+        columns: columns of rows that do not have SWAG's columns.
+        require_labels: raise an error for rows without a label.
+        skip_empty: leave out rows with an empty choice, question or context.
 
     Raises:
-        ValueError: a column is missing or a row cannot be used; names the row and the remedy.
+        ValueError: a column is missing or a row is invalid. The message names the row and a remedy.
     """
     return _schema(columns or ChoiceColumns(), require_labels, skip_empty).normalize(dataset, name)
 
@@ -86,13 +93,13 @@ def _schema(columns: ChoiceColumns, require_labels: bool, skip_empty: bool) -> S
 
 
 def _check_counts(rows: Dataset, source: str) -> Dataset:
-    """The rows, if all have as many choices, without a column `label` if one has none."""
+    """Check that all rows have the same number of choices, and remove the column `label` if a row has no label."""
     expected = len(rows[0]["choices"])
     for number, choices in enumerate(rows["choices"]):
         if len(choices) != expected:
             raise ValueError(
-                f"{rows[number][PLACE]}: {len(choices)} choices, but {expected} in the first row; all rows need as"
-                " many: fill up or drop those that differ."
+                f"{rows[number][PLACE]}: {len(choices)} choices, but {expected} in the first row; all rows need the"
+                " same number: correct or remove those that differ."
             )
     rows = rows.remove_columns(PLACE)
     return rows.remove_columns("label") if any(label is None for label in rows["label"]) else rows
@@ -123,7 +130,7 @@ def _convert(record: Record, columns: ChoiceColumns, label: Column, may_be_empty
         else:
             context = text("startphrase")
     if len(choices) < 2:
-        raise ValueError(f"{len(choices)} choices: there must be two at least.")
+        raise ValueError(f"{len(choices)} choices: there must be at least two.")
     for number, choice in enumerate(choices):
         if choice is None or (isinstance(choice, str) and not choice.strip()):
             raise EmptyText(f"choice {number} is empty; {SKIP}")
@@ -136,7 +143,7 @@ def _convert(record: Record, columns: ChoiceColumns, label: Column, may_be_empty
 
 
 def _read_choices(record: Record, columns: ChoiceColumns) -> tuple[list[Any], list[str]]:
-    """The choices of a row with a list of them, and their names if they have some."""
+    """Return the choices of a row with a list of choices, and their names if it has any."""
     choices, names = as_list(record[columns.choices]), []
     if isinstance(choices, dict) and isinstance(choices.get("text"), list) and isinstance(choices.get("label"), list):
         choices, names = choices["text"], [str(name) for name in choices["label"]]
@@ -152,13 +159,13 @@ def _swag_endings(record: Record, columns: ChoiceColumns) -> list[Any]:
     if not endings:
         raise ValueError(
             f"has neither {columns.choices!r} nor SWAG's ending0, ending1 … (it has {', '.join(map(str, record))});"
-            " give --choices_column_name, a column with lists of texts (in a .csv file written as json)."
+            " give --choices_column_name, a column with lists of texts (JSON in a .csv file)."
         )
     return [record[name] for _, name in endings]
 
 
 def _read_label(record: Record, column: Column, choices: list[str], names: list[str]) -> int | None:
-    """The number of the right choice; None if the row has none and needs none."""
+    """Return the number of the correct choice; None if the row has no label and needs none."""
     label = column.read(record)
     if label is None:
         return None
@@ -170,7 +177,7 @@ def _read_label(record: Record, column: Column, choices: list[str], names: list[
 
 
 def _number(label: Any, choices: list[str], names: list[str]) -> int:
-    """The number of the right choice, from 0."""
+    """Convert a label to the number of the correct choice, from 0."""
     name, count = "" if isinstance(label, bool) else str(label).strip(), len(choices)
     if names:
         number = names.index(name) if name in names else -1
@@ -183,7 +190,7 @@ def _number(label: Any, choices: list[str], names: list[str]) -> int:
     if not 0 <= number < count:
         known = (
             ", ".join(names)
-            or f"0 to {count - 1}, A to {ascii_uppercase[min(count, len(ascii_uppercase)) - 1]}, or the right text"
+            or f"0 to {count - 1}, A to {ascii_uppercase[min(count, len(ascii_uppercase)) - 1]}, or a choice"
         )
         raise ValueError(f"the label {shorten(label)} is none of the {count} choices: it must be one of {known}.")
     return number

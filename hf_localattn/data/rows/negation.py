@@ -1,4 +1,4 @@
-"""Rows of negation scopes: the words of a sentence, one cue in it, and the words in the scope of the cue."""
+"""Rows of negation scope detection: the words of a sentence, a cue in it, and the scope of the cue."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ def load_negation(
     require_scopes: bool = True,
     skip_empty: bool = False,
 ) -> Dataset:
-    """Read any corpus of negation or speculation into rows of `NEGATION_FEATURES`, one for each cue of each sentence.
+    """Read a corpus of negation or speculation into rows of `NEGATION_FEATURES`, one for each cue of each sentence.
 
     Args:
-        path: the SFU corpus (a folder, or one of its files), BioScope's XML, .json or .jsonl with rows in the form of
-            `NEGATION_FEATURES`, or else a file of *SEM 2012.
-        cues: "negation" or "speculation"; rows in .json files do not say what theirs are, and are all taken.
-        cue_in_scope: "never": a row's own cue words are 0 in `scope`, but for affixes; "corpus": as annotated.
-        unmatched_scopes: "error" to refuse a scope without its cue, "skip" to leave it out with a warning.
-        require_scopes: True if rows without `scope` in .json files are an error; if not, theirs is empty.
-        skip_empty: True to leave out rows without words in .json files. Sentences of a corpus have cues, and so words.
+        path: the SFU corpus (a folder, or one of its files), an XML file of BioScope, a .json or .jsonl file with
+            columns of `NEGATION_FEATURES`, or a file of *SEM 2012.
+        cues: "negation" or "speculation". Rows of .json files do not distinguish them, and are all returned.
+        cue_in_scope: "never": cue words except affixes are 0 in the `scope` of their row; "corpus": as annotated.
+        unmatched_scopes: "error": raise an error for a scope without a cue; "skip": leave it out with a warning.
+        require_scopes: raise an error for rows of .json files without `scope`. If False, their scope is empty.
+        skip_empty: leave out rows of .json files without words.
 
     Raises:
-        FileNotFoundError: there is no such file or folder.
-        ValueError: it cannot be used; names the place and the remedy.
+        FileNotFoundError: the file or folder does not exist.
+        ValueError: the file is invalid. The message names the place and a remedy.
     """
     path = Path(path)
     Options(cues, cue_in_scope, unmatched_scopes)
@@ -54,8 +54,8 @@ def load_negation(
     root = parse_xml(text, str(path))
     if root.tag not in CORPORA_BY_ROOT:
         raise ValueError(
-            f"{path}, line {root.line}: the root element {root.tag!r} is of no known corpus; BioScope has"
-            f" {bioscope.ROOT!r} there, and the SFU corpus {sfu.ROOT!r}."
+            f"{path}, line {root.line}: the root element {root.tag!r} belongs to no known corpus; it must be"
+            f" {bioscope.ROOT!r} (BioScope) or {sfu.ROOT!r} (SFU)."
         )
     return CORPORA_BY_ROOT[root.tag](path, cues, cue_in_scope, unmatched_scopes=unmatched_scopes)
 
@@ -68,21 +68,21 @@ def normalize_negation(
     require_scopes: bool = True,
     skip_empty: bool = False,
 ) -> Dataset:
-    """Return the rows of a data set from elsewhere in the form of `NEGATION_FEATURES`.
+    """Convert the rows of a data set to `NEGATION_FEATURES`.
 
-    They need `tokens`, `cue` and `scope`; 0 or 1 for each word in the latter two. `cue_type` is taken from the number
-    of cue words where it is missing (so that affixes have to be named), `document_id` from `name`, and `sentence_id`
-    from the words: rows of the same words are of one sentence. Names of rows are made unique.
+    The columns `tokens`, `cue` and `scope` are needed, the latter two with 0 or 1 for each word. Missing columns are
+    filled in: `cue_type` by the number of cue words (affixes must be marked), `document_id` by `name`, and
+    `sentence_id` by the words, so that rows with the same words belong to one sentence. Ids of rows are made unique.
 
     Args:
-        dataset: a data set with a row for each cue of each sentence.
-        name: name of the data set in errors.
-        cue_in_scope: "never" | "corpus", as in `load_negation`.
-        require_scopes: True if rows without `scope` are an error; if not, theirs is empty. All have one, or none.
-        skip_empty: True to leave out rows without words.
+        dataset: data set with a row for each cue of each sentence.
+        name: its name, for error messages.
+        cue_in_scope: "never" or "corpus", as in `load_negation`.
+        require_scopes: raise an error for rows without `scope`. If False, either all rows or none must have a scope.
+        skip_empty: leave out rows without words.
 
     Raises:
-        ValueError: a column is missing or a row is not usable; names the row and the remedy.
+        ValueError: a column is missing or a row is invalid. The message names the row and a remedy.
     """
     Options(cue_in_scope=cue_in_scope)
     return _schema(cue_in_scope, require_scopes, skip_empty).normalize(dataset, name)
@@ -111,8 +111,8 @@ def _schema(cue_in_scope: str, require_scopes: bool, skip_empty: bool) -> Schema
 def _read_cue(record: Record, length: int, require_scope: bool) -> Cue:
     words = _places(record, "cue", length)
     if not words:
-        raise ValueError("no word is a cue; 'cue' needs a 1 at each cue word. Leave such rows out.")
-    # An empty list is what this very form has where no scope is known.
+        raise ValueError("no word is a cue; 'cue' needs a 1 for each cue word. Correct the row, or remove it.")
+    # An empty list means that the scope is unknown.
     unknown = record.get("scope") in (None, [])
     if unknown and require_scope:
         raise ValueError(f"has no 'scope'; give a list with 0 or 1 for each of its {length} words.")
@@ -124,7 +124,7 @@ def _read_cue(record: Record, length: int, require_scope: bool) -> Cue:
 
 
 def _places(record: Record, name: str, length: int) -> list[int]:
-    """The places where a column has a 1."""
+    """Return the positions of the words with 1 in a column."""
     values: Any = record.get(name)
     if not isinstance(values, list) or len(values) != length:
         found = describe_value(values)
@@ -136,7 +136,7 @@ def _places(record: Record, name: str, length: int) -> list[int]:
 
 
 def _complete(rows: Dataset, name: str) -> Dataset:
-    """The rows with names, if either all have scopes, or none has."""
+    """Fill in the ids of rows, and check that either all rows have a scope or none."""
     unique, sentences, completed = UniqueNames(), dict[tuple[str, ...], str](), []
     for number, row in zip(row_numbers(rows), rows, strict=True):
         document_id = row["document_id"] if row["document_id"] is not None else Path(name).name
@@ -150,5 +150,5 @@ def _complete(rows: Dataset, name: str) -> Dataset:
         completed.append({**row, **names})
     without = next((row[PLACE] for row in completed if not row["scope"]), None)
     if without is not None and any(row["scope"] for row in completed):
-        raise ValueError(f"{without}: has no scope, but others have; give it to all rows, or to none.")
+        raise ValueError(f"{without}: has no scope, but other rows have; give a scope for all rows, or for none.")
     return Dataset.from_list(completed, features=rows.features).remove_columns(PLACE)

@@ -1,4 +1,4 @@
-"""Rows of question answering and question generation, in the form of SQuAD."""
+"""Rows of question answering and question generation, in SQuAD's format."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ NO_ANSWER = "an unanswerable question has an empty list there"
 def load_squad(
     path: PathLike, *, require_answers: bool = True, require_question: bool = True, skip_empty: bool = False
 ) -> Dataset:
-    """Read a file of questions with their passages into the columns id, title, context, question and answers.
+    """Read a file of questions into the columns `id`, `title`, `context`, `question` and `answers`.
 
-    Known layouts: SQuAD's own nested json (1.1 and 2.0), flat json (a list of rows, or `{"data": [rows]}`) and jsonl
-    (one row a line). An unanswerable question has an empty list of answers. `answer_start` counts characters.
+    The file is SQuAD's nested JSON (1.1 or 2.0), flat JSON (a list of rows, or `{"data": [rows]}`) or JSON lines. An
+    unanswerable question has an empty list of answers. `answer_start` counts characters.
 
     Args:
-        path: a `.json` or `.jsonl` file, UTF-8.
-        require_answers: True if a row without the field `answers` is an error; if not, it counts as unanswered.
-        require_question: True if a row without the field `question` is an error; if not, its question is "".
-        skip_empty: True to leave out rows whose context or required question is empty.
+        path: UTF-8 file in `.json` or `.jsonl` format.
+        require_answers: raise an error for rows without `answers`. If False, their questions have no answer.
+        require_question: raise an error for rows without `question`. If False, their question is "".
+        skip_empty: leave out rows whose context or required question is empty.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the file or one of its records is not usable; names the record, the field and the remedy.
+        FileNotFoundError: the file does not exist.
+        ValueError: the file or one of its rows is invalid. The message names the row, the field and a remedy.
     """
     path = Path(path)
     found = read_rows(path, suffixes=SUFFIXES, what="questions, passages and answer positions")
@@ -61,29 +61,36 @@ def normalize_squad(
     require_question: bool = True,
     skip_empty: bool = False,
 ) -> Dataset:
-    """Return the rows of a data set from elsewhere in the form of `load_squad`.
+    """Convert the rows of a data set to the columns of `load_squad`.
+
+    Args:
+        dataset: data set from the Hub or any other source.
+        name: its name, for error messages.
+        require_answers: raise an error for rows without `answers`.
+        require_question: raise an error for rows without `question`.
+        skip_empty: leave out rows whose context or required question is empty.
 
     Raises:
-        ValueError: a column is missing or a row is not usable; names the row and the remedy.
+        ValueError: a column is missing or a row is invalid. The message names the row and a remedy.
     """
     return _schema(require_answers, require_question, skip_empty).normalize(dataset, name)
 
 
 def load_answered(path: PathLike, *, require_questions: bool = True, skip_empty: bool = False) -> Dataset:
-    """Read the answered questions of a file as `load_squad` does, each to be asked about its first answer.
+    """Read the answered questions of a file into the columns of `load_squad`, for question generation.
 
-    Unanswerable questions are left out, with a warning. A passage and answer that several questions are about stay
-    as many rows: each is trained on, and a generated question is scored against that of its own row.
+    Unanswerable questions are left out with a warning. Several questions about the same answer remain separate rows:
+    all are trained on, and each generated question is compared with that of its row.
 
     Args:
-        path: a `.json` or `.jsonl` file.
-        require_questions: True if a row without a question is an error. If not, and if a single row has none, the
-            result has no column `question`.
-        skip_empty: True to leave out rows whose context or required question is empty.
+        path: UTF-8 file in `.json` or `.jsonl` format.
+        require_questions: raise an error for rows without a question. If False and a row has none, the result has no
+            column `question`.
+        skip_empty: leave out rows whose context or required question is empty.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the file or one of its records is not usable, or nothing is answered.
+        FileNotFoundError: the file does not exist.
+        ValueError: the file or one of its rows is invalid, or no question has an answer.
     """
     return _answered(load_squad(path, require_question=require_questions, skip_empty=skip_empty), str(path))
 
@@ -91,12 +98,12 @@ def load_answered(path: PathLike, *, require_questions: bool = True, skip_empty:
 def normalize_answered(
     dataset: Dataset, name: str = "data set", *, require_questions: bool = True, skip_empty: bool = False
 ) -> Dataset:
-    """Return the rows of a data set with SQuAD's columns in the form of `load_answered`."""
+    """Convert the rows of a data set with SQuAD's columns as `load_answered` does."""
     return _answered(normalize_squad(dataset, name, require_question=require_questions, skip_empty=skip_empty), name)
 
 
 def count_unanswerable(dataset: Dataset) -> int:
-    """Return the number of questions of a SQuAD data set that have no answer."""
+    """Return the number of questions without an answer."""
     return sum(not answers["text"] for answers in dataset["answers"])
 
 
@@ -176,7 +183,7 @@ def _check_ids(rows: Dataset, name: str) -> Dataset:
 def _answered(questions: Dataset, name: str) -> Dataset:
     unanswerable = count_unanswerable(questions)
     if unanswerable == len(questions):
-        raise ValueError(f"{name}: none of the {unanswerable} questions has an answer, which a question is made from.")
+        raise ValueError(f"{name}: none of the {unanswerable} questions has an answer to generate a question from.")
     if unanswerable:
         logger.warning("%s: %d of %d questions have no answer and are left out.", name, unanswerable, len(questions))
         answered = [number for number, gold in enumerate(questions["answers"]) if gold["text"]]

@@ -26,12 +26,12 @@ class TokenColumns:
     """Columns of words and labels.
 
     Args:
-        text: name of the column with the lists of words; by default "tokens".
-        label: name of the column with the lists of labels; by default "<task>_tags", or "labels".
-        task: ner, pos, chunk or another name that a data set uses.
-        conll: number of the column with the labels in a file of columns.
-        conllu: name of the column with the labels in a CoNLL-U file.
-        names: names of the labels, where these are numbers from 0.
+        text: column of the lists of words; by default "tokens".
+        label: column of the lists of labels; by default "<task>_tags", or "labels".
+        task: "ner", "pos", "chunk" or another name that a data set uses.
+        conll: index of the label column in a CoNLL file.
+        conllu: name of the label column in a CoNLL-U file.
+        names: names of labels that are numbers from 0.
     """
 
     text: str | None = None
@@ -43,7 +43,7 @@ class TokenColumns:
 
     @property
     def labels(self) -> Column:
-        """The column with the lists of labels."""
+        """Column of the lists of labels."""
         names = (self.label,) if self.label else (f"{self.task}_tags", "labels")
         return Column(names, None, remedy="give --label_column_name or --task_name")
 
@@ -51,17 +51,18 @@ class TokenColumns:
 def load_sentences(
     path: PathLike, columns: TokenColumns | None = None, *, require_labels: bool = True, skip_empty: bool = False
 ) -> Dataset:
-    """Read a file of labeled sentences into `tokens` and `labels`, both lists of texts, whatever its layout.
+    """Read a file of labeled sentences into the columns `tokens` and `labels`, both lists of texts.
 
     Args:
-        path: .json or .jsonl (rows with a list of words and one of labels), .conllu, .xml (CGED), or columns.
+        path: file in .json or .jsonl format (rows with a list of words and a list of labels), .conllu, .xml (CGED), or
+            CoNLL columns.
         columns: columns of words and labels.
-        require_labels: True if a file without labels is an error; if not, its sentences have an empty list of labels.
-        skip_empty: True to leave out rows without words. If not, they are an error in CGED's files alone.
+        require_labels: raise an error for a file without labels. If False, `labels` of such a file are empty lists.
+        skip_empty: leave out rows without words. If False, they are an error only in CGED files.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it cannot be used; names the place and the remedy.
+        FileNotFoundError: the file does not exist.
+        ValueError: the file is invalid. The message names the place and a remedy.
     """
     path, columns = Path(path), columns or TokenColumns()
     if path.suffix == ".conllu":
@@ -72,12 +73,15 @@ def load_sentences(
         return load_conll(path, columns.conll, require_labels=require_labels)
     if path.exists() and path.suffix not in ROW_SUFFIXES:
         suffixes = ", ".join((*ROW_SUFFIXES, ".conllu", ".xml", *COLUMN_SUFFIXES))
-        raise ValueError(f"{path}: cannot read {path.suffix or 'a file without an extension'}; choose of {suffixes}.")
+        raise ValueError(
+            f"{path}: cannot read {path.suffix or 'a file without an extension'}; the extension must be one of"
+            f" {suffixes}."
+        )
     return _schema(columns, require_labels, skip_empty).load(path)
 
 
 def format_labels(path: PathLike) -> tuple[str, ...]:
-    """Return the labels that files of a kind may have, whether this one has them or not; none if any are possible."""
+    """Return all labels that a file format allows; empty for formats that allow any label."""
     return CGED_LABELS if Path(path).suffix == ".xml" else ()
 
 
@@ -89,10 +93,17 @@ def normalize_sentences(
     require_labels: bool = True,
     skip_empty: bool = False,
 ) -> Dataset:
-    """Return the sentences of a data set from elsewhere in the form of `load_sentences`.
+    """Convert the rows of a data set to the columns of `load_sentences`.
+
+    Args:
+        dataset: data set from the Hub or any other source.
+        name: its name, for error messages.
+        columns: columns of words and labels.
+        require_labels: raise an error for rows without labels.
+        skip_empty: leave out rows without words.
 
     Raises:
-        ValueError: a column is missing or a row is not usable; names the row and the remedy.
+        ValueError: a column is missing or a row is invalid. The message names the row and a remedy.
     """
     columns = columns or TokenColumns()
     names = class_names(dataset, columns)
@@ -101,18 +112,18 @@ def normalize_sentences(
 
 
 def class_names(dataset: Dataset, columns: TokenColumns) -> list[str] | None:
-    """Return the names that a data set gives its numbered labels; None if it gives none."""
+    """Return the label names of a data set's `ClassLabel`, None if it has none."""
     name = columns.labels.find(dataset.column_names)
     feature = None if name is None else getattr(dataset.features[name], "feature", None)
     return list(feature.names) if isinstance(feature, ClassLabel) else None
 
 
 def load_label_names(path: PathLike, columns: TokenColumns) -> list[str]:
-    """Read the names of labels that are numbers from 0: a list in a .json file, or such lists by column.
+    """Read the names of numbered labels from a .json file: a list, or an object with a list for each column.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it holds something else.
+        FileNotFoundError: the file does not exist.
+        ValueError: the file has other content.
     """
     content = parse_json(read_text(Path(path)), str(path))
     if isinstance(content, dict):
@@ -123,17 +134,17 @@ def load_label_names(path: PathLike, columns: TokenColumns) -> list[str]:
     if not isinstance(content, list) or not content or not all(isinstance(name, str) for name in content):
         raise ValueError(f"{path}: expected a list of names; found {describe_value(content)}.")
     if repeated := sorted({name for name in content if content.count(name) > 1}):
-        raise ValueError(f"{path}: the name {repeated[0]!r} is there twice.")
+        raise ValueError(f"{path}: the name {repeated[0]!r} occurs twice: remove one of them.")
     return content
 
 
 def sorted_labels(labels: set[str]) -> list[str]:
-    """Return labels in the order in which they are numbered where nothing else says one."""
+    """Sort labels for numbering: numbers by value, other labels by name."""
     return sorted(labels, key=int) if all(re.fullmatch(r"\d{1,18}", label) for label in labels) else sorted(labels)
 
 
 def check_labels(sentences: Dataset, source: str, names: Sequence[str]) -> None:
-    """Raise `ValueError` if a word has a label that is not among the names."""
+    """Raise `ValueError` if a word has a label that is not in `names`."""
     known = set(names)
     for number, row in zip(row_numbers(sentences), sentences, strict=True):
         labels = row["labels"]
@@ -142,7 +153,7 @@ def check_labels(sentences: Dataset, source: str, names: Sequence[str]) -> None:
             raise ValueError(
                 f"{source}, sentence {number + 1}, word {unknown[0] + 1} ({shorten(word)}): the label"
                 f" {shorten(labels[unknown[0]])} is not one of the model's {len(names)} ({shorten(', '.join(names))});"
-                " correct it, or give all labels by --label_names_file."
+                " correct it, or give all labels with --label_names_file."
             )
 
 
@@ -152,7 +163,7 @@ def _schema(columns: TokenColumns, require_labels: bool, skip_empty: bool) -> Sc
 
     def convert(record: Record) -> Record:
         tokens, tags = words.read(record), labels.read(record)
-        # -1 is what `datasets` has for a class that is not given
+        # -1 is a missing class in `datasets`
         if not require_labels and (tags is None or (isinstance(tags, list) and set(map(str, tags)) == {"-1"})):
             return {"tokens": tokens, "labels": []}
         name = labels.find(record)
@@ -178,12 +189,14 @@ def _label(tag: Any, names: Sequence[str] | None) -> str:
 
 
 def _all_or_none(sentences: Dataset, source: str) -> Dataset:
-    """The sentences, if either all have labels, or none has."""
+    """Raise `ValueError` if only some of the sentences have labels."""
     bare = [
         number
         for number, row in zip(row_numbers(sentences), sentences, strict=True)
         if row["tokens"] and not row["labels"]
     ]
     if bare and any(chain.from_iterable(sentences["labels"])):
-        raise ValueError(f"{source}, sentence {bare[0] + 1}: has no labels, but others have; label all, or none.")
+        raise ValueError(
+            f"{source}, sentence {bare[0] + 1}: has no labels, but other sentences have; label all of them, or none."
+        )
     return sentences

@@ -33,24 +33,24 @@ TEXT_COLUMNS = (
     ("sentence",),
     ("question",),
 )
-"""Columns that are known to hold texts; the first of these that a data set has are taken if none are named."""
+"""Names of text columns. If none are given, the first entry whose columns a data set has is used."""
 
 HEADER_ROWS = 1000
-"""Rows that are searched for such columns."""
+"""Number of rows that are searched for text columns."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Columns of texts and labels, and the kind of labels as far as it is known before they are read.
+    """Columns of texts and labels, and the kind of labels.
 
     Attributes:
-        texts: one column, or two for pairs; found by `TEXT_COLUMNS` if empty.
-        label: the column of the labels.
-        names: names of the classes in the order of their numbers, if they are fixed.
-        problem_type: `SINGLE_LABEL`, `MULTI_LABEL` or `REGRESSION`; inferred from the labels if None.
-        unlabelled: a number that stands for "no label".
-        may_be_empty: True if one text of a pair may be empty.
-        skip_unlabelled: True to leave out rows without a label if labels are required.
+        texts: text column, or two for pairs; by default they are found by `TEXT_COLUMNS`.
+        label: label column.
+        names: names of the classes in the order of their numbers; by default they are inferred.
+        problem_type: `SINGLE_LABEL`, `MULTI_LABEL` or `REGRESSION`; by default it is inferred from the labels.
+        unlabelled: number that means "no label".
+        may_be_empty: accept pairs with one empty text.
+        skip_unlabelled: leave out rows without a label if labels are required.
     """
 
     texts: tuple[str, ...] = ()
@@ -83,19 +83,21 @@ GLUE_TASKS: dict[str, Layout] = {
 
 
 def load_texts(path: PathLike, layout: Layout, *, require_labels: bool = True, skip_empty: bool = False) -> Dataset:
-    """Read a file of texts into the columns text, text_pair (of pairs), label and place.
+    """Read a file of texts into the columns `text`, `text_pair` (for pairs), `label` and `place`.
 
-    `label` is a `ClassLabel`, a list of them, or a number; None where there is none. `place` says where a row is from.
+    `label` is a `ClassLabel`, a list of them, or a number; None for rows without a label. `place` is the place of a
+    row in the file.
 
     Args:
-        path: a `.csv`, `.tsv`, `.json` or `.jsonl` file, UTF-8. Sets of classes are lists; in a cell, as json.
-        layout: the columns.
-        require_labels: True if a row without a label is an error.
-        skip_empty: True to leave out rows with an empty text, also those that `layout.may_be_empty` allows.
+        path: UTF-8 file in `.csv`, `.tsv`, `.json` or `.jsonl` format. Several classes of a text are a list, in the
+            cell of a table as JSON.
+        layout: columns of the file.
+        require_labels: raise an error for rows without a label.
+        skip_empty: leave out rows with an empty text, also those that `layout.may_be_empty` accepts.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the file or one of its rows is not usable; names the row and the remedy.
+        FileNotFoundError: the file does not exist.
+        ValueError: the file or one of its rows is invalid. The message names the row and a remedy.
     """
     found = read_rows(path, what="texts and labels")
     check_any(found, "texts", str(path))
@@ -112,12 +114,19 @@ def load_texts(path: PathLike, layout: Layout, *, require_labels: bool = True, s
 def normalize_texts(
     dataset: Dataset, layout: Layout, name: str = "data set", *, require_labels: bool = True, skip_empty: bool = False
 ) -> Dataset:
-    """Return the rows of a data set from elsewhere in the form of `load_texts`.
+    """Convert the rows of a data set to the columns of `load_texts`.
 
-    Classes that have names there keep them and their order.
+    Names and order of a `ClassLabel` are kept.
+
+    Args:
+        dataset: data set from the Hub or any other source.
+        layout: its columns.
+        name: its name, for error messages.
+        require_labels: raise an error for rows without a label.
+        skip_empty: leave out rows with an empty text.
 
     Raises:
-        ValueError: a column is missing or a row is not usable; names the row and the remedy.
+        ValueError: a column is missing or a row is invalid. The message names the row and a remedy.
     """
     check_any(dataset, "texts", name)
     columns = layout.texts or find_texts(dataset, name)
@@ -132,10 +141,14 @@ def normalize_texts(
 
 
 def find_texts(records: Iterable[Record], source: str) -> tuple[str, ...]:
-    """Return the columns of `TEXT_COLUMNS` that hold texts in the first record that has such columns.
+    """Return the first entry of `TEXT_COLUMNS` whose columns contain texts in one of the first records.
+
+    Args:
+        records: the records, of which the first `HEADER_ROWS` are searched.
+        source: the file or data set, for error messages.
 
     Raises:
-        ValueError: there are none in the first `HEADER_ROWS`; names the columns there are.
+        ValueError: no record has such columns. The message names the columns of the first record.
     """
     has: Record = {}
     for record in islice(records, HEADER_ROWS):
@@ -144,7 +157,7 @@ def find_texts(records: Iterable[Record], source: str) -> tuple[str, ...]:
                 return columns
         has = has or record
     raise ValueError(
-        f"{source}: which columns hold the texts (it has {', '.join(has) or 'none'})? Name one, or two for pairs, by"
+        f"{source}: no known text columns (it has {', '.join(has) or 'none'}). Give one, or two for pairs, with"
         " --text_column_names."
     )
 
@@ -157,9 +170,11 @@ def _schema(
     require_labels: bool,
     skip_empty: bool,
 ) -> Schema:
-    remedy = "name those with texts by --text_column_names"
+    remedy = "give the text columns with --text_column_names"
     texts = [Column(column, may_be_empty=layout.may_be_empty and not skip_empty, remedy=remedy) for column in columns]
-    label = Column(layout.label, None, required=require_labels, remedy="name labels by --label_column_name")
+    label = Column(
+        layout.label, None, required=require_labels, remedy="give the label column with --label_column_name"
+    )
     labels = {SINGLE_LABEL: Value("string"), MULTI_LABEL: List(Value("string")), REGRESSION: Value("float32")}
     kinds = dict.fromkeys(("text", "text_pair")[: len(columns)], Value("string"))
     features = Features({**kinds, "label": labels[problem_type], PLACE: Value("string")})
@@ -167,7 +182,7 @@ def _schema(
     def convert(record: Record) -> Record:
         values = [column.read(record) for column in texts]
         if not "".join(values).strip():
-            raise EmptyText(f"the field {str(texts[0])!r} is empty, and so is its other half; {SKIP}")
+            raise EmptyText(f"the field {str(texts[0])!r} is empty, and so is the other text of the pair; {SKIP}")
         value = record.get(layout.label)
         if not _is_absent(value, layout, names) and (require_labels or str(value) != "-1"):
             value = read_label(value, problem_type, names)
@@ -175,8 +190,8 @@ def _schema(
             raise label.missing(record)
         elif require_labels and not layout.skip_unlabelled:
             raise ValueError(
-                f"the field {layout.label!r} holds no label; found {describe_value(value)}. Mend the row, or pass"
-                " --skip_unlabelled to leave out such rows."
+                f"the field {layout.label!r} holds no label; found {describe_value(value)}. Correct the row, or leave"
+                " out such rows with --skip_unlabelled."
             )
         else:
             value = None
@@ -192,16 +207,16 @@ def _schema(
 def _is_absent(label: Any, layout: Layout, names: tuple[str, ...] | None) -> bool:
     if label is None or (isinstance(label, str) and not label.strip()):
         return True
-    if names is not None and label == -1:  # what `datasets` has for a class that is not given
+    if names is not None and label == -1:  # a missing class in `datasets`
         return True
     return layout.unlabelled is not None and str(label) in (f"{layout.unlabelled}", f"{layout.unlabelled}.0")
 
 
 def _labeled(rows: Dataset, name: str) -> Dataset:
-    """The rows that have a label; says how many have none."""
+    """Return the rows that have a label, and log the number of the others."""
     numbers = [number for number, label in enumerate(rows["label"][:]) if label is not None]
     if not numbers:
-        raise ValueError(f"{name}: no row has a label; name the column with the labels by --label_column_name.")
+        raise ValueError(f"{name}: no row has a label; give the label column with --label_column_name.")
     if len(numbers) < len(rows):
         logger.warning(
             "%s: leaving out %d of %d rows, which have no label.", name, len(rows) - len(numbers), len(rows)

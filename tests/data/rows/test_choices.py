@@ -85,7 +85,7 @@ def test_rows_to_predict_on_need_no_labels(tmp_path):
         "context",
         "choices",
     ]
-    with pytest.raises(ValueError, match=r"a\.jsonl, line 1: the field 'label' is missing, as its value is None"):
+    with pytest.raises(ValueError, match=r"a\.jsonl, line 1: the field 'label' is missing: its value is None"):
         load_choices(tmp_path / "a.jsonl")
 
 
@@ -93,10 +93,10 @@ def test_rows_to_predict_on_need_no_labels(tmp_path):
     ("changes", "message"),
     [
         ({"choices": ["mat", "dog", "cat"]}, "3 choices, but 2 in the first row"),
-        ({"choices": ["mat"]}, "1 choices: there must be two at least"),
+        ({"choices": ["mat"]}, "1 choices: there must be at least two"),
         ({"choices": ["mat", " "]}, "choice 1 is empty; .* --skip_empty"),
         ({"choices": "mat"}, "'choices' must be a list of texts; found 'mat'"),
-        ({"label": 2}, "the label 2 is none of the 2 choices: it must be one of 0 to 1, A to B, or the right text"),
+        ({"label": 2}, "the label 2 is none of the 2 choices: it must be one of 0 to 1, A to B, or a choice"),
         ({"label": "C"}, "the label 'C' is none of the 2 choices"),
         ({"label": True}, "the label True is none of"),
         ({"label": 0.5}, r"the label 0\.5 is none of"),
@@ -104,7 +104,7 @@ def test_rows_to_predict_on_need_no_labels(tmp_path):
         ({"context": 3}, "'context' must be a text; found 3"),
         (
             {"question": None},
-            "the field 'question' is missing, as its value is None; give --question_column_name; .*empty",
+            "the field 'question' is missing: its value is None; give --question_column_name; .*empty",
         ),
     ],
 )

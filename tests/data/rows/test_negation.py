@@ -49,7 +49,7 @@ def test_rows_to_predict_on_need_no_scope(tmp_path):
     assert [row["scope"] for row in rows] == [[], [], []]
     with pytest.raises(ValueError, match=r"a\.jsonl, line 2: has no 'scope'; give a list with 0 or 1"):
         load(tmp_path, ROW, bare)
-    with pytest.raises(ValueError, match=r"a\.jsonl, line 2: has no scope, but others have"):
+    with pytest.raises(ValueError, match=r"a\.jsonl, line 2: has no scope, but other rows have"):
         load(tmp_path, ROW, bare, require_scopes=False)
 
 
@@ -76,7 +76,7 @@ def test_data_sets(tmp_path):
         ({**ROW, "scope": [0, 1]}, "line 1: 'scope' must be a list with 0 or 1 for each of its 3 words"),
         ({**ROW, "cue": [0, 2, 0]}, "line 1: 'cue' must have 0 or 1 for each word; found 2"),
         ({**ROW, "scope": ["I", "O", "O"]}, "line 1: 'scope' must have 0 or 1 for each word; found 'I'"),
-        ({**ROW, "cue": [0, 0, 0]}, "line 1: no word is a cue; 'cue' needs a 1 at each cue word"),
+        ({**ROW, "cue": [0, 0, 0]}, "line 1: no word is a cue; 'cue' needs a 1 for each cue word"),
         (
             {**ROW, "cue_type": "prefix"},
             "line 1: 'cue_type' must be affix, single, multi, or left out; found 'prefix'",
@@ -97,7 +97,7 @@ def test_no_rows(tmp_path):
 def test_an_unknown_root(tmp_path):
     (tmp_path / "a.txt").write_text("<!-- <Annotation> -->\n<html/>")
     with pytest.raises(
-        ValueError, match=r"a\.txt, line 2: the root element 'html' is of no known corpus; BioScope has"
+        ValueError, match=r"a\.txt, line 2: the root element 'html' belongs to no known corpus; it must be"
     ):
         load_negation(tmp_path / "a.txt")
 

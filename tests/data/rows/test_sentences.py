@@ -52,7 +52,7 @@ def test_rows_to_predict_on_need_no_labels(tmp_path):
     path = write_jsonl(tmp_path / "a.jsonl", [bare, {**bare, "ner_tags": None}, {**bare, "ner_tags": [-1]}])
     assert load_sentences(path, require_labels=False).to_list() == [{"tokens": ["the"], "labels": []}] * 3
     path = write_jsonl(tmp_path / "b.jsonl", [ROW, bare])
-    with pytest.raises(ValueError, match=r"b\.jsonl, sentence 2: has no labels, but others have"):
+    with pytest.raises(ValueError, match=r"b\.jsonl, sentence 2: has no labels, but other sentences have"):
         load_sentences(path, require_labels=False)
 
 
@@ -96,7 +96,9 @@ def test_columns_that_are_not_there(tmp_path, columns, message):
 
 def test_files_that_cannot_be_used(tmp_path):
     (tmp_path / "a.html").write_text("<a/>")
-    with pytest.raises(ValueError, match=r"a\.html: cannot read \.html; choose of \.json, .*\.xml, .*\.iob"):
+    with pytest.raises(
+        ValueError, match=r"a\.html: cannot read \.html; the extension must be one of \.json, .*\.xml, .*\.iob"
+    ):
         load_sentences(tmp_path / "a.html")
     with pytest.raises(FileNotFoundError, match=r"b\.conll: no such file"):
         load_sentences(tmp_path / "b.conll")
@@ -121,7 +123,7 @@ def test_label_names(tmp_path):
     for content in (["O", "B-x"], {"ner_tags": ["O", "B-x"], "pos_tags": ["N"]}):
         path.write_text(json.dumps(content))
         assert load_label_names(path, TokenColumns()) == ["O", "B-x"]
-    for content, message in ((["O", "O"], "the name 'O' is there twice"), ([], "expected a list of names")):
+    for content, message in ((["O", "O"], "the name 'O' occurs twice"), ([], "expected a list of names")):
         path.write_text(json.dumps(content))
         with pytest.raises(ValueError, match=rf"names\.json: {message}"):
             load_label_names(path, TokenColumns())

@@ -106,11 +106,11 @@ def test_columns_are_found_by_their_names(tmp_path, columns, found):
 @pytest.mark.parametrize(
     ("rows", "layout", "message"),
     [
-        ([{"words": "a", "label": 1}], Layout(), r"data.jsonl: which columns hold the texts \(it has words, label\)"),
+        ([{"words": "a", "label": 1}], Layout(), r"data.jsonl: no known text columns \(it has words, label\)"),
         (
             rows_of(1),
             Layout(("words",)),
-            r"line 1: the field 'words' is missing \(found text, label\); name .* --text_column_names",
+            r"line 1: the field 'words' is missing \(found text, label\); give .* --text_column_names",
         ),
         (rows_of(1, 2, text=None), Layout(("text",)), "line 1: the field 'text' is missing"),
         ([*rows_of(1), {"text": " ", "label": 1}], Layout(), "line 2: the field 'text' is empty"),
@@ -198,7 +198,7 @@ def test_checks_of_a_data_set():
     assert normalize_texts(unlabelled, Layout(), require_labels=False)["label"][:] == [None]
     with pytest.raises(ValueError, match="cats, row 1: the field 'label' holds no label; found -1"):
         normalize_texts(unlabelled, Layout(), "cats")
-    with pytest.raises(ValueError, match=r"cats: has no column 'label' \(it has text\); name .* --label_column_name"):
+    with pytest.raises(ValueError, match=r"cats: has no column 'label' \(it has text\); give .* --label_column_name"):
         normalize_texts(unlabelled.remove_columns("label"), Layout(), "cats")
     with pytest.raises(ValueError, match="cats: holds no texts"):
         normalize_texts(unlabelled.select([]), Layout(), "cats")
