@@ -19,7 +19,7 @@ from hf_localattn.data.readers.tables import read_text
 from hf_localattn.data.rows.negation import load_negation
 from hf_localattn.data.rows.questions import load_squad
 from hf_localattn.data.rows.sentences import TokenColumns, load_sentences
-from hf_localattn.data.rows.texts import Layout, load_texts
+from hf_localattn.data.rows.texts import TextColumns, load_texts
 from hf_localattn.errors import loading
 from hf_localattn.extras import import_extra
 from hf_localattn.files import atomic_write
@@ -258,8 +258,8 @@ def _rows(arguments: Inspection, model: PreTrainedModel) -> Dataset:
     return load_sentences(arguments.file, columns, require_labels=False)
 
 
-def _layout(arguments: Inspection, **known: Any) -> Layout:
+def _layout(arguments: Inspection, **known: Any) -> TextColumns:
     columns = (arguments.text_column_names or "").split(",")
-    return Layout(
+    return TextColumns(
         tuple(name.strip() for name in columns if name.strip()), arguments.label_column_name or "label", **known
     )

@@ -8,7 +8,7 @@ from typing import Any
 from hf_localattn.files import atomic_write
 from hf_localattn.inspection.draw import draw_bars, draw_curves, picture
 from hf_localattn.reproduction.report import Runs, values_of
-from hf_localattn.reproduction.tables import Bars, Curve, Score, Table, TableTask
+from hf_localattn.reproduction.tables import Bars, Curve, Table, TableScore, TableTask
 
 
 def figure_of(table: Table, runs: Runs) -> Any:
@@ -65,5 +65,5 @@ def _bars(table: Table, figure: Bars, runs: Runs) -> Any:
     return draw_bars(bars, y_label=f"difference in {figure.score}", title=table.title)
 
 
-def _values(runs: Runs, row: str, task: TableTask, score: Score) -> list[float]:
+def _values(runs: Runs, row: str, task: TableTask, score: TableScore) -> list[float]:
     return list(values_of(runs, row, task.name, score).values())

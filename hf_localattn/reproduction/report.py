@@ -17,7 +17,7 @@ from hf_localattn.files import atomic_write
 from hf_localattn.reproduction.corpora import describe_source, load_corpora
 from hf_localattn.reproduction.plan import TableRun
 from hf_localattn.reproduction.request import Selection
-from hf_localattn.reproduction.tables import Row, Score, Table, TableTask
+from hf_localattn.reproduction.tables import Row, Table, TableScore, TableTask
 from hf_localattn.studies.results import write_results
 
 Runs = Mapping[tuple[str, str], Mapping[int, Mapping[str, Any]]]
@@ -81,7 +81,7 @@ def summarize(table: Table, rows: Sequence[Row], tasks: Sequence[TableTask], run
     return cells
 
 
-def scores_of_task(task: TableTask) -> list[Score]:
+def scores_of_task(task: TableTask) -> list[TableScore]:
     """Return the scores of a task and of its further test corpora."""
     others = [
         score.model_copy(update={"name": f"{score.name} on {title}", "metric": f"{score.metric}@{title}"})
@@ -91,7 +91,7 @@ def scores_of_task(task: TableTask) -> list[Score]:
     return [*task.scores.values(), *others]
 
 
-def _cell(table: Table, row: Row, task: TableTask, score: Score, runs: Runs) -> Cell:
+def _cell(table: Table, row: Row, task: TableTask, score: TableScore, runs: Runs) -> Cell:
     own = values_of(runs, row.name, task.name, score)
     published = table.published(row, task, score.name)
     baseline = table.rows[row.baseline] if row.baseline is not None else None
@@ -124,7 +124,7 @@ def _cell(table: Table, row: Row, task: TableTask, score: Score, runs: Runs) -> 
     )
 
 
-def values_of(runs: Runs, row: str, task: str, score: Score) -> dict[int, float]:
+def values_of(runs: Runs, row: str, task: str, score: TableScore) -> dict[int, float]:
     """Return a score of all runs of a row, by the number of the run, in the paper's unit."""
     found = {number: metrics.get(score.metric) for number, metrics in runs.get((row, task), {}).items()}
     return {

@@ -45,7 +45,7 @@ def _as_lists(content: Any) -> Any:
 CorpusName = Annotated[str, AfterValidator(_known_corpus)]
 
 
-class Score(Entry):
+class TableScore(Entry):
     """A column of a table.
 
     Attributes:
@@ -84,7 +84,7 @@ class TableTask(Entry):
     title: str
     script: Literal["run_qa", "run_glue", "run_ner", "run_swag", "run_qg", "profile", "statistics"]
     corpus: CorpusName
-    scores: dict[str, Annotated[Score, BeforeValidator(_metric_alone)]] = {}
+    scores: dict[str, Annotated[TableScore, BeforeValidator(_metric_alone)]] = {}
     arguments: Settings = {}
     folds: PositiveInt | None = None
     search: Settings = {}
@@ -188,7 +188,7 @@ class Table(Entry):
     backbone: str
     family: str | None = None
     baseline: str | None = None
-    scores: dict[str, Annotated[Score, BeforeValidator(_metric_alone)]] = {}
+    scores: dict[str, Annotated[TableScore, BeforeValidator(_metric_alone)]] = {}
     arguments: Settings = {}
     tasks: dict[str, TableTask] = {}
     rows: dict[str, Row] = {}

@@ -17,7 +17,7 @@ from transformers.trainer_utils import PredictionOutput
 from hf_localattn.data.features.texts import format_predictions, number_labels, predictions_from_logits, tokenize_texts
 from hf_localattn.data.folds import warn_of_lone_classes
 from hf_localattn.data.readers.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Labels
-from hf_localattn.data.rows.texts import GLUE_TASKS, Layout, load_texts, normalize_texts
+from hf_localattn.data.rows.texts import GLUE_TASKS, TextColumns, load_texts, normalize_texts
 from hf_localattn.data.schema import row_numbers
 from hf_localattn.files import atomic_write
 from hf_localattn.metrics.classification_scores import GLUE_METRICS, LOWER_IS_BETTER, SCORES
@@ -90,9 +90,9 @@ class TextClassificationDataArguments(DataArguments):
             raise ValueError(f"--metric_name must be one of {', '.join(SCORES)}; got {self.metric_name!r}.")
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> TextColumns:
         """Column names, and the problem type if the arguments determine it."""
-        layout = GLUE_TASKS[self.task_name] if self.task_name is not None else Layout()
+        layout = GLUE_TASKS[self.task_name] if self.task_name is not None else TextColumns()
         if self.do_regression is not None:
             layout = replace(layout, problem_type=REGRESSION if self.do_regression else SINGLE_LABEL)
         if self.text_column_names is not None:

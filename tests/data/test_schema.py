@@ -8,7 +8,7 @@ from hf_localattn.data.rows.choices import load_choices, normalize_choices
 from hf_localattn.data.rows.negation import load_negation, normalize_negation
 from hf_localattn.data.rows.questions import load_answered, load_squad, normalize_answered, normalize_squad
 from hf_localattn.data.rows.sentences import load_sentences, normalize_sentences
-from hf_localattn.data.rows.texts import GLUE_TASKS, Layout, load_texts, normalize_texts
+from hf_localattn.data.rows.texts import GLUE_TASKS, TextColumns, load_texts, normalize_texts
 from hf_localattn.data.schema import INDEX, Column, Schema, row_numbers
 from tests.qa_helpers import question, write_jsonl
 
@@ -18,7 +18,7 @@ CUE = {"tokens": ["I", "never", "did"], "cue": [0, 1, 0], "scope": [1, 0, 1]}
 
 
 def texts(load):
-    return lambda data, *name, **options: load(data, Layout(), *name, **options)
+    return lambda data, *name, **options: load(data, TextColumns(), *name, **options)
 
 
 TASKS = {
@@ -126,7 +126,7 @@ def test_other_errors_are_errors_still(tmp_path):
 
 def test_many_rows_that_are_left_out_are_not_all_named(tmp_path, caplog):
     path = write_jsonl(tmp_path / "a.jsonl", [{"text": "" if n else "a", "label": "a"} for n in range(30)])
-    load_texts(path, Layout(), skip_empty=True)
+    load_texts(path, TextColumns(), skip_empty=True)
     assert "leaving out 29 of 30 rows" in caplog.text
     assert "line 11, …" in caplog.text
     assert "line 12" not in caplog.text
@@ -135,12 +135,12 @@ def test_many_rows_that_are_left_out_are_not_all_named(tmp_path, caplog):
 def test_empty_texts_and_missing_labels(tmp_path, caplog):
     rows = [{"text": text, "label": label} for text, label in (("a", "x"), ("", "x"), ("b", None), ("c", "y"))]
     path = write_jsonl(tmp_path / "a.jsonl", rows)
-    kept = load_texts(path, Layout(skip_unlabelled=True), skip_empty=True)
+    kept = load_texts(path, TextColumns(skip_unlabelled=True), skip_empty=True)
     assert (kept["text"][:], kept[INDEX][:]) == (["a", "c"], [0, 3])
     assert "leaving out 1 of 4 rows, which have an empty text: line 2." in caplog.text
     assert "leaving out 1 of 3 rows, which have no label." in caplog.text
     with pytest.raises(ValueError, match="line 3: the field 'label' holds no label"):
-        load_texts(path, Layout(), skip_empty=True)
+        load_texts(path, TextColumns(), skip_empty=True)
 
 
 def test_a_half_that_may_be_empty_is_left_out_if_it_is_asked_for(tmp_path):
@@ -152,8 +152,8 @@ def test_a_half_that_may_be_empty_is_left_out_if_it_is_asked_for(tmp_path):
 
 def test_the_first_row_need_not_have_a_text(tmp_path):
     rows = [{"text": None, "label": "a"}, {"text": "cat", "label": "b"}]
-    assert load_texts(write_jsonl(tmp_path / "a.jsonl", rows), Layout(), skip_empty=True)["text"][:] == ["cat"]
-    assert normalize_texts(Dataset.from_list(rows), Layout(), skip_empty=True)["text"][:] == ["cat"]
+    assert load_texts(write_jsonl(tmp_path / "a.jsonl", rows), TextColumns(), skip_empty=True)["text"][:] == ["cat"]
+    assert normalize_texts(Dataset.from_list(rows), TextColumns(), skip_empty=True)["text"][:] == ["cat"]
 
 
 def test_questions_that_are_not_needed_may_be_empty(tmp_path):

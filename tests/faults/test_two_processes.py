@@ -17,7 +17,7 @@ def test_the_second_run_is_refused_and_the_first_is_not_disturbed(warm, undistur
     assert warm.run("qa", folder, log="second") == 2
     assert last_line(folder, "second") == (
         f"error: {folder / OUT} is in use by another process (process {first} on {os.uname().nodename}). Wait until"
-        " that has ended, or choose another folder."
+        " it has ended, or choose another folder."
     )
     os.kill(first, signal.SIGCONT)
     assert warm.end() == 0

@@ -14,7 +14,7 @@ from hf_localattn.data.rows.choices import ChoiceColumns, load_choices
 from hf_localattn.data.rows.negation import load_negation
 from hf_localattn.data.rows.questions import load_answered
 from hf_localattn.data.rows.sentences import TokenColumns, load_label_names, load_sentences
-from hf_localattn.data.rows.texts import GLUE_TASKS, Layout, load_texts
+from hf_localattn.data.rows.texts import GLUE_TASKS, TextColumns, load_texts
 from hf_localattn.resources import FOLDER
 from tests.fuzz.mutation import json_changes, nearly, table_changes, xml_changes
 from tests.fuzz.properties import check, outcome, sizes
@@ -141,7 +141,7 @@ NEGATION = st.fixed_dictionaries(
     }
 )
 LAYOUTS = st.builds(
-    Layout,
+    TextColumns,
     texts=st.sampled_from([(), (), (), ("text",), ("text", "other")]),
     label=st.sampled_from(["label", "label", "label", "rating"]),
     names=st.sampled_from([None, None, None, ("bad", "good")]),

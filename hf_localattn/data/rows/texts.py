@@ -40,7 +40,7 @@ HEADER_ROWS = 1000
 
 
 @dataclass(frozen=True)
-class Layout:
+class TextColumns:
     """Columns of texts and labels, and the kind of labels.
 
     Attributes:
@@ -62,12 +62,12 @@ class Layout:
     skip_unlabelled: bool = False
 
 
-def _glue(*texts: str, names: tuple[str, ...] = (), may_be_empty: bool = False) -> Layout:
+def _glue(*texts: str, names: tuple[str, ...] = (), may_be_empty: bool = False) -> TextColumns:
     problem_type = SINGLE_LABEL if names else REGRESSION
-    return Layout(texts, "label", names or None, problem_type, unlabelled=-1, may_be_empty=may_be_empty)
+    return TextColumns(texts, "label", names or None, problem_type, unlabelled=-1, may_be_empty=may_be_empty)
 
 
-GLUE_TASKS: dict[str, Layout] = {
+GLUE_TASKS: dict[str, TextColumns] = {
     "cola": _glue("sentence", names=("unacceptable", "acceptable")),
     "mnli": _glue("premise", "hypothesis", names=("entailment", "neutral", "contradiction")),
     "mrpc": _glue("sentence1", "sentence2", names=("not_equivalent", "equivalent")),
@@ -82,7 +82,9 @@ GLUE_TASKS: dict[str, Layout] = {
 """Columns and classes of GLUE's tasks (Wang et al. 2019), in the Hub's order; test rows have the label -1."""
 
 
-def load_texts(path: PathLike, layout: Layout, *, require_labels: bool = True, skip_empty: bool = False) -> Dataset:
+def load_texts(
+    path: PathLike, layout: TextColumns, *, require_labels: bool = True, skip_empty: bool = False
+) -> Dataset:
     """Read a file of texts into the columns `text`, `text_pair` (for pairs), `label` and `place`.
 
     `label` is a `ClassLabel`, a list of them, or a number; None for rows without a label. `place` is the place of a
@@ -112,7 +114,12 @@ def load_texts(path: PathLike, layout: Layout, *, require_labels: bool = True, s
 
 
 def normalize_texts(
-    dataset: Dataset, layout: Layout, name: str = "data set", *, require_labels: bool = True, skip_empty: bool = False
+    dataset: Dataset,
+    layout: TextColumns,
+    name: str = "data set",
+    *,
+    require_labels: bool = True,
+    skip_empty: bool = False,
 ) -> Dataset:
     """Convert the rows of a data set to the columns of `load_texts`.
 
@@ -163,7 +170,7 @@ def find_texts(records: Iterable[Record], source: str) -> tuple[str, ...]:
 
 
 def _schema(
-    layout: Layout,
+    layout: TextColumns,
     columns: tuple[str, ...],
     problem_type: str,
     names: tuple[str, ...] | None,
@@ -204,7 +211,7 @@ def _schema(
     return Schema("texts", [*texts, label], features, convert, skip_empty=skip_empty, complete=complete)
 
 
-def _is_absent(label: Any, layout: Layout, names: tuple[str, ...] | None) -> bool:
+def _is_absent(label: Any, layout: TextColumns, names: tuple[str, ...] | None) -> bool:
     if label is None or (isinstance(label, str) and not label.strip()):
         return True
     if names is not None and label == -1:  # a missing class in `datasets`

@@ -5,7 +5,7 @@ from datasets import ClassLabel, Dataset, Features, List, Value
 
 from hf_localattn.data.features.texts import number_labels
 from hf_localattn.data.readers.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Labels, labels_of
-from hf_localattn.data.rows.texts import GLUE_TASKS, Layout, load_texts, normalize_texts
+from hf_localattn.data.rows.texts import GLUE_TASKS, TextColumns, load_texts, normalize_texts
 from hf_localattn.metrics.classification_scores import GLUE_METRICS
 from tests.qa_helpers import write_jsonl
 
@@ -15,7 +15,7 @@ def rows_of(*labels, **changes):
 
 
 def load(tmp_path, rows, layout=None, **options):
-    return load_texts(write_jsonl(tmp_path / "data.jsonl", rows), layout or Layout(), **options)
+    return load_texts(write_jsonl(tmp_path / "data.jsonl", rows), layout or TextColumns(), **options)
 
 
 @pytest.mark.parametrize(
@@ -37,8 +37,11 @@ def test_labels_tell_what_is_predicted(tmp_path, labels, expected):
 
 
 def test_scores_or_classes_if_it_is_said(tmp_path):
-    assert labels_of(load(tmp_path, rows_of(1, 2), Layout(problem_type=REGRESSION))) == Labels(REGRESSION)
-    assert labels_of(load(tmp_path, rows_of("1.5", "2.0"), Layout(problem_type=SINGLE_LABEL))).names == ("1.5", "2.0")
+    assert labels_of(load(tmp_path, rows_of(1, 2), TextColumns(problem_type=REGRESSION))) == Labels(REGRESSION)
+    assert labels_of(load(tmp_path, rows_of("1.5", "2.0"), TextColumns(problem_type=SINGLE_LABEL))).names == (
+        "1.5",
+        "2.0",
+    )
 
 
 @pytest.mark.parametrize("name", ["data.csv", "data.tsv", "data.json", "data.jsonl"])
@@ -52,7 +55,7 @@ def test_every_kind_of_file_gives_the_same_rows(tmp_path, name):
     else:
         rows = [{"text": "cat", "label": 1}, {"text": "dog", "label": 0}]
         path.write_text(json.dumps(rows) if name == "data.json" else "".join(json.dumps(row) + "\n" for row in rows))
-    rows = number_labels(load_texts(path, Layout()), Labels(SINGLE_LABEL, ("0", "1")))
+    rows = number_labels(load_texts(path, TextColumns()), Labels(SINGLE_LABEL, ("0", "1")))
     assert rows.to_list() == [{"text": "cat", "label": 1}, {"text": "dog", "label": 0}]
 
 
@@ -106,29 +109,37 @@ def test_columns_are_found_by_their_names(tmp_path, columns, found):
 @pytest.mark.parametrize(
     ("rows", "layout", "message"),
     [
-        ([{"words": "a", "label": 1}], Layout(), r"data.jsonl: no known text columns \(it has words, label\)"),
+        ([{"words": "a", "label": 1}], TextColumns(), r"data.jsonl: no known text columns \(it has words, label\)"),
         (
             rows_of(1),
-            Layout(("words",)),
+            TextColumns(("words",)),
             r"line 1: the field 'words' is missing \(found text, label\); give .* --text_column_names",
         ),
-        (rows_of(1, 2, text=None), Layout(("text",)), "line 1: the field 'text' is missing"),
-        ([*rows_of(1), {"text": " ", "label": 1}], Layout(), "line 2: the field 'text' is empty"),
-        ([*rows_of(1), {"text": 3, "label": 1}], Layout(), "line 2: the field 'text' must be a text; found 3"),
-        ([*rows_of(1), [1]], Layout(), "line 2: expected an object with text, label; found a list of 1"),
-        (rows_of(1), Layout(label="class"), r"line 1: the field 'class' is missing \(found text, label\)"),
-        (rows_of(1, None), Layout(), "line 2: the field 'label' holds no label; found None"),
-        (rows_of("a", " "), Layout(), "line 2: the field 'label' holds no label; found ' '"),
-        (rows_of(["a"], "b"), Layout(), "line 2: the label must be a list, as in other rows; found 'b'"),
+        (rows_of(1, 2, text=None), TextColumns(("text",)), "line 1: the field 'text' is missing"),
+        ([*rows_of(1), {"text": " ", "label": 1}], TextColumns(), "line 2: the field 'text' is empty"),
+        ([*rows_of(1), {"text": 3, "label": 1}], TextColumns(), "line 2: the field 'text' must be a text; found 3"),
+        ([*rows_of(1), [1]], TextColumns(), "line 2: expected an object with text, label; found a list of 1"),
+        (rows_of(1), TextColumns(label="class"), r"line 1: the field 'class' is missing \(found text, label\)"),
+        (rows_of(1, None), TextColumns(), "line 2: the field 'label' holds no label; found None"),
+        (rows_of("a", " "), TextColumns(), "line 2: the field 'label' holds no label; found ' '"),
+        (rows_of(["a"], "b"), TextColumns(), "line 2: the label must be a list, as in other rows; found 'b'"),
         (
             rows_of("a", {"b": 1}),
-            Layout(),
+            TextColumns(),
             "line 2: the label must be a name or a whole number; found an object with b",
         ),
-        (rows_of(["a", ["b"]]), Layout(), "line 1: the label must be a name or a whole number; found a list of 1"),
-        (rows_of(1.5, "many"), Layout(), "line 2: the label 'many' is not a number, .* --do_regression false"),
-        (rows_of(1.5, True), Layout(), "line 2: the label True is not a number"),
-        (rows_of(0, 2), Layout(names=("a", "b")), r"line 2: the label 2 is outside the label set \(a, b; or 0 to 1\)"),
+        (
+            rows_of(["a", ["b"]]),
+            TextColumns(),
+            "line 1: the label must be a name or a whole number; found a list of 1",
+        ),
+        (rows_of(1.5, "many"), TextColumns(), "line 2: the label 'many' is not a number, .* --do_regression false"),
+        (rows_of(1.5, True), TextColumns(), "line 2: the label True is not a number"),
+        (
+            rows_of(0, 2),
+            TextColumns(names=("a", "b")),
+            r"line 2: the label 2 is outside the label set \(a, b; or 0 to 1\)",
+        ),
     ],
 )
 def test_an_unusable_row_is_named(tmp_path, rows, layout, message):
@@ -139,7 +150,7 @@ def test_an_unusable_row_is_named(tmp_path, rows, layout, message):
 def test_an_empty_file_of_rows(tmp_path):
     (tmp_path / "data.json").write_text("[]")
     with pytest.raises(ValueError, match=r"data.json: holds no texts"):
-        load_texts(tmp_path / "data.json", Layout())
+        load_texts(tmp_path / "data.json", TextColumns())
 
 
 def test_a_label_outside_the_label_set_is_named_with_its_row(tmp_path):
@@ -186,7 +197,7 @@ def test_rows_without_labels_are_for_prediction(tmp_path):
 def test_data_sets_keep_their_classes(feature, values, expected):
     features = Features({"text": Value("string"), "label": feature})
     dataset = Dataset.from_dict({"text": ["cat", "dog"], "label": values}, features=features)
-    checked = normalize_texts(dataset, Layout(), "cats")
+    checked = normalize_texts(dataset, TextColumns(), "cats")
     assert labels_of(checked) == expected
     if isinstance(feature, ClassLabel):
         assert number_labels(checked, expected)["label"][:] == values
@@ -195,24 +206,24 @@ def test_data_sets_keep_their_classes(feature, values, expected):
 def test_checks_of_a_data_set():
     names = Features({"text": Value("string"), "label": ClassLabel(names=["a", "b"])})
     unlabelled = Dataset.from_dict({"text": ["cat"], "label": [-1]}, features=names)
-    assert normalize_texts(unlabelled, Layout(), require_labels=False)["label"][:] == [None]
+    assert normalize_texts(unlabelled, TextColumns(), require_labels=False)["label"][:] == [None]
     with pytest.raises(ValueError, match="cats, row 1: the field 'label' holds no label; found -1"):
-        normalize_texts(unlabelled, Layout(), "cats")
+        normalize_texts(unlabelled, TextColumns(), "cats")
     with pytest.raises(ValueError, match=r"cats: has no column 'label' \(it has text\); give .* --label_column_name"):
-        normalize_texts(unlabelled.remove_columns("label"), Layout(), "cats")
+        normalize_texts(unlabelled.remove_columns("label"), TextColumns(), "cats")
     with pytest.raises(ValueError, match="cats: holds no texts"):
-        normalize_texts(unlabelled.select([]), Layout(), "cats")
+        normalize_texts(unlabelled.select([]), TextColumns(), "cats")
     with pytest.raises(ValueError, match="cats, row 2: the field 'text' is empty"):
-        normalize_texts(Dataset.from_dict({"text": ["cat", ""], "label": [0, 1]}), Layout(), "cats")
+        normalize_texts(Dataset.from_dict({"text": ["cat", ""], "label": [0, 1]}), TextColumns(), "cats")
 
 
 def test_several_classes_in_a_cell(tmp_path):
     (tmp_path / "a.csv").write_text('text,label\ngood soup,"[""food"", ""room""]"\nnothing,[]\n')
-    rows = load_texts(tmp_path / "a.csv", Layout())
+    rows = load_texts(tmp_path / "a.csv", TextColumns())
     assert labels_of(rows) == Labels(MULTI_LABEL, ("food", "room"))
     assert rows["label"][:] == [[0, 1], []]
 
 
 def test_minus_one_is_no_label_where_none_is_needed(tmp_path):
     path = write_jsonl(tmp_path / "a.jsonl", [{"text": "the cat", "label": -1}])
-    assert load_texts(path, Layout(), require_labels=False)["label"][:] == [None]
+    assert load_texts(path, TextColumns(), require_labels=False)["label"][:] == [None]
