@@ -173,6 +173,8 @@ def read_space(path: str, model_args: ModelArguments) -> SearchSpace:
     if model_args.family not in (None, PLAIN):
         family = get_family(str(model_args.family))
         content = family.config.current_names(content)
+        # Types stay text: `typing.get_type_hints` fails on transformers' configurations, whose module imports some
+        # names of its annotations for type checkers only.
         fields = {field.name: str(field.type) for field in dataclasses.fields(family.config)}
         settings = family.tokenizer_settings
     space = SearchSpace({}, {})
