@@ -20,7 +20,7 @@ def read_value(text: str, assignment: str) -> Any:
     Raises:
         ValueError: the value is not valid YAML.
     """
-    value = parse_yaml(text, f"Cannot read the value of {assignment!r}, to be written as YAML, such as 2 or [3, 4]")
+    value = parse_yaml(text, f"Cannot read the value of {assignment!r} as YAML, such as 2 or [3, 4]")
     try:  # YAML 1.1 reads 1e-1 as text
         return float(value) if isinstance(value, str) else value
     except ValueError:
@@ -72,7 +72,7 @@ def parse_tokenizer_settings(model_type: str, assignments: Sequence[str]) -> dic
     fields, settings = family.split_fields(parse_config_fields(model_type, assignments))
     if fields:
         raise ValueError(
-            f"`{next(iter(fields))}` is a field of the model, which is fixed in a checkpoint. The settings of its"
-            f" tokenizer are {', '.join(family.tokenizer_settings)}."
+            f"`{next(iter(fields))}` is a field of the model, which is fixed in a checkpoint. The tokenizer has the"
+            f" settings {', '.join(family.tokenizer_settings)}."
         )
     return settings

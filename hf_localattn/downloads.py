@@ -15,7 +15,7 @@ from huggingface_hub.file_download import repo_folder_name
 
 @contextmanager
 def verified_downloads(repo_id: str, cache_dir: str | os.PathLike[str] | None = None) -> Iterator[None]:
-    """Verify the files of a model that the code inside downloads.
+    """Verify the model files that are downloaded in the block.
 
     The cache names files by their ETag, which is a digest of the content. Files with another digest are removed,
     because later calls would use them.
@@ -36,11 +36,11 @@ def verified_downloads(repo_id: str, cache_dir: str | os.PathLike[str] | None = 
     try:
         yield
     except Exception as error:  # a wrong file may be its cause
-        if wrong := _remove_wrong(repository, known):
-            raise OSError(_text(wrong)) from error
+        if wrong := _remove_corrupt(repository, known):
+            raise OSError(_error_message(wrong)) from error
         raise
-    if wrong := _remove_wrong(repository, known):
-        raise OSError(_text(wrong))
+    if wrong := _remove_corrupt(repository, known):
+        raise OSError(_error_message(wrong))
 
 
 def _blobs(repository: Path) -> list[Path]:
@@ -49,9 +49,9 @@ def _blobs(repository: Path) -> list[Path]:
     return [path for path in folder.iterdir() if path.is_file()] if folder.is_dir() else []
 
 
-def _remove_wrong(repository: Path, known: set[Path]) -> list[str]:
-    """Remove new files that do not have their digest, and return their names in the repository."""
-    wrong = [path for path in _blobs(repository) if path not in known and not _is_right(path)]
+def _remove_corrupt(repository: Path, known: set[Path]) -> list[str]:
+    """Remove new files that do not match their digest, and return their names in the repository."""
+    wrong = [path for path in _blobs(repository) if path not in known and not _matches_digest(path)]
     names = []
     for link in (repository / "snapshots").rglob("*") if wrong else ():
         if link.is_symlink() and Path(os.readlink(link)).name in {path.name for path in wrong}:
@@ -62,8 +62,8 @@ def _remove_wrong(repository: Path, known: set[Path]) -> list[str]:
     return sorted(set(names))
 
 
-def _is_right(path: Path) -> bool:
-    """Return True if a file has the digest in its name, or its name is not a digest."""
+def _matches_digest(path: Path) -> bool:
+    """Return True if the content of a file matches the digest in its name, or if its name is not a digest."""
     if not re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", path.name):
         return True
     if len(path.name) == 64:  # large files
@@ -79,7 +79,7 @@ def _digest(path: Path, digest: hashlib._Hash) -> str:
     return digest.hexdigest()
 
 
-def _text(names: list[str]) -> str:
+def _error_message(names: list[str]) -> str:
     return (
         f"the download of {', '.join(names) or 'a file'} does not have the digest that the Hub announced, probably"
         " because the connection or a proxy failed. It has been removed from the cache: try again."

@@ -25,10 +25,10 @@ class CannotWrite(OSError):
 
 @contextmanager
 def writing(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Convert errors of the code inside into `CannotWrite` if the disk is full or fails.
+    """Convert errors of a full or failing disk, raised in the block, into `CannotWrite`.
 
     Args:
-        path: the file or folder that the code writes to.
+        path: the file or folder that the block writes to.
 
     Raises:
         CannotWrite: the disk or a quota is full, a size limit is exceeded, or the disk fails.
@@ -48,7 +48,7 @@ def writing(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def _cause(error: BaseException | None) -> str | None:
-    """Return the cause if an error of any library means that a file cannot be written, None for other errors."""
+    """Return the cause of a write failure, as reported by any library; return None for other errors."""
     while error is not None:
         text = str(error)
         number = error.errno if isinstance(error, OSError) else None
@@ -107,7 +107,7 @@ def atomic_write(path: str | os.PathLike[str], content: str | bytes) -> None:
         content: text, which is encoded as UTF-8, or bytes.
 
     Raises:
-        CannotWrite: the disk is full or fails. A former file is unchanged.
+        CannotWrite: the disk is full or fails. An existing file is unchanged.
     """
     path = Path(path)
     data = content if isinstance(content, bytes) else content.encode("utf-8")
@@ -123,7 +123,7 @@ def atomic_write(path: str | os.PathLike[str], content: str | bytes) -> None:
 
 
 def make_durable(*paths: Path) -> None:
-    """Flush files, and the list of files of folders, to the disk, so that they survive a power failure."""
+    """Flush files and folder entries to the disk, so that they survive a power failure."""
     for path in paths:
         if path.is_dir() and os.name != "posix":  # Windows cannot open folders
             continue
@@ -143,7 +143,7 @@ def discard(folder: Path) -> None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files of a killed process from a folder, which no other process may be using."""
+    """Remove the temporary files of a killed process from a folder. No other process may be using the folder."""
     for left in folder.glob(f"{STAGING}*"):
         if left.is_dir() and not left.is_symlink():
             shutil.rmtree(left, ignore_errors=True)

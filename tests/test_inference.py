@@ -126,7 +126,7 @@ def test_windows_are_cut_to_what_layers_on_top_take(caplog):
     assert LONG[answer.start : answer.end] == answer.text != ""
     assert input_length(model, TOKENIZER, DataArguments(train_file="x", max_seq_length=50)) == 24
     assert (
-        "max_seq_length 50 is more than the model takes (its tam_max_length; a larger one, or tam_ffn=token, takes"
+        "max_seq_length 50 is more than the model takes (its tam_max_length; for longer texts set a larger one"
         in caplog.text
     )
     model.config.tam_ffn = "token"

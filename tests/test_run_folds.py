@@ -189,7 +189,7 @@ def test_labels_of_words_that_a_fold_does_not_train_on(files, tmp_path):
         (["--num_folds", "1"], "--num_folds must be at least 2; got 1"),
         (["--num_folds", "13"], "--num_folds 13 needs at least 13 rows; the training data have 12"),
         (["--test_file", "{files}/unlabelled.jsonl"], "unlabelled.jsonl"),
-        (["--resume_from_checkpoint", "x"], "which fold --resume_from_checkpoint x is of"),
+        (["--resume_from_checkpoint", "x"], "--resume_from_checkpoint x cannot be used with --num_folds"),
         (["--early_stopping_patience", "2", "--eval_strategy", "no"], "--eval_strategy no contradicts it"),
     ],
 )

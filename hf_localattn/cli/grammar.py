@@ -17,7 +17,7 @@ FORMER = {
     "--also": ("--test-corpora",),
     "--output": ("--output-dir",),
 }
-"""Former names of options, each with its present names in different commands."""
+"""Former names of options. Each maps to its current names, which differ between commands."""
 
 ASSIGNMENT = "NAME=VALUE..."
 """Metavar of options whose values end at the first word that is not an assignment."""
@@ -32,7 +32,7 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         options = {name: one for one in self.get_params(ctx) if isinstance(one, TyperOption) for name in one.opts}
-        return super().parse_args(ctx, as_click_reads(args, options))
+        return super().parse_args(ctx, expand_values(args, options))
 
 
 def several(name: str, metavar: str, help: str) -> Any:
@@ -40,11 +40,12 @@ def several(name: str, metavar: str, help: str) -> Any:
     return typer.Option(name, metavar=metavar, help=help)
 
 
-def as_click_reads(words: Sequence[str], options: Mapping[str, TyperOption]) -> list[str]:
+def expand_values(words: Sequence[str], options: Mapping[str, TyperOption]) -> list[str]:
     """Rewrite the words of a command for click, with present names of options and one value per option.
 
-    `--config a=1 b=2 TEXT` becomes `--config a=1 --config b=2 TEXT`. Values end at the next option, assignments at the
-    next word without an equals sign. The first word after the name is always a value, which an error can name.
+    `--config a=1 b=2 TEXT` becomes `--config a=1 --config b=2 TEXT`. Values end at the next option. Assignments also
+    end at the next word without an equals sign. The first word after an option is always taken as its value, so that
+    error messages can name it.
 
     Args:
         words: words of the command line.
@@ -68,7 +69,7 @@ def as_click_reads(words: Sequence[str], options: Mapping[str, TyperOption]) -> 
             complete()
             return [*found, *words[position:]]
         name, equals, value = word.partition("=")
-        name = _todays_name(name, options, warned)
+        name = _current_name(name, options, warned)
         if name in options:
             complete()
             takes_words = not equals and not options[name].is_flag
@@ -104,7 +105,7 @@ def _takes_further(option: TyperOption, word: str) -> bool:
     return option.metavar != ASSIGNMENT or re.match(r"[\w.-]+=", word) is not None
 
 
-def _todays_name(name: str, options: Mapping[str, TyperOption], warned: set[str]) -> str:
+def _current_name(name: str, options: Mapping[str, TyperOption], warned: set[str]) -> str:
     """Return the present name of an option; return other words unchanged."""
     spelled = name.replace("_", "-") if name.startswith("--") else name
     if spelled in options:

@@ -23,7 +23,7 @@ def upload_in_background(
     token: str | bool | None = None,
     branch: str | None = None,
 ) -> Future[CommitInfo]:
-    """Start the upload of the current files of a checkpoint folder. Later changes of the folder have no effect on it.
+    """Start uploading the current files of a checkpoint folder. Later changes to the folder are not uploaded.
 
     The files are linked into a temporary folder in the same parent folder, or copied if links are not supported.
 
@@ -31,9 +31,10 @@ def upload_in_background(
         checkpoint: Checkpoint folder.
         repo_id: Name of the repository on the Hub, "owner/name".
         message: Message of the commit.
-        path_in_repo (*optional*): Folder of the repository for all files, including those for resuming training. By
-            default weights, code, tokenizer and configuration are uploaded to the root, as the repository's model.
-        token (*optional*): Access token for the Hub. By default that of `hf auth login`.
+        path_in_repo (*optional*): Folder in the repository. If given, all files are uploaded to it, including those
+            for resuming training. By default, only weights, code, tokenizer and configuration are uploaded, to the
+            root of the repository.
+        token (*optional*): Access token for the Hub. Defaults to the token of `hf auth login`.
         branch (*optional*, defaults to "main"): Branch of the repository.
 
     Returns:

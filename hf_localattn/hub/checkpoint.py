@@ -33,16 +33,16 @@ def init_checkpoint(
 ) -> Path:
     """Write a checkpoint folder with a pretrained backbone and new local layers, to be fine-tuned by any script.
 
-    The folder has the weights of the headless model, or of the generating model for an encoder-decoder; the
-    configuration, with all heads of the family in `auto_map`; the code files; and the tokenizer. If writing fails, the
-    folder is left unchanged. If the process is killed, the same call writes the folder again.
+    The folder has the weights, the configuration, the code files and the tokenizer. The weights are those of the model
+    without a head, or of the generation model for an encoder-decoder. `auto_map` lists all heads of the family. If
+    writing fails, the folder is left unchanged. If the process is killed, the same call writes the folder again.
 
     Args:
         family: Name of the family, a key of `hf_localattn.registry.FAMILIES`.
         backbone: Hub id or folder of the backbone; or "tiny" or "tiny-bart", small random backbones in this package.
         output_dir: Folder of the checkpoint. It must be empty or not exist.
         revision (*optional*, defaults to "main"): Branch, tag or commit of the backbone on the Hub.
-        token (*optional*): Access token for the Hub. By default that of `hf auth login`.
+        token (*optional*): Access token for the Hub. Defaults to the token of `hf auth login`.
         seed (*optional*, defaults to 0): Random seed of the new weights. The same call writes the same folder.
         **config_fields: Fields of the family's configuration, and settings of its tokenizer.
 
@@ -66,11 +66,11 @@ def init_checkpoint(
     """
     output = Path(output_dir)
     if output.exists() and not output.is_dir():
-        raise _in_the_way(output)
+        raise _not_empty_error(output)
     with claimed(output):
         remove_leftovers(output)
         if {path.name for path in output.iterdir()} - {LOCK} and not _is_unfinished(output):
-            raise _in_the_way(output)
+            raise _not_empty_error(output)
         classes = get_family(family)
         fields, settings = classes.split_fields(config_fields)
         source = resolve_backbone(backbone)
@@ -128,7 +128,7 @@ def _is_unfinished(output: Path) -> bool:
     return marker.is_file() and marker.read_text(encoding="utf-8") == _INIT
 
 
-def _in_the_way(output: Path) -> FileExistsError:
+def _not_empty_error(output: Path) -> FileExistsError:
     return FileExistsError(f"{str(output)!r} exists already: choose a new or empty folder.")
 
 
@@ -149,11 +149,11 @@ def warn_of_parser(tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig)
 
 
 def warn_of_parser_folder(parser: str | None) -> None:
-    """Warn if the parser is a folder, which other machines lack and which is not loaded unless the caller names it."""
+    """Warn if the parser is a folder. Other machines do not have it, and it is loaded only if the caller names it."""
     if parser is not None and not parser.isidentifier():
         logger.warning(
             "The tokenizer parses with the pipeline in the folder %s. Before sharing the checkpoint, name a pipeline"
-            " that others can install. Loading without trust_remote_code needs the folder again:"
+            " that others can install. Without trust_remote_code, pass the folder again when loading:"
             " AutoTokenizer.from_pretrained(CHECKPOINT, parser=%r), --local_config parser=%s in scripts, or"
             " --config parser=%s in hf-localattn inspect.",
             *(parser, parser, parser, parser),

@@ -37,8 +37,9 @@ SHARED = (
 """Patterns of the files that are uploaded. Other files of the folder, such as logs and pickles, are not."""
 
 STALE = (*WEIGHTS, "training_args.bin", "trainer_state.json")
-"""Patterns of files that are deleted on the Hub unless uploaded again: former weights, which might be loaded instead
-of the new ones, and local files that Trainer uploads."""
+"""Patterns of files that are deleted on the Hub unless uploaded again: old weights and local files of Trainer.
+
+Old weights could be loaded instead of the new ones."""
 
 
 def push_checkpoint(
@@ -53,21 +54,21 @@ def push_checkpoint(
 ) -> CommitInfo:
     """Upload a checkpoint folder to the Hub, with a card that pins the uploaded commit.
 
-    After a failure the same call uploads the missing files; after a success it changes nothing. Additions to the card,
-    in the folder or on the Hub, are kept. So is a card on the Hub that was not written by this package. Such a card in
-    the folder is uploaded unchanged.
+    After a failure, the same call uploads the missing files. After a success, it changes nothing. Text that you added
+    to the card, in the folder or on the Hub, is kept. If you wrote the card in the folder yourself, it is uploaded
+    unchanged. If you wrote only the card on the Hub yourself, it is kept.
 
     Args:
         checkpoint: Folder with a configuration and safetensors weights.
         repo_id: Name on the Hub, "owner/name". The repository is created if it does not exist.
-        private (*optional*): If True, create a private repository. By default as the owner has set.
+        private (*optional*): If True, create a private repository. Defaults to the owner's setting on the Hub.
         branch (*optional*, defaults to "main"): Branch. It is created if it does not exist.
         message (*optional*): Message of the commit.
-        token (*optional*): Access token for the Hub. By default that of `hf auth login`.
+        token (*optional*): Access token for the Hub. Defaults to the token of `hf auth login`.
         **metadata: Metadata of the card, such as `license` and `language`.
 
     Returns:
-        The commit of weights, code and tokenizer, the `revision` to load.
+        The commit with weights, code and tokenizer. Pass its `oid` as `revision` to load it.
 
     Raises:
         FileNotFoundError: The folder is not a checkpoint.
@@ -118,9 +119,9 @@ def _push(
         )
         head = str(before.sha)
         card = _card_of(api, repo_id, head)
-        if commit.oid == head:  # nothing was new: an earlier commit may be pinned
+        if commit.oid == head:  # no file has changed, so the card may pin an earlier commit
             commit = dataclasses.replace(commit, oid=_last_change(api, repo_id, head, card))
-        if card is not None and has_text(card) and not is_ours(card) and not _has_own_card(folder):
+        if card is not None and has_text(card) and not is_ours(card) and not _has_custom_card(folder):
             logger.warning("The card of %s was not written by hf-localattn and is kept.", repo_id)
             return commit
         renew_card(folder, repo_id=repo_id, revision=commit.oid, published=card, **metadata)
@@ -152,9 +153,9 @@ def shared_files(folder: Path) -> list[str]:
 
 
 def check_weights(folder: Path) -> None:
-    """Raise `ValueError` for weights that are missing, damaged or pickled, and for links that leave the folder.
+    """Raise `ValueError` for missing, damaged or pickled weights, and for links to files outside the folder.
 
-    The target of such a link, which can be any file of this machine, would be uploaded.
+    An upload follows links, so a link could publish any file of this machine.
     """
     for path in folder.iterdir():
         is_read = path.name == CARD or _matches(path.name, SHARED)
@@ -173,11 +174,11 @@ def check_weights(folder: Path) -> None:
 
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:
-    """Return True for a file that matches a pattern, and is not in a subfolder, which `*` would also match."""
+    """Return True if a file name matches a pattern. Files in subfolders never match, although `*` matches "/"."""
     return "/" not in name and any(fnmatch(name, pattern) for pattern in patterns)
 
 
-def _has_own_card(folder: Path) -> bool:
+def _has_custom_card(folder: Path) -> bool:
     path = folder / CARD
     return path.is_file() and not is_ours(path.read_text(encoding="utf-8"))
 
@@ -193,7 +194,7 @@ def _card_of(api: HfApi, repo_id: str, revision: str) -> str | None:
 
 
 def _last_change(api: HfApi, repo_id: str, head: str, card: str | None) -> str:
-    """Return the commit that the card pins if the head has the same files except for the card, or else the head."""
+    """Return the commit that the card pins if only the card has changed since then; otherwise return the head."""
     pinned = pinned_commit(card, repo_id) if card is not None else None
     if pinned is None:
         return head
@@ -217,14 +218,14 @@ def _warn_of_code(folder: Path) -> None:
         others = ", ".join(f"{file.name} ({file.verdict})" for file in code.files if file.verdict != EQUAL)
         logger.warning(
             "The code of %s differs from hf_localattn %s: %s. It runs when the model is loaded with"
-            " trust_remote_code=True. `hf-localattn verify %s` shows the differences; loading and saving the model"
-            " writes the files of the package.",
+            " trust_remote_code=True. `hf-localattn verify %s` shows the differences. To restore the package's files,"
+            " load and save the model.",
             *(folder, code.compared_with, others, folder),
         )
 
 
 def _parser_of(folder: Path) -> str | None:
-    """Return the parser that the tokenizer of a checkpoint names, if it names one."""
+    """Return the parser named in the tokenizer configuration of a checkpoint, or None."""
     path = folder / "tokenizer_config.json"
     settings = parse_json(read_utf8(path), str(path)) if path.is_file() else {}
     if not isinstance(settings, dict):

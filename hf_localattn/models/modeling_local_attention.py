@@ -76,7 +76,7 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
             name_or_path: Hub id or folder of the backbone, with safetensors weights.
             cache_dir (*optional*): Folder for downloads, as in `from_pretrained`.
             revision (*optional*, defaults to "main"): Branch, tag or commit on the Hub.
-            token (*optional*): Access token for the Hub. By default that of `hf auth login`.
+            token (*optional*): Access token for the Hub. Defaults to the token of `hf auth login`.
             local_files_only (*optional*, defaults to False): If True, download nothing.
             dtype (*optional*): dtype of all weights. By default that of the checkpoint.
             attn_implementation (*optional*): Attention implementation of the backbone, such as "eager" or "sdpa".

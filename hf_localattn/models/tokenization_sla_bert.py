@@ -20,7 +20,7 @@ DEFAULT_PARSER = "en_core_web_sm"
 class SlaBertTokenizer(BackboneTokenizer):
     """Fast tokenizer of a backbone that also returns the syntactic structure for SLA models.
 
-    It encodes like the backbone's tokenizer, from which `from_backbone` creates it, and adds
+    `from_backbone` creates it from the backbone's tokenizer. It encodes texts in the same way, and adds
 
     * `word_index` (B, L): the index of each token's word. The second text of a pair continues the count.
     * `dep_heads` (B, L): the position in the sequence of the first token of the word's head. All tokens of a word have
@@ -31,15 +31,15 @@ class SlaBertTokenizer(BackboneTokenizer):
     cached for the whole process.
 
     With `is_split_into_words=True`, calls also accept known heads as `heads`, and as `heads_pair` for second texts.
-    Heads are a list of word indices for each text, counted from 0; a root is its own head. No parser runs then.
+    Give one list of word indices per text, counted from 0; a root is its own head. The parser is not used then.
 
     Args:
-        parser (str or PathLike, *optional*, defaults to "en_core_web_sm"): Name or folder of a spaCy pipeline, which
-            is loaded for the first text. It is saved with the tokenizer, so a checkpoint for the Hub should name a
-            pipeline that others can install, not a private folder. If None, there are no `dep_heads`;
-            `local_attention="window"` does not need them. If only a checkpoint names the parser, an installed
-            distribution has to declare it (entry points of the group `spacy_models`). To use another pipeline, pass
-            `parser=` to `from_pretrained`.
+        parser (str or PathLike, *optional*, defaults to "en_core_web_sm"): Name or folder of a spaCy pipeline. It
+            is loaded when the first text is encoded. The name is saved with the tokenizer, so a checkpoint for the
+            Hub should name a pipeline that other users can install, not a local folder. If None, there are no
+            `dep_heads`; `local_attention="window"` does not need them. A parser named only by a checkpoint is loaded
+            only if an installed package declares it in the entry point group `spacy_models`. To use another
+            pipeline, pass `parser=` to `from_pretrained`.
         words (str, *optional*, defaults to "parser"): The way to split a text into words: "parser" uses the tokens of
             the pipeline, also for languages without spaces; "whitespace" splits at white space, as in the paper
             (appendix A.1). Without a parser, texts are always split at white space. Lists of words are not split
@@ -48,8 +48,8 @@ class SlaBertTokenizer(BackboneTokenizer):
             if another version is installed.
 
     Raises:
-        ValueError: If `words` or `parser` is invalid. In calls: if `heads` do not form a tree or the text is not split
-            into words, or if the checkpoint must not name the parser.
+        ValueError: If `words` or `parser` is invalid. In calls: if `heads` do not form a tree, if they are given for a
+            text that is not split into words, or if only the checkpoint names a folder as the parser.
         ImportError: In calls, if spaCy is not installed.
         OSError: In calls, if the pipeline is not installed.
 
@@ -117,7 +117,7 @@ class SlaBertTokenizer(BackboneTokenizer):
         made = super().from_backbone(tokenizer, **settings)
         if "parser" in settings:
             made._saved_version = None
-        else:  # the parser of `tokenizer`, named by whoever named it there
+        else:  # the parser is that of `tokenizer`; keep whether the caller or a checkpoint named it
             by_checkpoint = "parser" in tokenizer.init_kwargs
             made.parser_named_by_checkpoint = getattr(tokenizer, "parser_named_by_checkpoint", by_checkpoint)
         return made
@@ -136,7 +136,7 @@ class SlaBertTokenizer(BackboneTokenizer):
         Raises:
             ImportError: If spaCy is not installed.
             OSError: If the pipeline is not installed.
-            ValueError: If the pipeline cannot parse, or the checkpoint must not name it.
+            ValueError: If the pipeline cannot parse, or only the checkpoint names a folder as the parser.
         """
         if self.parser is not None:
             load_pipeline(self.parser, named_by_checkpoint=self.parser_named_by_checkpoint)
@@ -207,7 +207,7 @@ def _segments_with_heads(
     segments = []
     for (name, lists), words in zip(given.items(), sample, strict=False):
         if lists is None:
-            raise ValueError(f"`{name}` is missing: give the heads of both texts of a pair, or of none.")
+            raise ValueError(f"`{name}` is missing: give heads for both texts of a pair, or for neither.")
         if len(lists) != number:
             raise ValueError(f"`{name}` has {len(lists)} lists for a batch of {number}: give one list per row.")
         segments.append(checked_heads(lists[row], words, f"`{name}` of row {row}"))

@@ -62,7 +62,7 @@ def file_name(process: int) -> str:
     return f"training_loss_{process}.json"
 
 
-class TakeUp(TrainerCallback):
+class RestoreProgress(TrainerCallback):
     """Callback that restores the loss and the path of the best checkpoint when training is resumed.
 
     The state of a checkpoint contains the path of the best one, which is wrong after the folder has been moved. The

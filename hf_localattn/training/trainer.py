@@ -40,7 +40,7 @@ from hf_localattn.training.output_folder import (
     remove_older_checkpoints,
 )
 from hf_localattn.training.parameter_groups import describe_optimizer, pretrained_parameters, split_parameter_groups
-from hf_localattn.training.resuming import LossSoFar, TakeUp, best_sibling
+from hf_localattn.training.resuming import LossSoFar, RestoreProgress, best_sibling
 
 logger = logging.getLogger(__name__)
 
@@ -48,8 +48,8 @@ logger = logging.getLogger(__name__)
 class LocalAttentionTrainer(Trainer):
     """transformers' `Trainer` with `local_learning_rate`, `lookahead_steps` and `early_stopping_patience`.
 
-    These are fields of its `args`. Files are written completely or not at all. In a `hyperparameter_search` the score
-    of a trial is that of its final model.
+    These are fields of its `args`. Files are written completely or not at all. In a `hyperparameter_search`, the
+    final model of each trial is evaluated for its score.
 
     Args:
         *args: arguments of `Trainer`.
@@ -59,11 +59,11 @@ class LocalAttentionTrainer(Trainer):
     optimizer: torch.optim.Optimizer | None
     push_in_progress: PushInProgress | None
     notes: Mapping[str, str] = MappingProxyType({})
-    """Texts about the metrics of the last evaluation, by name."""
+    """Text notes on the metrics of the last evaluation, by name, such as `bleu_signature`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._resumed: TakeUp | None = None
+        self._resumed: RestoreProgress | None = None
         # With gradient accumulation Trainer expects models that accept any keyword to scale the loss. Only those with
         # an argument `num_items_in_batch` do.
         self.model_accepts_loss_kwargs = "num_items_in_batch" in inspect.signature(self.model.forward).parameters
@@ -84,7 +84,7 @@ class LocalAttentionTrainer(Trainer):
             resume_from_checkpoint = resume_from_checkpoint or True
         if isinstance(resume_from_checkpoint, str):
             self._remove_older(Path(resume_from_checkpoint))
-            self._resumed = TakeUp(self, Path(resume_from_checkpoint))
+            self._resumed = RestoreProgress(self, Path(resume_from_checkpoint))
             self.add_callback(self._resumed)
         try:
             result = super().train(resume_from_checkpoint, trial, ignore_keys_for_eval)
@@ -93,17 +93,17 @@ class LocalAttentionTrainer(Trainer):
                 self.remove_callback(self._resumed)
             self._resumed = None
         if trial is not None and self.args.load_best_model_at_end:
-            self.objective = None  # the last evaluation was of another model: have the search evaluate again
+            self.objective = None  # the best model was loaded after the last evaluation: make the search evaluate it
         return result._replace(training_loss=result.metrics["train_loss"])
 
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
         if "train_loss" in logs and self._resumed is not None and self._resumed.has_loss:
-            # Trainer divides by the number of steps since it was started.
+            # Trainer divides by the steps since training was resumed. The restored loss is a sum over all steps.
             logs["train_loss"] = self._total_loss_scalar / max(self.state.global_step, 0.001)
         super().log(logs, *args, **kwargs)
 
     def finish_training(self, checkpoint: str) -> dict[str, float]:
-        """Load a checkpoint at the last step as the result of training, and return its metrics without times."""
+        """Load the checkpoint of the last step, when no step is left, and return its metrics without timings."""
         folder = Path(checkpoint)
         self.state = TrainerState.load_from_json(str(folder / STATE))
         self.state.best_model_checkpoint = best_sibling(folder)
@@ -172,7 +172,7 @@ class LocalAttentionTrainer(Trainer):
     ) -> CommitInfo | None:
         """Save the model with its card and upload it, as `push_checkpoint` does.
 
-        The upload always blocks, because the card names its commit.
+        The call always waits for the upload, because the card names the uploaded commit.
 
         Returns:
             The commit, or None in processes other than the main one.
@@ -274,7 +274,7 @@ class LocalAttentionTrainer(Trainer):
             remove_older_checkpoints(folder, limit, self.state.best_model_checkpoint)
 
     def _save_rng_state(self, output_dir: str) -> None:
-        # Trainer calls this last before it writes the state, which marks a checkpoint as complete.
+        # Trainer calls this just before it writes the state file. That file marks a checkpoint as complete.
         super()._save_rng_state(output_dir)
         folder = Path(output_dir)
         LossSoFar.of(self).save(folder, self.args.process_index)
@@ -287,8 +287,8 @@ class ExampleTrainer(LocalAttentionTrainer):
 
     Args:
         *args: arguments of `Trainer`.
-        task: the task, whose `score_examples` gets the first `logits_scored` outputs of the model.
-        eval_examples: examples of `eval_dataset`.
+        task: the task. Its `score_examples` receives the first `logits_scored` outputs of the model.
+        eval_examples: the examples that `eval_dataset` (features) was made from.
         **kwargs: arguments of `Trainer`.
     """
 
@@ -304,13 +304,13 @@ class ExampleTrainer(LocalAttentionTrainer):
         metric_key_prefix: str = "eval",
         examples: Any = None,
     ) -> dict[str, float]:
-        """Return the metrics of examples, by default `eval_examples`.
+        """Evaluate the model and return the metrics of the examples.
 
         Args:
-            eval_dataset: features, by default those of the trainer.
+            eval_dataset: features, by default `eval_dataset` of the trainer.
             ignore_keys: outputs of the model that are not gathered.
             metric_key_prefix: prefix of the names of metrics.
-            examples: the examples that the features were made from.
+            examples: the examples that the features were made from, by default `eval_examples` of the trainer.
 
         Raises:
             ValueError: there are no features or no examples.
@@ -329,7 +329,7 @@ class ExampleTrainer(LocalAttentionTrainer):
         metric_key_prefix: str = "test",
         examples: Any = None,
     ) -> PredictionOutput:
-        """Return predictions for examples, with metrics if these are labeled.
+        """Return predictions for examples, with metrics if the examples are labeled.
 
         Args:
             test_dataset: features.
@@ -369,7 +369,7 @@ class ExampleTrainer(LocalAttentionTrainer):
         prediction_loss_only: bool,
         ignore_keys: list[str] | None = None,
     ) -> tuple[Any, Any, Any]:
-        """Keep only the scored logits, with token i of the unpadded feature at position i."""
+        """Keep only the logits that the task scores, and move left padding to the right."""
         loss, outputs, labels = super().prediction_step(model, inputs, prediction_loss_only, ignore_keys)
         if outputs is None:
             return loss, outputs, labels

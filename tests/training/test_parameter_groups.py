@@ -29,7 +29,7 @@ def test_what_is_pretrained_is_found():
     gates = [parameter for name, parameter in sla.named_parameters() if ".gate." in name]
     assert len(gates) == 4
     assert ids(pretrained_parameters(sla)) == ids(sla.sla_bert.backbone.parameters()) - ids(gates)
-    with pytest.raises(ValueError, match="Linear has no backbone"):
+    with pytest.raises(ValueError, match="Linear has no base model"):
         pretrained_parameters(nn.Linear(2, 2))
 
 

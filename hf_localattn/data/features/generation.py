@@ -35,7 +35,7 @@ def generation_features(
         label_pad_token_id: padding value of labels, *optional*, defaults to -100.
 
     Returns:
-        `input_ids` and `attention_mask`. If there are questions, `labels`, and the questions' text as `reference`.
+        `input_ids` and `attention_mask`. If `examples` have questions, also `labels` and `reference` (the text).
     """
     sources = [
         source(context, gold["text"][0], gold["answer_start"][0], tokenizer, max_source_length)
@@ -79,16 +79,16 @@ def source(
     if len(whole) <= max_length:
         return whole
     for unit in (r"\S+", r"\S"):
-        spans = _surroundings(context, answer_start, answer_start + len(answer), unit)
+        spans = _growing_spans(context, answer_start, answer_start + len(answer), unit)
         too_many = bisect_left(spans, True, key=lambda span: len(encode(*span)) > max_length)
         if too_many > 0:
             return encode(*spans[too_many - 1])
-    logger.warning("An answer is cut, as it does not fit into %d tokens twice: %.60s...", max_length, answer)
+    logger.warning("An answer does not fit into %d tokens with its passage; it is cut: %.60s...", max_length, answer)
     cut = {"truncation": "longest_first", "max_length": max_length}
     return tokenizer(answer.strip(), context[answer_start:], return_token_type_ids=False, **cut)["input_ids"]
 
 
-def _surroundings(context: str, start: int, end: int, unit: str) -> list[tuple[int, int]]:
+def _growing_spans(context: str, start: int, end: int, unit: str) -> list[tuple[int, int]]:
     """Return the spans [start, end) of an answer with 0, 1, 2, ... units on each side, up to the whole passage."""
     units = [match.span() for match in re.finditer(unit, context)]
     first = max(bisect_right(units, start, key=lambda span: span[0]) - 1, 0)

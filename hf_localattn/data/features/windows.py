@@ -24,7 +24,7 @@ BOOKKEEPING = ("example_id", "offset_mapping", "cls_position")
 
 
 def check_window_settings(tokenizer: PreTrainedTokenizerBase, max_length: int, doc_stride: int) -> int:
-    """Check the settings of windows, and return the maximum number of tokens of a question; longer ones are cut.
+    """Validate window settings, and return the maximum number of question tokens; longer questions are cut.
 
     Args:
         tokenizer: a fast tokenizer.
@@ -45,8 +45,8 @@ def check_window_settings(tokenizer: PreTrainedTokenizerBase, max_length: int, d
     if room - doc_stride < 2:
         raise ValueError(
             f"doc_stride {doc_stride} is too large: a window of {max_length} tokens has room for {max(room, 0)} tokens"
-            f" of question and passage, and windows overlap by doc_stride; choose at most {max(room - 2, 0)}"
-            " (a third of the window is usual), or a larger max_seq_length."
+            f" of question and passage. Choose a doc_stride of at most {max(room - 2, 0)} (usually a third of the"
+            " window), or a larger max_seq_length."
         )
     return room - doc_stride - min(MIN_NEW_TOKENS, (room - doc_stride) // 2)
 
@@ -54,7 +54,7 @@ def check_window_settings(tokenizer: PreTrainedTokenizerBase, max_length: int, d
 def train_features(
     examples: dict[str, list[Any]], tokenizer: PreTrainedTokenizerBase, max_length: int, doc_stride: int
 ) -> BatchEncoding:
-    """Tokenize a batch of SQuAD rows to windows with `start_positions` and `end_positions`.
+    """Tokenize a batch of SQuAD rows into windows with `start_positions` and `end_positions`.
 
     These are the positions of the first and last token of the row's first answer. If the window does not contain the
     whole answer, or there is none, both are the position of the classification token.
@@ -79,7 +79,7 @@ def train_features(
 def evaluation_features(
     examples: dict[str, list[Any]], tokenizer: PreTrainedTokenizerBase, max_length: int, doc_stride: int
 ) -> BatchEncoding:
-    """Tokenize a batch of SQuAD rows to windows whose tokens can be mapped back to the passage.
+    """Tokenize a batch of SQuAD rows into windows whose tokens can be mapped back to the passage.
 
     Additional columns are `example_id`, `offset_mapping` (the characters [start, end) of each token in the passage,
     None outside of it) and `cls_position`. Rows need `id`, `question` and `context`.

@@ -36,8 +36,9 @@ def load_bioscope(
     make one row. Scopes may nest; the outer one includes the words of the inner one. A cue whose `ref` names no scope
     of its sentence has an empty scope. Words end at white space and at tags.
 
-    The corpus has leftover scopes: where annotators joined two cues, the scope of one has lost its cue. A scope
-    without a cue that contains a part of a joined cue is dropped with a log message; others are `unmatched_scopes`.
+    Where annotators joined two cues into one, the file may still have the scopes of both, so one scope has no cue. A
+    scope without a cue is dropped, with a log message, if it contains a part of a joined cue. `unmatched_scopes` says
+    what happens to every other scope without a cue.
 
     Args:
         path: a file of the corpus. Its DTD is not read.

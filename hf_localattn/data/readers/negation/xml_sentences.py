@@ -10,8 +10,8 @@ from hf_localattn.data.readers.negation.rows import CUE_KINDS
 from hf_localattn.data.readers.tables import read_text, shorten
 from hf_localattn.data.readers.xml_files import Element, parse_xml
 
-# Some texts of SFU were saved as Windows-1252. Read as Unicode, their quotation marks and dots are control characters,
-# which tokenizers drop; the cue "don't" would lose its apostrophe.
+# Some texts of SFU were saved as Windows-1252. Their quotation marks and dots become control characters when they are
+# read as Unicode. Tokenizers drop control characters, so the cue "don't" would lose its apostrophe.
 _WINDOWS_1252 = {
     code: character for code in range(0x80, 0xA0) if (character := bytes([code]).decode("cp1252", errors="ignore"))
 }
@@ -31,7 +31,7 @@ def read_root(path: Path, tag: str, corpus: str) -> Element:
 
 
 def read_words(sentence: AnyElement) -> tuple[list[str], dict[AnyElement, range]]:
-    """Return the words of a sentence, and for each of its elements the range of words that it encloses.
+    """Return the words of a sentence, and the range of words inside each of its elements.
 
     Words end at white space and at every tag, so all rows of a sentence have the same words.
     """
