@@ -1,4 +1,4 @@
-"""Spans of tokens that can be answers, by the start and end logits of a window.
+"""Possible answer spans, from the start and end logits of a window.
 
 Shapes: L tokens of a window, P pairs.
 """
@@ -18,7 +18,7 @@ def possible_spans(
         ends: (L,), logits of the last token.
         inside: (L,), true at the tokens of the passage.
         max_tokens: tokens of the longest span.
-        most: how many of the best first and of the best last tokens are combined; all of them if None.
+        most: number of best first and of best last tokens that are combined; all if None.
     """
     tokens = inside.nonzero().flatten()
     first = tokens[starts[tokens].argsort(descending=True, stable=True)[:most]]
@@ -31,13 +31,13 @@ def possible_spans(
 def span_probabilities(
     starts: torch.Tensor, ends: torch.Tensor, inside: torch.Tensor, no_answer: int | None
 ) -> tuple[torch.Tensor, torch.Tensor, float]:
-    """Return the probabilities (L,) of all first and all last tokens, and that of "no answer" for the window.
+    """Return the probabilities (L,) of first and of last tokens, and the probability of "no answer".
 
     Args:
         starts: (L,), logits of the first token.
         ends: (L,), logits of the last token.
         inside: (L,), true at the tokens of the passage.
-        no_answer: position of the token that stands for "no answer", which competes with those of the passage.
+        no_answer: position of the token that stands for "no answer". The softmax includes this token.
     """
     competing = inside.clone()
     if no_answer is not None:

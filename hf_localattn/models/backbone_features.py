@@ -19,8 +19,8 @@ class LocalOutputs:
 
     Args:
         local_attentions (*optional*): Attention weights of the local layers, one tensor per layer that has weights.
-            This and the following are returned with `output_attentions=True`.
-        gates (*optional*): (B, L) for each layer that mixes local and global attention, the share of local attention.
+            Returned only with `output_attentions=True`, like all fields below.
+        gates (*optional*): Share of local attention, (B, L) for each layer that mixes local and global attention.
         feature_attention (*optional*): (B, D), weights of the features of a text.
         token_attention (*optional*): (B, L), weights of the tokens of a text.
     """
@@ -68,7 +68,7 @@ class BackboneFeatures(PreTrainedModel):
             if position_ids is None and self.sets_position_ids:
                 position_ids = (attention_mask.cumsum(-1) - 1).clamp(min=0) + self.first_position
         if token_type_ids is None and self.config.backbone_config.model_type == "xlnet":
-            # Without segment ids XLNet skips its segment embeddings, which would get no gradient.
+            # XLNet skips its segment embeddings if there are no ids. They would then get no gradient.
             token_type_ids = torch.zeros(states.shape[:2], dtype=torch.long, device=states.device)
         if self.takes_position_ids and position_ids is not None:
             kwargs["position_ids"] = position_ids
@@ -92,7 +92,7 @@ class BackboneFeatures(PreTrainedModel):
         token_type_ids: torch.Tensor | None,
         position_ids: torch.Tensor | None,
     ) -> None:
-        """Raise `ValueError` for inputs that the backbone has no embeddings for."""
+        """Raise `ValueError` for inputs without embeddings in the backbone."""
         given = input_ids if inputs_embeds is None else inputs_embeds
         assert given is not None
         if input_ids is not None:
@@ -110,7 +110,7 @@ class BackboneFeatures(PreTrainedModel):
                 )
 
     def _check_ids(self, input_ids: torch.Tensor) -> None:
-        """Raise `ValueError` for token ids without embeddings. Skipped where reading values would stall a device."""
+        """Raise `ValueError` for token ids without embeddings. Skipped if reading them would stall a device."""
         if not can_look_at(input_ids):
             return
         last, rows = int(input_ids.max()), self.config.vocab_size
@@ -158,7 +158,7 @@ class BackboneFeatures(PreTrainedModel):
     def training_loss(
         self, loss: torch.Tensor, outputs: LocalModelOutput, share: torch.Tensor | float = 1.0
     ) -> torch.Tensor:
-        """Add the loss of the local layers, if there is one, to the loss of a task.
+        """Add the loss of the local layers, if any, to the task loss.
 
         Args:
             loss: Loss of the task.
@@ -168,7 +168,7 @@ class BackboneFeatures(PreTrainedModel):
         return loss if outputs.local_loss is None else loss + share * outputs.local_loss
 
     def resolve_output_flags(self, kwargs: dict[str, Any]) -> None:
-        """Set `output_attentions` and `output_hidden_states` in `kwargs`, by default as in the configuration."""
+        """Set `output_attentions` and `output_hidden_states` in `kwargs`, unless given, from the configuration."""
         for output in ("output_attentions", "output_hidden_states"):
             if kwargs.get(output) is None:
                 kwargs[output] = getattr(self.config, output)
@@ -178,10 +178,10 @@ class BackboneFeatures(PreTrainedModel):
 def check_inputs(
     input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None, attention_mask: torch.Tensor | None
 ) -> torch.Tensor:
-    """Return the one of `input_ids` (B, L) and `inputs_embeds` (B, L, E) that is given.
+    """Return the given input, either `input_ids` (B, L) or `inputs_embeds` (B, L, E).
 
     Raises:
-        ValueError: Both or none are given, or a shape or dtype is wrong.
+        ValueError: Both or neither is given, or a shape or dtype is wrong.
     """
     given = [states for states in (input_ids, inputs_embeds) if states is not None]
     if len(given) != 1:

@@ -48,12 +48,12 @@ class BackboneHead(nn.Module):
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         """Map features (B, H) to logits (B, num_labels).
 
-        The features are those of the pooler if the class has one, else those of the first token.
+        Features come from the pooler if the class has one, else from the first token.
         """
         parts: dict[str, Any] = dict(self.named_children())
         tokens = features.unsqueeze(1)  # some heads select the first token themselves
-        if "sequence_summary" in parts:  # ELECTRA's choices
+        if "sequence_summary" in parts:  # ELECTRA's multiple choice head
             return parts["classifier"](parts["sequence_summary"](tokens))
-        if isinstance(parts["classifier"], nn.Linear):  # BERT's, on its pooler
+        if isinstance(parts["classifier"], nn.Linear):  # BERT's head, after the pooler
             return parts["classifier"](parts["dropout"](features))
         return parts["classifier"](tokens)

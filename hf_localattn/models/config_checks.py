@@ -1,8 +1,8 @@
-"""Validation of configurations, above all of those read from untrusted files.
+"""Validation of configurations, especially from untrusted files.
 
 The configuration of a checkpoint may hold only data. It must not name code, files or kernels, replace a method of its
-class, or hold a number so large that building the model would take forever. `check_content` applies to files alone,
-not to what a program sets.
+class, or hold a number so large that building the model would take forever. `check_content` applies only to files, not
+to fields set in code.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _IMPLEMENTATIONS = tuple(
 )
 
 OF_A_MACHINE = ("fusion_config", "distributed_config", "kernel_config", "use_kernels")
-"""Entries that transformers keeps in a configuration but that describe one machine; they are not saved."""
+"""Entries of transformers' configurations that describe one machine. They are not saved."""
 
 _NOT_DATA = {
     "transformers_weights": "it names the file of the weights: rename that to model.safetensors",
@@ -60,7 +60,7 @@ def check_content(content: Any, known: Collection[str] = ()) -> None:
 
     Args:
         content: The content of the file.
-        known (*optional*): Names of fields whose integers are checked as sizes and counts. Others have no effect.
+        known (*optional*): Names of fields whose integers are checked as sizes and counts. Other names have no effect.
     """
     if not isinstance(content, Mapping):
         raise ValueError(f"`config.json` is {_short(content)}; it must be an object of names and values.")

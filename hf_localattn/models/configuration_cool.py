@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from .configuration_local_attention import LocalAttentionConfig
 
 if TYPE_CHECKING:
-    # Never executed. transformers follows this line when it collects the files to save with a configuration, and so
-    # saves the code of the models, too. Versions that differ in any of these files are then told apart.
+    # Never executed. transformers follows this import when it collects the files to save with a configuration, so the
+    # model code is saved, too. Versions that differ in any of these files are then distinguished.
     from .modeling_cool import CoolModel  # noqa: F401
 
 LOCAL_LAYERS = ("outlook", "dynamic_conv", "visual_outlook", "rgcn", "gat", "hgt")
@@ -41,8 +41,8 @@ class CoolConfig(LocalAttentionConfig):
             the convolutional block alone; "dynamic_conv"; "visual_outlook"; or a graph over neighboring tokens,
             "rgcn", "gat" or "hgt".
         use_conv (bool, *optional*, defaults to True): Put the convolutional block (equations 2-5) below the outlook
-            layers. The local width F is then `len(conv_kernel_sizes) * conv_filters`; without the block it is the
-            width of the input. Only for "outlook".
+            layers. The local width F is then `len(conv_kernel_sizes) * conv_filters`; without the block F is the input
+            width. Only for "outlook".
         conv_kernel_sizes (list of int, *optional*, defaults to (3, 4, 5)): Kernel sizes of the convolutions in tokens.
         conv_filters (int, *optional*, defaults to 100): Number of filters for each kernel size.
         conv_pooling (str, *optional*, defaults to "max"): Adaptive pooling of equation 4: "max" or "avg".
@@ -57,7 +57,7 @@ class CoolConfig(LocalAttentionConfig):
         outlook_softmax (str, *optional*, defaults to "feature"): Normalization of the weights: "feature", over the
             tokens of the window for each feature; or "window", over tokens and features together.
         mask_outside_window (bool, *optional*, defaults to False): Exclude positions outside the sequence from the
-            softmax. In the paper they are zeros that keep their share of the weights.
+            softmax. In the paper these positions are zeros that keep their share of the weights.
         outlook_dropout (float, *optional*, defaults to 0.0): Dropout probability of the outlook weights.
         num_ffn_layers (int, *optional*, defaults to 1): Number of linear layers after each outlook attention (equation
             12), with GELU between them.
@@ -143,7 +143,7 @@ class CoolConfig(LocalAttentionConfig):
 
     @property
     def local_input_size(self) -> int:
-        """Input width of the local branch, which reads the encoder's output or its word embeddings."""
+        """Input width of the local branch: the width of the encoder's output or word embeddings."""
         narrower = None if self.mode == "g2l" else getattr(self.backbone_config, "embedding_size", None)
         return narrower or self.hidden_size
 
@@ -156,7 +156,7 @@ class CoolConfig(LocalAttentionConfig):
 
     @property
     def local_output_size(self) -> int:
-        """Output width of the local branch: F, or its input width if the backbone reads the output."""
+        """Output width of the local branch: F, or the input width if the backbone reads the output."""
         feeds_the_backbone = self.mode == "l2g" or self.is_encoder_decoder
         return self.local_input_size if feeds_the_backbone else self.local_size
 
@@ -172,14 +172,14 @@ class CoolConfig(LocalAttentionConfig):
         deeper = copy.deepcopy(self.backbone_config)
         count = "num_encoder_layers" if hasattr(deeper, "num_encoder_layers") else "num_hidden_layers"
         layers = getattr(deeper, count) + self.num_extra_layers
-        if kinds := list(getattr(deeper, "layer_types", None) or ()):  # continue their pattern
+        if kinds := list(getattr(deeper, "layer_types", None) or ()):  # repeat the pattern
             period = next(p for p in range(1, len(kinds) + 1) if kinds[p:] == kinds[:-p])
             deeper.layer_types = [kinds[layer % period] for layer in range(layers)]
         setattr(deeper, count, layers)
         return deeper
 
     def check_fields(self) -> None:
-        if self.mode == "gl":  # needs no quotes in a shell
+        if self.mode == "gl":  # "gl" needs no quotes in a shell
             self.mode = "g&l"
         self._check_bools("use_conv", "mask_outside_window", "use_layer_norm", "qkv_bias")
         self._check_choice("mode", ("g2l", "l2g", "g&l"))

@@ -29,10 +29,10 @@ LABELS = ("id2label", "label2id", "num_labels")
 
 
 class BackboneField(property):
-    """Property that reads and writes a field of `backbone_config`, which keeps both configurations in agreement.
+    """Property that reads and writes a field of `backbone_config`, so that both configurations agree.
 
     Args:
-        *names: Name of the field, or all its names if backbones name it differently. The first one found is used.
+        *names: Name of the field, or all its names if they differ between backbones. The first one found is used.
     """
 
     def __init__(self, *names: str):
@@ -148,7 +148,7 @@ class LocalAttentionConfig(PreTrainedConfig):
         self.check_fields()
 
     def check_fields(self) -> None:
-        """Validate the family's own fields; called by `check`."""
+        """Validate the fields of the family. Called by `check`."""
 
     @classmethod
     def current_names(cls, config_fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -174,7 +174,7 @@ class LocalAttentionConfig(PreTrainedConfig):
 
     @property
     def max_tokens(self) -> int | None:
-        """Largest number of tokens that the local layers accept, or None if only the encoder limits it."""
+        """Largest number of tokens that the local layers accept, or None if they have no limit."""
         return None
 
     @property
@@ -217,7 +217,7 @@ class LocalAttentionConfig(PreTrainedConfig):
                 backbone_config = config_class(**given)
             except Exception as error:  # each backbone validates its fields differently
                 raise ValueError(f"`backbone_config` is not valid for {model_type!r}: {as_line(error)}.") from error
-        # It may be the path of a private folder, and this configuration may be published.
+        # The name may be the path of a private folder, and this configuration may be published.
         backbone_config._name_or_path = ""
         # The backbone is always a class of transformers, never code of a checkpoint.
         for name in ("auto_map", "custom_pipelines", "trust_remote_code"):
@@ -260,7 +260,7 @@ class LocalAttentionConfig(PreTrainedConfig):
         """Raise `ValueError` if the backbone could not be built from its configuration."""
         backbone = self.backbone_config
         try:
-            getattr(backbone, "validate", bool)()  # the backbone's own checks
+            getattr(backbone, "validate", bool)()  # the checks of the backbone's class
         except Exception as error:
             kind = backbone.model_type
             raise ValueError(f"`backbone_config` is not valid for {kind!r}: {as_line(error)}.") from error
@@ -335,7 +335,7 @@ class LocalAttentionConfig(PreTrainedConfig):
         """
         check_content(config_dict, cls._sizes_in(config_dict))
         if not cls.__module__.startswith(f"{TRANSFORMERS_DYNAMIC_MODULE_NAME}."):
-            # Of an installed package the pipelines are registered: a checkpoint's need no trust, and are not run.
+            # The installed package registers its pipelines. The checkpoint's are not run, so they need no trust.
             config_dict = {name: value for name, value in config_dict.items() if name != "custom_pipelines"}
         model_type = config_dict.get("model_type", cls.model_type)
         if cls.model_type and model_type != cls.model_type:

@@ -25,9 +25,8 @@ class OaXLNetConfig(LocalAttentionConfig):
     Args:
         backbone_config (PreTrainedConfig or dict, *optional*, defaults to XLNet's): Configuration of the encoder.
         local_attention (str, *optional*, defaults to "emb"): Interaction of a token with a query token: "em",
-            element-wise multiplication; "emb", the same, with query vectors that depend on the text; "c", convolution;
-            "ca", the same, with query vectors that depend on the text; or "none", the encoder alone (the paper's
-            baseline).
+            element-wise multiplication; "c", convolution; "emb" and "ca", the same with query vectors that depend on
+            the text; or "none", the encoder alone (the paper's baseline).
         num_oa_layers (int, *optional*, defaults to 2): Number of blocks.
         oa_num_heads (int, *optional*): Number of attention heads of a block. It must divide the hidden size; for "c"
             and "ca" the width of a head must be a square. By default 12, else the backbone's number of heads, else the
@@ -40,12 +39,12 @@ class OaXLNetConfig(LocalAttentionConfig):
             one; "none"; or "all".
         share_context_projection (bool, *optional*, defaults to False): Use the keys' features of the text in the query
             vectors of "emb" and "ca", too.
-        conv_num_filters (int, *optional*): Number of filters of the convolution in "c" and "ca". By default the size
-            of a filter; 1 is the equation as printed.
+        conv_num_filters (int, *optional*): Number of filters of the convolution in "c" and "ca". Defaults to the size
+            of a filter; 1 is the printed equation.
         query_summary (str, *optional*, defaults to "tanh"): Summary of the text for a query token in "emb" and "ca":
             "tanh", with the output layer of PyTorch-NLP's attention; or "plain", without it.
         oa_chunk_size (int, *optional*): Number of tokens whose attention is computed at a time, and recomputed in the
-            backward pass. It saves memory with long queries (question answering) and is slower; the result is the
+            backward pass. Chunks save memory with long queries (question answering) but are slower; the result is the
             same. By default all tokens at once.
         classifier_dropout (float, *optional*, defaults to 0.3): Dropout probability before the last layer of the
             heads.

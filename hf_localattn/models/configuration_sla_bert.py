@@ -21,7 +21,7 @@ MOST_STEPS = 100
 
 
 class SlaBertConfig(LocalAttentionConfig):
-    """Configuration of SLA models, which add syntax-aware local attention to the layers of an encoder.
+    """Configuration of an SLA model: an encoder with syntax-aware local attention in its layers.
 
     Args:
         backbone_config (PreTrainedConfig or dict, *optional*, defaults to BERT's): Configuration of the encoder.
@@ -43,12 +43,12 @@ class SlaBertConfig(LocalAttentionConfig):
             Only for "window".
         sla_layers (list of int, *optional*, defaults to all layers): Indices of the layers that have local attention,
             from 0. Only for "syntax", "window" and "lisa".
-        gate_bias_init (float, *optional*, defaults to 0.0): Initial value of the gates' bias, b of equation 5. With 0,
-            gates start near 0.5. Only for "syntax" and "window".
-        lisa_loss_weight (float, *optional*, defaults to 1.0): Weight of the loss of "lisa", which is added to the
-            task's.
-        pooler_begins_afresh (bool, *optional*, defaults to False): True if the backbone's checkpoint has no pooler, so
-            that the pooler has to be trained like a new layer. Set when a backbone is loaded.
+        gate_bias_init (float, *optional*, defaults to 0.0): Initial value of the gates' bias, b of equation 5. Gates
+            start near 0.5 with 0. Only for "syntax" and "window".
+        lisa_loss_weight (float, *optional*, defaults to 1.0): Weight of the loss of "lisa" in the sum with the task
+            loss.
+        pooler_begins_afresh (bool, *optional*, defaults to False): True if the pooler is new, because the backbone's
+            checkpoint has none. Set when a backbone is loaded.
 
     Raises:
         ValueError: If a field has an invalid value. The message names the field, its value and the remedy.

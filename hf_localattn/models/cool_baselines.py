@@ -1,6 +1,6 @@
 """Baselines of COOL: dynamic convolution, visual outlook attention and graphs over neighboring tokens.
 
-Source: COOL, a Context Outlooker (Zhu, Ng and Bressan), tables 4 and 9, names these mechanisms. Each class gives the
+Source: COOL, a Context Outlooker (Zhu, Ng and Bressan), tables 4 and 9, names these mechanisms. Each class cites the
 paper of its equations. A token's neighbors are shifted views of the sequence, so that time and memory are linear in
 the length.
 
@@ -19,7 +19,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 
 class DynamicConvolutionLayer(GradientCheckpointingLayer):
-    """Dynamic convolution, in which every token predicts the kernel that mixes the tokens around it.
+    """Dynamic convolution: every token predicts a kernel over the tokens around it.
 
     The layer is a gated linear unit, a depthwise convolution centered on the token, a linear layer and a residual.
     Positions outside the sequence and padding are 0 but keep their share of the softmax, as in the authors' code.
@@ -60,8 +60,8 @@ class VisualOutlookLayer(GradientCheckpointingLayer):
 
     The window of K x K pixels around each pixel reads K*K sources and writes K*K targets. Overlapping windows are
     summed. Sources outside the image and in rows of padding are 0 but keep their share of the softmax. Windows
-    centered there write nothing. Both steps have a residual. There is no layer norm: over one channel it would erase
-    the image.
+    centered at such positions write nothing. Both steps have a residual. There is no layer norm: over one channel it
+    would erase the image.
 
     Source: VOLO: Vision Outlooker for Visual Recognition (Yuan et al., 2021), equations 1-5. One linear layer replaces
     its multi-layer perceptron, as in COOL's equations 12 and 13.
@@ -192,7 +192,7 @@ class GraphAttentionLayer(GradientCheckpointingLayer):
 
     def initialize(self) -> None:
         """Initialize the parameters that belong to no submodule. Called by `_init_weights`, too."""
-        bound = math.sqrt(6 / (2 * self.target_vector.shape[1] + 1))  # Glorot's, for a = [a_l, a_r] from 2d to 1
+        bound = math.sqrt(6 / (2 * self.target_vector.shape[1] + 1))  # Glorot's bound for a = [a_l, a_r], 2d to 1
         init.uniform_(self.target_vector, -bound, bound)
         init.uniform_(self.source_vector, -bound, bound)
         init.zeros_(self.bias)
@@ -244,7 +244,7 @@ class HeterogeneousGraphLayer(GradientCheckpointingLayer):
 
     def initialize(self) -> None:
         """Initialize the parameters that belong to no submodule. Called by `_init_weights`, too."""
-        # Glorot's bound for the d x d matrix of one head. torch's own function would count the heads, too.
+        # Glorot's bound for the d x d matrix of one head. torch's function would count the heads, too.
         bound = math.sqrt(3 / self.attention.shape[1])
         init.uniform_(self.attention, -bound, bound)
         init.uniform_(self.message, -bound, bound)

@@ -1,4 +1,4 @@
-"""The convolutional block below the outlook layers, which computes n-gram features of every token.
+"""Convolutional block below the outlook layers, for n-gram features of every token.
 
 Source: COOL, a Context Outlooker (Zhu, Ng and Bressan), section 3.3, equations 2-5.
 
@@ -19,13 +19,13 @@ PADDING = 2
 class ConvolutionBlock(nn.Module):
     """Parallel convolutions of several kernel sizes, each followed by ReLU and pooling to the sequence length.
 
-    The paper's k x (H + 4) kernels with padding 2 are 1-d convolutions, as the four extra columns see only zeros.
+    The paper's k x (H + 4) kernels with padding 2 are 1-d convolutions, since the four extra columns see only zeros.
 
     Args:
         size: Input width H.
         kernel_sizes: Kernel sizes in tokens, from 1 to 5 for the alignment "adaptive".
         num_filters: Number of filters for each kernel size. F is their sum.
-        pooling: "max" or "avg". The paper does not name it; "max" keeps the strongest match of an n-gram.
+        pooling: "max" or "avg". The paper does not say which; "max" keeps the strongest match of an n-gram.
         alignment: "adaptive" pools the L + 5 - k outputs to L, as `AdaptiveMaxPool1d` does. "same" centers each kernel
             on its token, as torch's `padding="same"` does, and does not pool.
     """

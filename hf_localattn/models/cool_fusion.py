@@ -1,6 +1,6 @@
 """Fusion of global and local states, for local layers that are parallel to the encoder.
 
-Source: COOL, a Context Outlooker (Zhu, Ng and Bressan), figure 1 and section 3.1, which do not define the fusion.
+Source: COOL, a Context Outlooker (Zhu, Ng and Bressan), figure 1 and section 3.1. The paper does not define fusion.
 
 Shapes: B batch, L tokens, H width of the global states, F of the local ones.
 """

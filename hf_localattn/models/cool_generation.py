@@ -33,7 +33,7 @@ class ConditionalGenerationHead(LocalAttentionPreTrainedModel, GenerationMixin):
     """
 
     backbone_auto_class = AutoModelForSeq2SeqLM
-    accepts_loss_kwargs = False  # the backbone's loss is a mean over the batch, which Trainer has to scale
+    accepts_loss_kwargs = False  # Trainer has to scale the backbone's loss, a mean over the batch
     local_encoder_class: ClassVar[type[nn.Module]]
     """Module of the local layers, built from the configuration. Maps states and mask to states and weights."""
 
@@ -42,12 +42,12 @@ class ConditionalGenerationHead(LocalAttentionPreTrainedModel, GenerationMixin):
         self.add_backbone()
         self.local_encoder = self.local_encoder_class(config)
         self.post_init()
-        # From the outer configuration transformers would not read `decoder_start_token_id`.
+        # transformers would not read `decoder_start_token_id` from the outer configuration.
         self.generation_config = copy.deepcopy(self.backbone.generation_config)
 
     def _finalize_loading(self) -> None:
         super()._finalize_loading()
-        # Without a generation_config.json transformers builds one from the outer configuration.
+        # transformers builds it from the outer configuration if there is no generation_config.json.
         for name, value in self.backbone.generation_config.to_dict().items():
             if getattr(self.generation_config, name, None) is None:
                 setattr(self.generation_config, name, value)
@@ -160,7 +160,7 @@ class ConditionalGenerationHead(LocalAttentionPreTrainedModel, GenerationMixin):
             attention_mask: (B, L), 1 for tokens and 0 for padding. By default all are tokens.
             decoder_input_ids: (B, T) token ids of the target so far. By default the shifted `labels`.
             decoder_attention_mask: (B, T), 1 for tokens and 0 for padding of the target.
-            encoder_outputs: Output of `get_encoder()`, which includes the local layers. By default computed here.
+            encoder_outputs: Output of `get_encoder()`, after the local layers. By default computed here.
             past_key_values: The decoder's cache.
             inputs_embeds: (B, L, E) embeddings in place of `input_ids`.
             decoder_inputs_embeds: (B, T, E) embeddings in place of `decoder_input_ids`.
@@ -218,7 +218,7 @@ _OF_AN_ENCODER = ("last_hidden_state", "hidden_states", "attentions")
 class SourceEncoder:
     """Wrapper of a model that runs the encoder with the local layers, for `generate`.
 
-    It is not an `nn.Module` and has no parameters. Other attributes are those of the backbone's encoder.
+    It is not an `nn.Module` and has no parameters. Other attributes come from the backbone's encoder.
     """
 
     def __init__(self, model: ConditionalGenerationHead):

@@ -57,8 +57,8 @@ class LocalEncoder(nn.Module):
             output_attentions: Return the weights of the layers, too.
 
         Returns:
-            The new states, and a tuple with the weights of each layer that has any, or `None`. Outlook weights are
-            (B, L, K, K, heads), others (B, L, neighbors from left to right, heads).
+            The new states, and a tuple of weights, one per layer with weights, or `None`. Outlook weights are
+            (B, L, K, K, heads), all others (B, L, neighbors from left to right, heads).
         """
         if self.convolution_block is not None:
             states = self.convolution_block(states, mask)
@@ -75,7 +75,7 @@ class LocalEncoder(nn.Module):
 def local_layer(config: CoolConfig) -> nn.Module:
     """Build one local layer of width `config.local_size`."""
     size, window, neighbors = config.local_size, config.outlook_kernel_size, config.graph_window
-    # As many heads as the backbone has; fewer if they do not divide the width of narrow word embeddings.
+    # The backbone's number of heads, or fewer if it does not divide the width of narrow word embeddings.
     heads = math.gcd(size, config.num_attention_heads)
     match config.local_attention:
         case "outlook":

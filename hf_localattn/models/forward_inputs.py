@@ -1,4 +1,4 @@
-"""Inputs that a model can take: how long, and of what names."""
+"""Length limit and input names of a model."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from transformers import PreTrainedTokenizerBase
 
 
 def longest_input(model: nn.Module, tokenizer: PreTrainedTokenizerBase) -> int | None:
-    """Return how many tokens model and tokenizer can take; None if neither sets a limit."""
+    """Return the largest number of tokens for model and tokenizer, or None without a limit."""
     limits = [tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None)]
-    limits.append(getattr(model.config, "max_tokens", None))  # of local layers
+    limits.append(getattr(model.config, "max_tokens", None))  # limit of the local layers
     for name, module in model.named_modules():
-        # RoBERTa's positions begin behind the padding index: its table of 514 serves 512 tokens.
+        # RoBERTa's positions start after the padding index: 514 embeddings serve 512 tokens.
         positions = name.endswith("position_embeddings") and isinstance(module, nn.Embedding)
         if positions and module.padding_idx is not None:
             limits.append(module.num_embeddings - module.padding_idx - 1)
-    # tokenizers without a limit say 1e30, XLNet's config says -1
+    # "no limit" is 1e30 in tokenizers and -1 in XLNet's configuration
     known = [int(limit) for limit in limits if isinstance(limit, (int, float)) and 0 < limit < 1_000_000_000]
     return min(known, default=None)
 
 
 def accepted_inputs(model: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of a tokenizer's or collator's outputs that a model's `forward` names."""
+    """Select the outputs of a tokenizer or collator that a model's `forward` names."""
     accepted = inspect.signature(model.forward).parameters
-    # a wrapper that takes (*args, **kwargs) knows by itself what to do with the rest
+    # a wrapper with (*args, **kwargs) gets all inputs
     return {name: value for name, value in inputs.items() if name in accepted or "input_ids" not in accepted}

@@ -36,7 +36,7 @@ def masked_softmax(scores: torch.Tensor, mask: torch.Tensor | None, dim: int = -
 
 
 def argsort_mask_first(mask: torch.Tensor) -> torch.Tensor:
-    """Return positions (B, L) with tokens where the mask (B, L) is True first, both parts in text order."""
+    """Return positions (B, L): first where the mask (B, L) is True, then the rest, both in text order."""
     places = torch.arange(mask.shape[-1], device=mask.device)
     # Unique keys, as transformers' ONNX exporter does not support a stable sort.
     return torch.where(mask, places, places + mask.shape[-1]).argsort(dim=-1)

@@ -78,7 +78,7 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
             revision (*optional*, defaults to "main"): Branch, tag or commit on the Hub.
             token (*optional*): Access token for the Hub. Defaults to the token of `hf auth login`.
             local_files_only (*optional*, defaults to False): If True, download nothing.
-            dtype (*optional*): dtype of all weights. By default that of the checkpoint.
+            dtype (*optional*): dtype of all weights. Defaults to the checkpoint's dtype.
             attn_implementation (*optional*): Attention implementation of the backbone, such as "eager" or "sdpa".
             **config_fields: Fields of the family's configuration, and `num_labels`, `id2label`, `label2id` or
                 `problem_type`.
@@ -137,7 +137,7 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
             )
         attention = {} if attn_implementation is None else {"attn_implementation": attn_implementation}
         model = cls._from_config(config, dtype=dtype, **attention).to(dtype)
-        # Not strict: modules that the family adds to the backbone, such as more layers, have no weights there.
+        # Not strict: modules that the family adds, such as more layers, are not in the state dict.
         model.backbone_model.load_state_dict(backbone.state_dict(), strict=False)
         model._note_missing(report["missing_keys"])
         if model.can_generate():
@@ -187,9 +187,9 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
         return [*super().get_init_context(*args, **kwargs), building()]
 
     def save_pretrained(self, save_directory: str | os.PathLike[str], *args: Any, **kwargs: Any) -> None:
-        """Save a model as in transformers, with its code files, which `config.json` names.
+        """Save a model as in transformers, with its code files.
 
-        `auto_map` has all heads of the family, `custom_pipelines` the pipelines of this class.
+        `config.json` names all heads of the family in `auto_map` and the class's pipelines in `custom_pipelines`.
 
         Args:
             save_directory: Folder of the checkpoint.
@@ -197,15 +197,15 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
             **kwargs: As in `PreTrainedModel.save_pretrained`.
 
         Raises:
-            ValueError: The configuration has an invalid value. The checkpoint could not be loaded.
+            ValueError: The configuration has an invalid value, so the checkpoint could not be loaded.
         """
         self.config.check()
         self.config.auto_map = dict(self.auto_classes)
         if self.pipelines:
             self.config.custom_pipelines = copy.deepcopy(self.pipelines)
         elif hasattr(self.config, "custom_pipelines"):
-            del self.config.custom_pipelines  # those of another head
-        # `fully_shard` gives a model a class made by torch: its name and file would be saved as code.
+            del self.config.custom_pipelines  # pipelines of another head
+        # `fully_shard` sets a class made by torch. Its name and file would be saved as code.
         made = type(self)
         self.__class__ = next(one for one in made.__mro__ if not one.__module__.startswith("torch."))
         try:
@@ -249,8 +249,8 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
         return {"add_pooling_layer": False} if accepts else {}
 
     def _initialize_weights(self, module: nn.Module, is_custom_code: bool = False) -> None:
-        # For code outside its package transformers assumes that `_init_weights` overwrites loaded weights, and skips
-        # modules without weights. Ours overwrites none, and needs those modules: drop `is_custom_code`.
+        # transformers assumes that `_init_weights` outside its package overwrites loaded weights, and skips modules
+        # without weights. Ours overwrites nothing and needs those modules: drop `is_custom_code`.
         super()._initialize_weights(module)
 
     @property
@@ -279,7 +279,7 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
         self.supports_gradient_checkpointing = self.base_model.supports_gradient_checkpointing
 
     def add_backbone(self) -> None:
-        """Build the backbone, and read from it how it counts positions."""
+        """Build the backbone and detect its numbering of positions."""
         config = self.config.backbone_config_to_build()
         self.backbone = self.backbone_auto_class.from_config(
             config, dtype=torch.get_default_dtype(), **self.pooler_kwargs(config)
@@ -319,8 +319,8 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
     def pretrained_parameters(self) -> Iterator[nn.Parameter]:
         """Iterate over the parameters that come from the backbone's checkpoint; all others are new.
 
-        This depends only on the configuration, so that it is the same before and after training, saving and loading.
-        Word embeddings count as pretrained, with the rows of added tokens.
+        The result depends only on the configuration, so training, saving and loading do not change it. Word embeddings
+        count as pretrained, with the rows of added tokens.
         """
         fresh = {id(parameter) for module in self.fresh_modules() for parameter in module.parameters()}
         yield from (parameter for parameter in self.backbone_model.parameters() if id(parameter) not in fresh)

@@ -1,4 +1,4 @@
-"""OA: a pretrained encoder with blocks of orthogonal attention, whose query is a part of the tokens.
+"""OA: a pretrained encoder with blocks of orthogonal attention to the query tokens.
 
 Source: Orthogonal Attention: A Cloze-Style Approach to Negation Scope Resolution (Khandelwal and Attar), section 4.
 """
@@ -79,7 +79,7 @@ class OaXLNetModel(OaXLNetPreTrainedModel):
             position_ids: (B, L) positions. By default tokens are numbered without padding.
             inputs_embeds: (B, L, E) embeddings in place of `input_ids`.
             query_mask: (B, L), 1 at the tokens of the query, such as the cue of a negation or a question. Each row may
-                have any number of them. Ignored with `local_attention="none"`.
+                have any number of query tokens. Ignored with `local_attention="none"`.
             **kwargs: `output_attentions`, `output_hidden_states` and other arguments of the backbone.
 
         Raises:
@@ -95,7 +95,7 @@ class OaXLNetModel(OaXLNetPreTrainedModel):
         if query_tokens is not None:
             mask = None if attention_mask is None else attention_mask != 0
             positions, real = query_positions(query_tokens if mask is None else query_tokens & mask)
-            # With `take_along_dim` an exported graph would accept only the sizes of its example.
+            # `take_along_dim` would limit an exported graph to the sizes of its example.
             places = positions.unsqueeze(-1).expand(-1, -1, states.shape[-1])
             local = self.dropout(states)
             for block in self.blocks:
@@ -139,7 +139,7 @@ class OaXLNetForSequenceClassification(OaXLNetPreTrainedModel, SequenceClassific
 
 
 class OaXLNetForTokenClassification(OaXLNetPreTrainedModel, TokenClassificationHead):
-    """OA with a token classification head, such as for the scope of a negation, whose cue is the query (section 4).
+    """OA with a token classification head, such as for negation scope with the cue as the query (section 4).
 
     Example:
         >>> from transformers import AutoTokenizer

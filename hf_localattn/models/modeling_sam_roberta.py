@@ -38,8 +38,8 @@ class SamRobertaPreTrainedModel(LocalAttentionPreTrainedModel):
     def _init_weights(self, module: nn.Module) -> None:
         super()._init_weights(module)
         if isinstance(module, RecurrentEncoder | SequentialAttention | RecurrentAttention | DiSAN):
-            # Initialize like torch, which preserves the scale of the input. With the small weights of encoders these
-            # narrow two-layer networks would hardly start to learn.
+            # Initialize like torch, which preserves the scale of the input. These narrow two-layer networks would
+            # hardly learn with the small weights of encoders.
             for part in module.modules():
                 if callable(reset := getattr(part, "reset_parameters", None)):
                     reset()
@@ -159,7 +159,7 @@ class SamRobertaModel(SamRobertaPreTrainedModel):
             pooled, states, tokens = self.pooling_attention(states, mask)
         else:
             if self.sequential_attention is not None:
-                # Read from the configuration, where users change it to compare thresholds.
+                # Read here, since users change the configuration to compare thresholds.
                 states, features, tokens = self.sequential_attention(states, mask, self.config.fam_threshold)
             pooled = masked_mean(states, mask) if tokens is None else states.sum(1)
         if self.weighs_tokens:

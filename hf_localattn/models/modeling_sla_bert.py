@@ -1,7 +1,7 @@
 """SLA: syntax-aware local attention in the layers of a pretrained encoder, mixed with global attention by a gate.
 
-Source: Improving BERT with Syntax-aware Local Attention (Li et al.), section 3 and figure 1. The heads compute the
-same as the backbone's task classes in transformers, and keep its pretrained pooler.
+Source: Improving BERT with Syntax-aware Local Attention (Li et al.), section 3 and figure 1. The heads are equivalent
+to transformers' task classes, and keep the pretrained pooler.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class SlaBertPreTrainedModel(LocalAttentionPreTrainedModel):
     base_model_prefix = "sla_bert"
     token_inputs = STRUCTURE
     _no_split_modules = ["SyntaxGuidedLayer"]  # noqa: RUF012 (transformers' own type)
-    _keys_to_ignore_on_load_unexpected = [r"\.pooler\."]  # noqa: RUF012 (headless checkpoints have one)
+    _keys_to_ignore_on_load_unexpected = [r"\.pooler\."]  # noqa: RUF012 (headless checkpoints have a pooler)
 
     stock_classes: ClassVar[Any]
     """Mapping from configuration classes to transformers' classes for the same task."""

@@ -1,4 +1,4 @@
-"""Orthogonal attention, in which every context token attends to query tokens with keys and values for each pair.
+"""Orthogonal attention: context tokens attend to query tokens, with keys and values for each pair.
 
 Source: Orthogonal Attention: A Cloze-Style Approach to Negation Scope Resolution (Khandelwal and Attar), sections 3.1
 and 3.2.
@@ -53,7 +53,7 @@ class OrthogonalAttention(nn.Module):
         dropout: Dropout probability of the weights.
         chunk_size: Number of context tokens whose keys and values are computed at a time, and recomputed in the
             backward pass. The result is the same, with memory for (B, chunk_size, N, D) instead of (B, M, N, D).
-            Chunks smaller than d save nothing more, as the maps of the query tokens are (B, N, D, d).
+            Chunks smaller than d save no more memory, since the maps of the query tokens are (B, N, D, d).
 
     Raises:
         ValueError: `num_heads` does not fit `size`, or an option is unknown.
@@ -219,7 +219,7 @@ class OrthogonalAttentionBlock(GradientCheckpointingLayer):
         query_mask: torch.Tensor | None = None,
         output_attentions: bool = False,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Run the block. Arguments and results are those of `OrthogonalAttention.forward`, with C' in place of Z."""
+        """Run the block. Takes and returns the same as `OrthogonalAttention.forward`, with C' in place of Z."""
         attended, weights = self.attention(context, query, context_mask, query_mask, output_attentions)
         states = self.attention_norm(attended + context)
         exchanged = self.self_attention(states, ensure_nonempty_mask(context_mask))
@@ -234,7 +234,7 @@ def query_positions(query_mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
 
     Returns:
         Positions (B, N) in text order and a mask (B, N), False at padding. N is the largest number of query tokens in
-        a row, and at least 1. In compiled and exported graphs, whose sizes cannot depend on data, N is L.
+        a row, and at least 1. N is L in compiled and exported graphs, since sizes cannot depend on data.
     """
     order = argsort_mask_first(query_mask)
     if not torch.compiler.is_compiling():
@@ -243,7 +243,7 @@ def query_positions(query_mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
 
 
 def possible_heads(size: int, interaction: str) -> list[int]:
-    """Return the numbers of heads that divide the width, for "c" and "ca" only those with heads of a square width."""
+    """Return the numbers of heads that divide the width. Heads of "c" and "ca" must have a square width."""
     small = [heads for heads in range(1, math.isqrt(size) + 1) if size % heads == 0]
     divisors = sorted({*small, *(size // heads for heads in small)})
     if interaction not in CONVOLUTIONAL:

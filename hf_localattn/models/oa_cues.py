@@ -20,7 +20,7 @@ MARKER_MODES = ("keep", "drop", "typed")
 
 _ANY = "|".join(map(re.escape, MARKERS))
 _MARKER = re.compile(_ANY)
-# Includes the spaces before a marker, of which byte-level and SentencePiece tokenizers would make a token.
+# Includes the spaces before a marker: byte-level and SentencePiece tokenizers would encode them as a token.
 _WRITTEN = re.compile(rf"(?<!\s)\s*(?:{_ANY})")
 # Includes the spaces after a marker, unless it directly follows a word.
 _DROPPED = re.compile(rf"(?<!\S)(?:{_ANY})\s*|{_ANY}")
@@ -70,7 +70,8 @@ class CuedText:
         encoded: Text to encode.
         cues: Offsets [begin, end) of the cue words in the given text.
         has_marker: True if the given text has a marker, even if no word follows it.
-        origins: Offsets in the given text of each character of `encoded` and of its end. `None` if both are the same.
+        origins: Offsets in the given text of each character of `encoded` and of its end. `None` if the text is
+            unchanged.
     """
 
     encoded: str
@@ -103,8 +104,8 @@ class CuedWords:
         encoded: Words to encode.
         cues: Indices of the cue words in the given words.
         has_marker: True if the given words contain a marker.
-        origins: Index in the given words of each word of `encoded`, with the offsets of a marker. `None` if both are
-            the same.
+        origins: Index in the given words of each word of `encoded`, with the offsets of a marker. `None` if the words
+            are unchanged.
     """
 
     encoded: Sequence[str]
@@ -127,9 +128,9 @@ class CuedWords:
 def read_cues(text: str | Sequence[str], mode: str) -> CuedText | CuedWords:
     """Find the cue words of a text and rewrite its markers.
 
-    The word after a marker is a cue word. In a text it is a sequence of letters and digits, with apostrophes or
-    hyphens between them; any other cue ends at the next space. In a list of words it is the next word that is not
-    empty. A marker at the end is ignored.
+    The word after a marker is a cue word. In a text, a cue word is a sequence of letters and digits, with apostrophes
+    or hyphens between them; any other cue ends at the next space. In a list, the next word that is not empty is the
+    cue word. A marker at the end is ignored.
 
     Args:
         text: A text, or a list of words in which markers are separate words.

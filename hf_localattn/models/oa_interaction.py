@@ -4,9 +4,9 @@ Source: Orthogonal Attention: A Cloze-Style Approach to Negation Scope Resolutio
 
 Shapes: B batch, M context tokens, N query tokens, D width, k heads, d = D / k the width of a head, s = sqrt(d).
 
-The input of alpha's last linear layer is linear in the features of the context token: they are multiplied by features
+The input of alpha's last linear layer is linear in the features of the context token: these are multiplied by features
 of the query token (em, emb), or convolved with filters from the query token (c, ca). Both steps together are one
-linear map for each query token. No tensor over pairs is thus needed before the keys and values themselves.
+linear map for each query token. No tensor over pairs is needed before the keys and values.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def head_features(states: torch.Tensor, layer: nn.Linear, num_heads: int) -> tor
 
 
 class ElementwiseTrunk(nn.Module):
-    """Features of pairs as products of the features of context and query token (OA-EM, OA-EMB).
+    """Pair features as products of context and query features (OA-EM, OA-EMB).
 
     Args:
         size: Width D.
@@ -111,7 +111,7 @@ class ElementwiseTrunk(nn.Module):
 
 
 class ConvolutionTrunk(nn.Module):
-    """Features of pairs as convolutions of context features with filters from the query token (OA-C, OA-CA).
+    """Pair features as convolutions of context features with filters from the query token (OA-C, OA-CA).
 
     Filters have size s and stride s, so that each gives s outputs. The outputs of one filter are adjacent.
 

@@ -1,6 +1,6 @@
 """The pipeline "question-answering", with the inputs, arguments and outputs of transformers 4.57.
 
-transformers 5 removed its own.
+transformers 5 removed this pipeline.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Window:
     """One input of a model: the question and a part of the passage.
 
     Attributes:
-        inputs: what the tokenizer gives, one value for each token.
-        encoding: the tokenizer's, which knows the words.
-        offsets: for each token its characters in the passage, None outside of it.
+        inputs: model inputs, one value for each token.
+        encoding: encoding of the window, to find words.
+        offsets: characters of each token in the passage; None for all other tokens.
         no_answer: position of the token that stands for "no answer".
         context: the whole passage.
     """
@@ -52,7 +52,7 @@ class QuestionAnsweringPipeline(ChunkPipeline):
     """Extractive question answering over passages of any length.
 
     A passage that is too long for the model is split into windows. A batch has `batch_size` windows, of one or more
-    questions. The arguments of a call can be given to `pipeline(...)` as defaults.
+    questions. `pipeline(...)` takes the arguments of a call as defaults.
 
     Raises:
         ValueError: the model has no question-answering head, or the tokenizer is not a fast one.
@@ -93,19 +93,19 @@ class QuestionAnsweringPipeline(ChunkPipeline):
         """Answer one or more questions.
 
         Args:
-            *inputs: mappings with "question" and "context", such as rows of SQuAD (other keys are ignored), as
-                arguments, in a list or from an iterator, which is read lazily; or a question and a context.
+            *inputs: mappings with "question" and "context", such as rows of SQuAD (other keys are ignored); a list of
+                mappings; an iterator, which is read lazily; or a question and a context.
             question: a text, or a list of texts.
             context: a text for all questions, or a list with one for each.
             **settings: the following settings.
             top_k (int, *optional*, defaults to 1): largest number of answers.
-            doc_stride (int, *optional*): tokens by which windows overlap, defaults to 128, or half of `max_seq_len`
-                if that is less.
+            doc_stride (int, *optional*): overlap of windows in tokens. Defaults to the smaller of 128 and half of
+                `max_seq_len`.
             max_answer_len (int, *optional*, defaults to 15): largest number of tokens of an answer.
-            max_seq_len (int, *optional*): tokens of a window, defaults to 384, or the limit of the model if that is
-                less.
-            max_question_len (int, *optional*, defaults to 64): largest number of tokens of a question; longer ones
-                are cut.
+            max_seq_len (int, *optional*): length of a window in tokens. Defaults to the smaller of 384 and the model's
+                limit.
+            max_question_len (int, *optional*, defaults to 64): largest number of tokens of a question; the rest is cut
+                off.
             handle_impossible_answer (bool, *optional*, defaults to False): if True, "" is a possible answer.
             align_to_words (bool, *optional*, defaults to True): if True, answers are extended to whole words.
             padding (bool or str, *optional*): padding of each window, as in calls of the tokenizer.
@@ -113,9 +113,9 @@ class QuestionAnsweringPipeline(ChunkPipeline):
             num_workers (int, *optional*, defaults to 0): processes that tokenize.
 
         Returns:
-            A dict with `score`, `start`, `end` and `answer`, where `answer` is `context[start:end]`, or a list of them
-            if there are more answers; a list of these for a list of questions, an iterator for an iterator. Scores of
-            answers with the same text are added, also those of the same words in two windows.
+            A dict with `score`, `start`, `end` and `answer`, where `answer` is `context[start:end]`, or a list of
+            dicts if there are several answers. A list of questions gives a list of results, and an iterator an
+            iterator. Scores of answers with the same text are added, also across windows.
 
         Raises:
             ValueError: a question or context is empty, or a setting is impossible.
@@ -137,7 +137,7 @@ class QuestionAnsweringPipeline(ChunkPipeline):
         max_question_len: int | None = None,
         handle_impossible_answer: bool | None = None,
         align_to_words: bool | None = None,
-        local_files_only: bool | None = None,  # `pipeline(...)` hands it on
+        local_files_only: bool | None = None,  # `pipeline(...)` passes it on
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         least = {"top_k": 1, "max_answer_len": 1, "max_question_len": 1, "max_seq_len": 1, "doc_stride": 0}
         given = locals()
@@ -189,10 +189,10 @@ class QuestionAnsweringPipeline(ChunkPipeline):
         return asked_for
 
     def _overlap(self, question: str, context: str, asked_for: int | None, max_seq_len: int, room: int) -> int:
-        """Return how many tokens two windows share: fewer than the passage has room for."""
+        """Return the number of tokens that two windows share. It is less than the room for the passage."""
         stride = min(max_seq_len // 2, USUAL_STRIDE) if asked_for is None else asked_for
         if stride + max_seq_len // 2 < room and len(question.encode()) <= max_seq_len // 2:
-            return stride  # as always but with the longest questions and overlaps
+            return stride  # the usual case: no long question or overlap
         room -= len(self.tokenizer.tokenize(question))
         if stride < room:
             return stride
@@ -206,7 +206,7 @@ class QuestionAnsweringPipeline(ChunkPipeline):
     def _forward(self, inputs: dict[str, Any]) -> dict[str, Any]:
         windows = inputs["window"] if isinstance(inputs["window"], list) else [inputs["window"]]
         rows = [window.inputs for window in windows]
-        # Padded here: the base class pads the inputs of our families with 0.
+        # Pad here, because the base class would pad the families' inputs with 0.
         starts, ends = window_logits(self.model, self.tokenizer, rows, self.device)
         return {**inputs, "starts": starts, "ends": ends}
 
@@ -229,7 +229,7 @@ class QuestionAnsweringPipeline(ChunkPipeline):
             of_start, of_end, of_none = span_probabilities(starts, ends, inside, window.no_answer)
             no_answer = min(no_answer, of_none)
             scores = of_start[first] * of_end[last]
-            # More than `top_k`, as spans of the same words become one answer.
+            # More than `top_k`, since spans of the same words become one answer.
             most = 2 * top_k + 10 if align_to_words else top_k
             for pair in scores.argsort(descending=True, stable=True)[:most].tolist():
                 start, end = self._characters(window, int(first[pair]), int(last[pair]), align_to_words)
@@ -245,7 +245,7 @@ class QuestionAnsweringPipeline(ChunkPipeline):
         return found[0] if len(found) == 1 else found
 
     def _unpadded(self, logits: torch.Tensor, window: Window) -> torch.Tensor:
-        """Return the logits of a window's own tokens."""
+        """Return the logits of a window without padding."""
         if logits.isnan().any():
             raise ValueError(f"The logits of {type(self.model).__name__} are not numbers: its training has diverged.")
         return without_pads(logits, len(window.offsets), self.tokenizer)
@@ -267,7 +267,7 @@ def read_inputs(inputs: tuple[Any, ...], question: Any, context: Any) -> Any:
     """Return the inputs of a call as a list of checked examples, or as a generator or data set.
 
     Raises:
-        ValueError: the inputs are of another form, or an example in a list is empty.
+        ValueError: the inputs have another form, or an example in a list is empty.
     """
     if inputs and (question is not None or context is not None):
         raise ValueError("Give examples, or `question=` and `context=`, but not both.")
@@ -282,7 +282,7 @@ def read_inputs(inputs: tuple[Any, ...], question: Any, context: Any) -> Any:
         given = [given]
     if isinstance(given, Sized):
         return [_checked(*read_example(example)) for example in given]
-    return (example for example in given)  # of generators the base class reads one batch at a time
+    return (example for example in given)  # the base class reads generators batch by batch
 
 
 def _pairs(question: Any, context: Any) -> list[tuple[Any, Any]]:
@@ -305,7 +305,7 @@ def read_example(example: Any) -> tuple[str, str]:
         example: a mapping with "question" and "context"; or an object with `question_text` and `context_text`.
 
     Raises:
-        ValueError: it is neither, or one of the texts is empty.
+        ValueError: the example is neither, or one of the texts is empty.
     """
     if isinstance(example, Mapping):
         missing = [name for name in ("question", "context") if name not in example]

@@ -24,13 +24,13 @@ def encode_windows(
     doc_stride: int,
     padding: bool | str = False,
 ) -> tuple[BatchEncoding, list[int], list[list[Offsets]]]:
-    """Return the model inputs of all windows, the row index of each, and the offsets of its tokens in the passage.
+    """Return the model inputs of all windows, their row indices, and the offsets of their tokens in the passage.
 
     Args:
-        questions: one for each row.
-        contexts: the passages, as many.
-        tokenizer: a fast one.
-        max_length: tokens of a window: question, passage and special tokens.
+        questions: one question for each row.
+        contexts: one passage for each row.
+        tokenizer: a fast tokenizer.
+        max_length: length of a window with question, passage and special tokens.
         doc_stride: tokens by which neighboring windows overlap.
         padding: as in calls of the tokenizer.
     """
@@ -60,7 +60,7 @@ def encode_windows(
 def question_is_first(tokenizer: PreTrainedTokenizerBase) -> bool:
     """Return True if the question comes before the passage.
 
-    Tokenizers that pad on the left (XLNet) put the classification token last; the passage comes first there.
+    Tokenizers that pad on the left (XLNet) put the classification token last and the passage first.
     """
     return tokenizer.padding_side == "right"
 
@@ -82,9 +82,9 @@ def cut_question(question: str, tokenizer: PreTrainedTokenizerBase, length: int)
 
 
 def no_answer_position(encoded: BatchEncoding, window: int, tokenizer: PreTrainedTokenizerBase) -> int | None:
-    """Return the position of the classification token, which stands for "no answer here"; None if there is none.
+    """Return the position of the classification token, which stands for "no answer here", or None if missing.
 
-    The beginning-of-text token replaces it if the tokenizer has no classification token.
+    The beginning-of-text token is used if the tokenizer has no classification token.
     """
     special = [i for i, sequence in enumerate(encoded.sequence_ids(window)) if sequence is None]
     ids = encoded["input_ids"][window]

@@ -3,7 +3,7 @@
 Source: Sequential Attention Module for Natural Language Processing (Zhou et al.), section 3.
 
 Shapes: B batch, L tokens, D features. A mask (B, L) is True at tokens and False at padding on any side. By default all
-are tokens. A row of padding counts as a text of one token, its first.
+are tokens. A row with only padding counts as a text of one token, the first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ INITIAL_THRESHOLD = 0.1
 
 
 class PooledAttention(nn.Module):
-    """Base class of both attentions, which sums a feed-forward network of the maximum and of the mean.
+    """Base class of both attentions: the sum of a feed-forward network over the maximum and over the mean.
 
     Args:
         size: Input and output width of the network (equation 1).
@@ -55,7 +55,7 @@ class FeatureAttention(PooledAttention):
             delta to 0.5.
 
     Raises:
-        ValueError: `threshold` is outside [0, 1], or 1 although it is learned.
+        ValueError: `threshold` is outside [0, 1], or is 1 and learned.
     """
 
     def __init__(self, size: int, reduction: int = 16, threshold: float = 0.0, learn_threshold: bool = False):
@@ -157,7 +157,7 @@ class TokenAttention(PooledAttention):
 
     def aligned(self, values: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
         """Move values (B, L) of tokens to their positions (B, max_length)."""
-        past_the_last = 1  # position for the values of padding, which is removed again
+        past_the_last = 1  # extra position for padding, removed below
         positions = values.new_zeros(values.shape[0], self.max_length + past_the_last)
         return positions.scatter(1, places, values)[:, : self.max_length]
 
@@ -230,7 +230,7 @@ def check_length(length: int, mask: torch.Tensor | None, max_length: int) -> Non
 
     Padding does not count, except in compiled and exported graphs, which cannot depend on the mask.
     """
-    if length <= max_length:  # the usual case, which needs no synchronization with the device
+    if length <= max_length:  # usual case, without synchronization with the device
         return
     if mask is not None and not torch.compiler.is_compiling():
         length = int(mask.sum(-1).max())

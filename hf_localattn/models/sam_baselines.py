@@ -1,10 +1,10 @@
 """Baselines of sequential attention: two other poolings of the tokens of a text into one vector.
 
 Source: Sequential Attention Module for Natural Language Processing (Zhou et al.), sections 4.2 and 4.3. Each class
-gives the paper of its equations.
+cites the paper of its equations.
 
 Shapes: B batch, L tokens, D input width, F width of one direction. A mask (B, L) is True at tokens and False at
-padding. A row of padding counts as a text of one token, its first.
+padding. A row with only padding counts as a text of one token, the first.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class RecurrentAttention(nn.Module):
 class DirectionalBlock(GradientCheckpointingLayer):
     """Directional self-attention block, in which every token attends to earlier or to later tokens for each feature.
 
-    With `h = ELU(W x + b)` and `s_j = sum_i softmax_i(c tanh((W1 h_i + W2 h_j + b1) / c)) h_i` over tokens i < j
-    (forward) or i > j (backward), 0 without such tokens, the output is `u = f h + (1 - f) s` with
-    `f = sigmoid(Wf [s; h] + bf)`. Time and memory are linear in F and quadratic in the length.
+    The output is `u = f h + (1 - f) s` with `f = sigmoid(Wf [s; h] + bf)`, `h = ELU(W x + b)` and
+    `s_j = sum_i softmax_i(c tanh((W1 h_i + W2 h_j + b1) / c)) h_i` over tokens i < j (forward) or i > j (backward).
+    Without such tokens s_j is 0. Time and memory are linear in F and quadratic in the length.
 
     Source: DiSAN: Directional Self-Attention Network for RNN/CNN-Free Language Understanding (Shen et al., 2018), its
     section on directional self-attention.
@@ -93,7 +93,7 @@ class DiSAN(nn.Module):
     `v = sum_i softmax_i(W2 ELU(W1 u_i + b1)) u_i` for each feature, with the concatenated outputs u of the blocks.
 
     Source: Shen et al. (2018), their network for sentences with the settings of their experiments (ELU, c = 5,
-    F = 300), and without their dropout inside: as in sequential attention, dropout stands before the classifier.
+    F = 300), but without dropout inside: dropout comes before the classifier, as in sequential attention.
 
     Args:
         size: Input width D.

@@ -48,7 +48,7 @@ class RecurrentEncoder(nn.Module):
     def forward(self, states: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
         """Map states (B, L, H) to (B, L, 2F or F), 0 at padding.
 
-        The mask (B, L) is True at tokens. A row of padding counts as a text of one token, its first.
+        The mask (B, L) is True at tokens. A row with only padding counts as a text of one token, the first.
         """
         mask = ensure_nonempty_mask(mask)
         states = states.to(self.lstm.all_weights[0][0].dtype)

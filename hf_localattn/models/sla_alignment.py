@@ -84,7 +84,8 @@ def align(
 ) -> tuple[list[int], list[int]]:
     """Return the word of each token, and the position of the first token of the word's head.
 
-    A token belongs to the word of its first character that is not white space. Two kinds of tokens have none:
+    A token belongs to the word of its first character that is not white space. Two kinds of tokens have no such
+    character:
 
     * An empty token (a byte-level blank whose offsets were trimmed) belongs to the word that begins there.
     * A token of white space belongs to the word of the token before it, or to no word if it is the first.
@@ -102,7 +103,7 @@ def align(
     Returns:
         `word_index`, L word indices, and `dep_heads`, L positions in this sequence. The second segment continues the
         count of words; merged words count as one. A root, and a word whose head is not in the sequence, points at its
-        own first token. Both are -1 at special tokens and padding. Words that were not parsed are all roots.
+        own first token. Both are -1 at special tokens and padding. Without a parse all words are roots.
     """
     word_index = [NO_WORD] * len(sequence_ids)
     dep_heads = [NO_WORD] * len(sequence_ids)

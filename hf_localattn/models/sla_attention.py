@@ -86,7 +86,7 @@ def parent_loss(
     Args:
         query: (B, L, D), of the head.
         key: (B, L, D), of the head.
-        mask: (B, L), True at tokens that can be attended to. If None, all can.
+        mask: (B, L), True at tokens that can be attended to. If None, all tokens can.
         parents: (B, L), the position that each token should attend to; -1 is ignored.
         scaling: Factor of the scores, D ** -0.5.
 

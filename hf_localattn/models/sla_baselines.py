@@ -14,7 +14,7 @@ from .sla_self_attention import LocalAttentionRecord, localize
 class SyntaxGuidedLayer(nn.Module):
     """One more encoder layer with masked attention, whose output is mixed with its input.
 
-    The weights of the mixture are a softmax over two learned numbers, which are initially equal.
+    The weights of the mixture are a softmax over two learned numbers, initially equal.
 
     Source: SG-Net (Zhang et al., 2020), a baseline in section 4.1 of the SLA paper.
 

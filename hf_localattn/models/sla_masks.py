@@ -46,8 +46,8 @@ def syntax_mask(
         connect_roots (*optional*, defaults to False): If True, edges connect all roots of a segment, one per sentence.
 
     Returns:
-        Boolean mask (B, L, L), [query, key], True where the query may attend to the key. It is not symmetric, since
-        the neighbors are those of the query. All tokens of the other segment are allowed.
+        Boolean mask (B, L, L), [query, key], True where the query may attend to the key. The mask is not symmetric:
+        only the query's neighbors count. All tokens of the other segment are allowed.
     """
     first = first_tokens(word_index)
     heads = _heads(word_index, dep_heads, first)
@@ -109,7 +109,7 @@ def shifted_heads(dep_heads: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor
     """Fix `dep_heads` that were padded on the left by code that does not shift positions.
 
     Args:
-        dep_heads: (B, L). Padding is -1, or 0 where such code has padded.
+        dep_heads: (B, L). Padding is -1, or 0 from such code.
         tokens: (B, L), True at real tokens.
 
     Returns:
@@ -178,7 +178,7 @@ def _within(ancestors: list[torch.Tensor], edges: int) -> torch.Tensor:
 
 
 def _neighbors(word_index: torch.Tensor, window: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yield, neighbor by neighbor, the position (B, L) of one of its tokens, and whether the neighbor exists."""
+    """Yield for each neighbor the position (B, L) of one of its tokens, and True where the neighbor exists."""
     last = word_index.shape[-1] - 1
     for place, exists in _words_before(word_index, window):
         yield place, exists

@@ -30,7 +30,7 @@ COMES_WITH_CHECKPOINT = __name__.partition(".")[0] == TRANSFORMERS_DYNAMIC_MODUL
 ENTRY_POINTS = "spacy_models"
 """Group of entry points in which installed distributions declare spaCy pipelines."""
 
-# Parsers do not read the annotations of these components by default. They may need any other component before them.
+# Parsers do not read the annotations of these components by default, but may need any other component.
 _NEEDLESS = {
     *("tagger", "morphologizer", "attribute_ruler", "lemmatizer", "trainable_lemmatizer", "textcat"),
     *("ner", "beam_ner", "entity_ruler", "entity_linker", "span_ruler", "spancat", "spancat_singlelabel"),
@@ -90,8 +90,8 @@ def parse(
     """Parse texts. Texts that are not in the cache go through the pipeline together.
 
     Args:
-        texts: Strings, or tuples of words. Words are not split further; the parser does not see empty or blank words,
-            which become roots.
+        texts: Strings, or tuples of words. Words are not split further; empty or blank words are not parsed and become
+            roots.
         parser: Name or folder of a spaCy pipeline with a dependency parser.
         words (*optional*, defaults to "parser"): The way to split strings, one of `WORDS`.
         named_by_checkpoint (*optional*, defaults to False): As in `load_pipeline`.

@@ -135,7 +135,7 @@ def _checked(implementation: str) -> str:
 
 
 class LocalSelfAttention(nn.Module):
-    """Self-attention of an encoder like BERT with local attention; `local_class` combines it with the encoder's."""
+    """Self-attention of an encoder like BERT with local attention; `local_class` adds the encoder's class."""
 
     encoders_own: ClassVar[type[nn.Module]]
     """The encoder's self-attention class, which sets the following attributes."""
@@ -213,7 +213,7 @@ class LocalSelfAttention(nn.Module):
         return output.reshape(*hidden_states.shape[:-1], -1).contiguous(), weights
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        """Pickle the encoder's class, from which unpickling makes this one again."""
+        """Pickle the encoder's class; unpickling creates this class again."""
         return _bare, (self.encoders_own,), self.__dict__
 
 

@@ -29,8 +29,8 @@ from .input_checks import IGNORED, WHOLE, check_numbers, check_positions, check_
 from .modeling_local_attention import LocalAttentionPreTrainedModel
 
 if TYPE_CHECKING:
-    # Never run. transformers follows such lines to find the files that a checkpoint takes along: a pipeline that
-    # answers is among them, and is imported by whoever asks for it.
+    # Never executed. transformers follows this import to find the files to save with a checkpoint, such as the
+    # question-answering pipeline. Only users of the pipeline import it.
     from .pipeline_question_answering import QuestionAnsweringPipeline  # noqa: F401
 
 
@@ -146,7 +146,7 @@ class QuestionAnsweringHead(LocalAttentionPreTrainedModel):
 class SequenceClassificationHead(LocalAttentionPreTrainedModel):
     """Logits of a text or a pair of texts, for the classification or regression that `problem_type` selects."""
 
-    accepts_loss_kwargs = False  # the loss is a mean over the batch, which the trainer has to scale
+    accepts_loss_kwargs = False  # Trainer has to scale the loss, a mean over the batch
 
     def __init__(self, config: Any):
         super().__init__(config)
@@ -242,7 +242,7 @@ class TokenClassificationHead(LocalAttentionPreTrainedModel):
 class MultipleChoiceHead(LocalAttentionPreTrainedModel):
     """One logit for each choice; each choice is a text or a pair of texts."""
 
-    accepts_loss_kwargs = False  # the loss is a mean over the batch, which the trainer has to scale
+    accepts_loss_kwargs = False  # Trainer has to scale the loss, a mean over the batch
 
     def __init__(self, config: Any):
         super().__init__(config)
@@ -293,7 +293,7 @@ class MultipleChoiceHead(LocalAttentionPreTrainedModel):
         loss = None
         if labels is not None:
             check_numbers("labels", labels, logits.shape[:1], dtypes=WHOLE[:1], rows=logits.shape[1], ignored=IGNORED)
-            # Not `loss_function`: transformers chooses it by the name of the class, here one that shifts labels.
+            # Not `loss_function`: for a class of this name transformers chooses a loss that shifts labels.
             loss = self.training_loss(functional.cross_entropy(logits, labels), outputs)
         return LocalMultipleChoiceOutput(loss=loss, logits=logits, **extra_outputs(outputs))
 

@@ -30,7 +30,7 @@ class BackboneTokenizer(PreTrainedTokenizerFast):
     """Fast tokenizer of a backbone that returns additional inputs, one value per token.
 
     A subclass computes them in `_encode_plus`, unless its argument `add_own_inputs` is False, as in `tokenize` and
-    `encode`. Calls do not change the tokenizer's hash, by which `datasets` finds cached results.
+    `encode`. Calls do not change the tokenizer's hash, a part of the cache keys of `datasets`.
 
     Args:
         own_inputs (*optional*): Names of the inputs in `OWN_INPUTS` that calls return.
@@ -78,7 +78,7 @@ class BackboneTokenizer(PreTrainedTokenizerFast):
                 f"{type(tokenizer).__name__} is a slow tokenizer, which does not return the positions of tokens in the"
                 " text. Load the backbone's fast tokenizer (AutoTokenizer does if there is a tokenizer.json)."
             )
-        # The arguments that created it, then attributes that may have changed since.
+        # Arguments of the constructor, then attributes that may have changed since.
         fields = {name: value for name, value in tokenizer.init_kwargs.items() if name not in _NOT_CARRIED_OVER}
         fields |= {name: getattr(tokenizer, name) for name in _CARRIED_OVER}
         fields["extra_special_tokens"] = list(tokenizer._extra_special_tokens)
@@ -90,7 +90,7 @@ class BackboneTokenizer(PreTrainedTokenizerFast):
         backend = deepcopy(tokenizer.backend_tokenizer)
         if hasattr(backend.pre_tokenizer, "add_prefix_space"):  # the backend decides, not the arguments
             fields["add_prefix_space"] = backend.pre_tokenizer.add_prefix_space
-        backend.no_truncation()  # calls leave these behind, and they would become settings
+        backend.no_truncation()  # left by calls; both would become settings
         backend.no_padding()
         return cls(tokenizer_object=backend, **(fields | settings))
 
@@ -104,8 +104,8 @@ class BackboneTokenizer(PreTrainedTokenizerFast):
         """Load a tokenizer and check its files.
 
         Raises:
-            ValueError: If the files are not those of a tokenizer, name other files, or have patterns that could take
-                forever on some text (see tokenizer_checks.py).
+            ValueError: If the files are not a tokenizer's, name other files, or have patterns that could take forever
+                on some text (see tokenizer_checks.py).
             OSError: If the files cannot be fetched.
         """
         try:
@@ -232,7 +232,7 @@ def samples_of(text: Any, text_pair: Any, split: bool) -> list[tuple]:
 
 
 def sample_numbers(encoded: BatchEncoding) -> Iterable[int]:
-    """Return the index of the sample that each encoded row is a window of."""
+    """Return the sample index of each encoded row."""
     windows = encoded.get("overflow_to_sample_mapping")
     return range(len(encoded.encodings)) if windows is None else map(int, windows)
 
@@ -243,7 +243,7 @@ def set_columns(
     """Add columns of values to encoded texts, as lists or tensors like the other columns.
 
     Args:
-        encoded: The output of the call, changed in place. This keeps its encodings, which `word_ids()` reads.
+        encoded: The output of the call, changed in place. Its encodings are kept, since `word_ids()` reads them.
         columns: Rows of values by name of the column, one row for each row of `encoded`.
         batched: True if the call encoded a batch.
         return_tensors: As in the call.

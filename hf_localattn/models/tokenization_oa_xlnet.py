@@ -33,14 +33,14 @@ class OaXLNetTokenizer(BackboneTokenizer):
 
     The markers `[CUE]`, `[CUE:affix]`, `[CUE:single]` and `[CUE:multi]` are always special tokens. The model's
     embeddings must therefore have `len(tokenizer)` rows. Offsets and `word_ids()` refer to the given texts or words,
-    including their markers. `from_backbone` builds this tokenizer from that of a backbone.
+    including their markers. `from_backbone` builds this tokenizer from a backbone's tokenizer.
 
     Args:
         cue_marker (str, *optional*, defaults to "keep"): Encoding of the markers: "keep" encodes each as `[CUE]` (the
-            paper's Augment); "drop" removes them (the paper's Normal); "typed" encodes plain markers as `[CUE:single]`
-            in a text with one cue word and as `[CUE:multi]` in others, and keeps typed ones.
+            paper's Augment); "drop" removes them (the paper's Normal); "typed" keeps typed markers and encodes plain
+            markers as `[CUE:single]` in a text with one cue word, else as `[CUE:multi]`.
         query_segment (str, *optional*, defaults to "auto"): The query in a pair of texts: "first"; "second"; or
-            "auto", which uses the markers and, without any, the text that is not truncated: the second with
+            "auto", which uses the markers or, without markers, the text that is not truncated: the second with
             `truncation="only_first"`, else the first.
 
     Raises:
@@ -113,7 +113,7 @@ class OaXLNetTokenizer(BackboneTokenizer):
         return encoded
 
     def _query_mask(self, encoding: EncodingFast, texts: list[CuedText | CuedWords], protected: int) -> list[int]:
-        """Return 1 at the tokens of cue words, or at those of the text that is the query."""
+        """Return 1 at the tokens of cue words, or of the text that is the query."""
         segment = _SEGMENTS[self.query_segment]
         named = len(texts) == 2 and segment is not None
         if any(one.has_marker for one in texts) and not named:

@@ -45,7 +45,7 @@ def check_settings(path: str | os.PathLike[str]) -> None:
         raise ValueError(f"{name} is {str(settings)[:80]!r}; it must be an object of names and values.")
     for entry, value in settings.items():
         names_a_file = entry.endswith(("_file", "_files")) or entry in ("init_inputs", "tokenizer_object")
-        # Many published files still name the source of their special tokens, which is not read.
+        # Many published files still name the source of their special tokens. This entry is not read.
         if names_a_file and value not in (None, []) and entry != "special_tokens_map_file":
             raise ValueError(
                 f"{name}: `{entry}` is {str(value)[:80]!r}; a tokenizer is read from the files next to it: remove it."
@@ -111,8 +111,8 @@ def slow(pattern: str) -> str:
         return ""
     if len(pattern) > LONGEST_PATTERN:
         return f"of {len(pattern)} characters"
-    # For each open group: repetitions and options in this alternative, the most of both in any, and True if the group
-    # can match in only one way.
+    # For each open group: repetitions and options in this alternative, their maxima over alternatives, and True if the
+    # group can match in only one way.
     groups: list[list[int]] = [[0, 0, 0, 0, True]]
     closed: list[int] | None = None
     for token in _TOKEN.findall(pattern):

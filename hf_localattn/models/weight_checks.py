@@ -82,7 +82,7 @@ def loading_from(name_or_path: str | os.PathLike[str], where: dict[str, Any]) ->
 def building() -> Iterator[None]:
     """Limit the size of a model that is built within the block, in proportion to its weight files.
 
-    Without it, a configuration of a few bytes could ask for terabytes of memory or for a million layers.
+    Without this limit, a configuration of a few bytes could ask for terabytes of memory or for a million layers.
 
     Raises:
         ValueError: If the model is too large, or cannot be built from its configuration.
@@ -114,7 +114,7 @@ def building() -> Iterator[None]:
     ]
     try:
         yield
-    except torch.OutOfMemoryError:  # not the configuration's fault
+    except torch.OutOfMemoryError:  # the configuration may be valid
         raise
     except (RuntimeError, ArithmeticError, AssertionError, LookupError) as error:
         raise ValueError(
@@ -129,7 +129,7 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, list[int]]:
     """Return the shapes of the tensors in a safetensors file, by name.
 
     Raises:
-        ValueError: If it is not a complete safetensors file. The message names the file.
+        ValueError: If the file is not a complete safetensors file. The message names the file.
     """
     problem = f"{os.fspath(path)} is not a whole safetensors file: "
     with open(path, "rb") as file:
@@ -168,7 +168,7 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, list[int]]:
 
 
 def _checked(source: str, where: dict[str, Any]) -> Held | None:
-    """Return the size of the weight files, or None if there are none, which transformers reports."""
+    """Return the size of the weight files, or None without files; transformers reports that."""
     fetch = _fetcher(source, where)
     variant = f".{where['variant']}" if where.get("variant") else ""
     if os.path.isfile(source):

@@ -1,6 +1,6 @@
 """Start and end logits of windows from any question-answering model.
 
-Shapes: B windows, L tokens of the longest of them.
+Shapes: B windows, L tokens of the longest window.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def window_logits(
 
     Args:
         model: a model with the outputs `start_logits` and `end_logits`.
-        tokenizer: pads the windows; a single one is not padded.
+        tokenizer: pads the windows; a single window is not padded.
         windows: inputs of each window, one value per token.
         device: the device of the model.
 
@@ -43,5 +43,5 @@ def window_logits(
 
 
 def without_pads(logits: torch.Tensor, length: int, tokenizer: PreTrainedTokenizerBase) -> torch.Tensor:
-    """Return the logits of the `length` tokens of one window, without those of pads."""
+    """Return the logits of the `length` tokens of one window, without padding."""
     return logits[:length] if tokenizer.padding_side == "right" else logits[len(logits) - length :]
