@@ -162,7 +162,7 @@ class RelationalGraphLayer(GradientCheckpointingLayer):
 
 
 class GraphAttentionLayer(GradientCheckpointingLayer):
-    """Graph attention, in which a token weights itself and its neighbors by an additive score.
+    """Graph attention: a token weights itself and its neighbors by an additive score.
 
     `h_i' = h_i + ELU(sum_j softmax_j(e_ij) W h_j + b)` with `e_ij = LeakyReLU(a_l . W h_i + a_r . W h_j)`, over the
     tokens j at a distance of at most w from i. Heads are concatenated.

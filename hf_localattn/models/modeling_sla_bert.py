@@ -207,7 +207,7 @@ class SlaBertModel(SlaBertPreTrainedModel):
         )
 
     def parent_loss(self, losses: list[torch.Tensor], states: torch.Tensor) -> torch.Tensor | None:
-        """Return the weighted mean of the losses of "lisa" in all layers, or None if there are none."""
+        """Return the weighted mean of the losses of "lisa" over layers, or None without losses."""
         if not losses:
             return None
         if states.requires_grad and not losses[0].requires_grad:

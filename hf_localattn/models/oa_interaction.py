@@ -147,7 +147,7 @@ class ConvolutionTrunk(nn.Module):
 
 
 class PairInteraction(nn.Module):
-    """The function alpha, which gives keys and values of all pairs of a context token and a query token.
+    """The function alpha: keys and values of all pairs of a context token and a query token.
 
     Args:
         size: Width D.
@@ -225,7 +225,7 @@ class QueryVectors(nn.Module):
 
 
 class ContextualQueryVectors(QueryVectors):
-    """The function beta of OA-EMB and OA-CA, whose query vectors depend on a summary of the context.
+    """The function beta of OA-EMB and OA-CA: query vectors that depend on a summary of the context.
 
     In OA-EMB the summary is multiplied with the features of the query token, and a linear layer and ReLU follow. In
     OA-CA the summary gives the filters of a convolution over the features of the query token.

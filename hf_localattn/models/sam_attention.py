@@ -228,7 +228,7 @@ def check_threshold(threshold: float, is_learned: bool) -> None:
 def check_length(length: int, mask: torch.Tensor | None, max_length: int) -> None:
     """Raise `ValueError` if a text has more tokens than the network over positions has positions.
 
-    Padding does not count, except in compiled and exported graphs, which cannot depend on the mask.
+    Padding counts only in compiled and exported graphs, because these cannot depend on the mask.
     """
     if length <= max_length:  # usual case, without synchronization with the device
         return

@@ -96,7 +96,7 @@ class BackboneTokenizer(PreTrainedTokenizerFast):
 
     @classmethod
     def convert_to_native_format(cls, **kwargs: Any) -> dict[str, Any]:
-        # The backbones' classes rebuild the tokenizer from its parts, which may lose some. The file has all of them.
+        # The backbones' classes rebuild the tokenizer from its parts and may lose some. The file has all parts.
         return kwargs if kwargs.get("tokenizer_file") else super().convert_to_native_format(**kwargs)
 
     @classmethod

@@ -100,7 +100,7 @@ class SlaBertTokenizer(BackboneTokenizer):
         """Load a tokenizer; `parser=` replaces the spaCy pipeline that the checkpoint names."""
         is_given = "parser" in kwargs
         if is_given:
-            kwargs["parser_version"] = None  # the saved version is that of another parser
+            kwargs["parser_version"] = None  # the saved version belongs to another parser
         tokenizer = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
         tokenizer.parser_named_by_checkpoint = not is_given
         saved, found = tokenizer._saved_version, tokenizer.parser_version
@@ -117,7 +117,7 @@ class SlaBertTokenizer(BackboneTokenizer):
         made = super().from_backbone(tokenizer, **settings)
         if "parser" in settings:
             made._saved_version = None
-        else:  # the parser is that of `tokenizer`; keep whether the caller or a checkpoint named it
+        else:  # same parser as in `tokenizer`: keep whether the caller or a checkpoint named it
             by_checkpoint = "parser" in tokenizer.init_kwargs
             made.parser_named_by_checkpoint = getattr(tokenizer, "parser_named_by_checkpoint", by_checkpoint)
         return made
@@ -131,7 +131,7 @@ class SlaBertTokenizer(BackboneTokenizer):
         return found or self._saved_version
 
     def check_parser(self) -> None:
-        """Load the parser, if there is one, before the first text needs it.
+        """Load the parser, if any, before the first text needs it.
 
         Raises:
             ImportError: If spaCy is not installed.
