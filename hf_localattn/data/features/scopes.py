@@ -42,8 +42,8 @@ def scope_features(
         label_ids: index of each of `SCOPE_LABELS`.
 
     Returns:
-        The model inputs, `labels` and `word_numbers`. The label of a token is that of its word, or -100 for special
-        tokens and markers. If the scope is unknown, all labels are -100. `word_numbers` is the index of each token's
+        The model inputs, `labels` and `word_numbers`. Tokens have the label of their word; special tokens and
+        markers have -100. If the scope is unknown, all labels are -100. `word_numbers` is the index of each token's
         word in the sentence, counted without markers, or `NO_WORD`.
     """
     columns = zip(examples["tokens"], examples["cue"], examples["cue_type"], strict=True)

@@ -36,7 +36,7 @@ def load_conll(path: PathLike, label_column: int = -1, *, require_labels: bool =
 
     Raises:
         FileNotFoundError: the file does not exist.
-        ValueError: the file is not in this format; names the line and the remedy.
+        ValueError: the file is not in this format. The message names the line and a remedy.
 
     Example:
         >>> from hf_localattn.data import load_conll
@@ -71,7 +71,7 @@ def load_conllu(path: PathLike, column: str = "upos", *, require_labels: bool = 
 
     Raises:
         FileNotFoundError: the file does not exist.
-        ValueError: the file is not in this format; names the line and the remedy.
+        ValueError: the file is not in this format. The message names the line and a remedy.
     """
     path = Path(path)
     if column not in CONLLU_COLUMNS:

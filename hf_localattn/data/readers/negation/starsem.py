@@ -35,7 +35,7 @@ def load_starsem(
 
     Raises:
         FileNotFoundError: the file does not exist.
-        ValueError: the file is not in this format; names the line and the remedy.
+        ValueError: the file is not in this format. The message names the line and a remedy.
 
     Format: Morante and Blanco 2012, *\*SEM 2012 Shared Task: Resolving the Scope and Focus of Negation*.
     """
