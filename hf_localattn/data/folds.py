@@ -42,9 +42,9 @@ def split_rows(
 ) -> dict[str, datasets.Dataset]:
     """Split rows into "train" and held-out parts; each keeps the order of its rows.
 
-    The first part is the fold itself: each row is in it in exactly one fold. The second part is drawn from the rest.
-    It is as large as the fold, but at most half of the rest, so that two folds leave rows to train on. The split
-    depends only on `rows` and `fold`.
+    The first part is the fold itself. Over all folds, each row is in the first part exactly once. The second part is a
+    random part of the other rows. It is as large as the fold, but at most half of them, so that two folds leave rows
+    to train on. The split depends only on `rows` and `fold`.
 
     Args:
         rows: the training data.
@@ -57,8 +57,8 @@ def split_rows(
         Rows by part: "train" and each of `parts`.
 
     Raises:
-        ValueError: there are more folds than rows or groups, too few rows are left to train on, or there is no
-            `group_column`.
+        ValueError: there are more folds than rows or groups, too few rows are left to train on, or `group_column` does
+            not exist.
 
     Example:
         >>> from datasets import Dataset
@@ -83,9 +83,9 @@ def split_rows(
     held_out = {}
     for part, count, chosen, seed in zip(
         parts,
-        (fold.count, max(fold.count - 1, 2)),  # share of the rest that is as large as the fold
+        (fold.count, max(fold.count - 1, 2)),  # number of shares of the rest, each as large as the fold
         (fold.number - 1, 0),
-        (fold.seed, fold.seed + fold.number),  # differs between folds, or each would draw from the same positions
+        (fold.seed, fold.seed + fold.number),  # one seed per fold, or all folds would draw from the same positions
         strict=False,
     ):
         if (left := len(np.unique(groups[rest]))) < count:
@@ -100,11 +100,11 @@ def split_rows(
 
 
 def warn_of_lone_classes(data: Mapping[str, datasets.Dataset], column: str, fold: Fold | None = None) -> None:
-    """Warn of classes that are only in the training rows (not evaluated) or missing there (not learned).
+    """Warn of classes that are only in the training rows (not evaluated) or never in them (not learned).
 
     Args:
-        data: rows by split. Splits without any class are ignored, such as test rows without labels.
-        column: column of type `ClassLabel` or a list of it; others are ignored.
+        data: rows by split. Splits without any class, such as test rows without labels, are ignored.
+        column: column of type `ClassLabel` or a list of `ClassLabel`; other types are ignored.
         fold: fold that the splits belong to, for the warning, *optional*.
     """
     found = {split: names for split, rows in data.items() if (names := _classes_in(rows, column))}
@@ -136,7 +136,7 @@ def _classes_in(rows: datasets.Dataset, column: str) -> set[str]:
 
 
 def _groups(rows: datasets.Dataset, column: str | None) -> np.ndarray:
-    """Return the index of each row's group; without a column each row is a group."""
+    """Return the index of each row's group; without a column, each row is a group."""
     if column is None:
         return np.arange(len(rows))
     if column not in rows.column_names:
@@ -151,7 +151,7 @@ def _groups(rows: datasets.Dataset, column: str | None) -> np.ndarray:
 def _partition(
     groups: np.ndarray, classes: np.ndarray | None, count: int, seed: int
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the indices that stay and those that are held out, for each of `count` shuffled shares."""
+    """Return the kept and the held-out indices for each of `count` shuffled shares."""
     if len(np.unique(groups)) < len(groups):
         return list(GroupKFold(count, shuffle=True, random_state=seed).split(groups, groups=groups))
     if classes is None or np.bincount(classes).max() < count:  # no class is large enough to stratify

@@ -1,4 +1,4 @@
-"""Row schemas: the columns of a task's rows, and the validation of rows of any source."""
+"""Row schemas: the columns of a task's rows, and the validation of rows from any source."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from hf_localattn.data.readers.tables import SUFFIXES, Record, describe_value, r
 logger = logging.getLogger(__name__)
 
 INDEX = "index"
-"""Column with the number of each row, from 0, in its file or data set. It exists only if rows have been left out."""
+"""Number of each row, from 0, in its file or data set. This column exists only if rows have been left out."""
 
 PLACE = "place"
-"""Column with the place of each row, for error messages. It exists if the features of a schema contain it."""
+"""Place of each row, for error messages. This column exists if it is in the features of a schema."""
 
 MOST_PLACES = 10
 """Maximum number of left-out rows that a log message names."""
@@ -38,10 +38,10 @@ class Column:
     """A column of the data.
 
     Args:
-        names: name of the column, or several names. The first one that a row has is used.
+        names: name of the column, or several names. The first name found in a row is used.
         kind: type of the values: `str` for texts, `list` for lists of texts, None for any type.
         required: raise an error for rows without a value.
-        may_be_empty: accept blank texts, and lists without any other text.
+        may_be_empty: accept blank texts, and lists of blank texts only.
         remedy: advice for errors about a missing column.
     """
 
@@ -55,12 +55,12 @@ class Column:
         return self.names if isinstance(self.names, str) else " or ".join(self.names)
 
     def find(self, present: Iterable[str]) -> str | None:
-        """Return the name of the column among `present`, None if it is missing."""
+        """Return the first of the names that is in `present`; None if the column is missing."""
         names = (self.names,) if isinstance(self.names, str) else self.names
         return next((name for name in names if name in present), None)
 
     def read(self, record: Record) -> Any:
-        """Return the value of a row, None if an optional column is missing.
+        """Return the value of a row; None if an optional column is missing.
 
         Raises:
             EmptyText: a text is blank or None.
@@ -106,7 +106,7 @@ class Schema:
         convert: function that converts a record to a row of the result. Its errors need not name the record.
         suffixes: extensions of files that can be read.
         skip_empty: leave out rows with an empty text.
-        complete: function that checks all rows of a file or data set together, given its name, and returns the result.
+        complete: function of the rows and the name of their source. Checks all rows together, and returns the result.
     """
 
     holds: str
@@ -134,7 +134,7 @@ class Schema:
             source: the file, for error messages.
 
         Raises:
-            ValueError: there are no records, or one of them is invalid. The message names its place and a remedy.
+            ValueError: there are no records, or a record is invalid. The message names the place and a remedy.
         """
         check_any(records, self.holds, source)
         rows = [self._row(record, f"{source}, {place}", number) for number, (place, record) in enumerate(records)]
@@ -146,7 +146,7 @@ class Schema:
 
         Args:
             dataset: data set from the Hub or any other source.
-            name: its name, for error messages.
+            name: name of the data set, for error messages.
 
         Raises:
             ValueError: a column is missing, or a row is invalid. The message names the row and a remedy.
@@ -199,7 +199,7 @@ class Schema:
         return {**row, **extra, INDEX: number}
 
     def _finish(self, kept: Dataset, total: int, source: str, place: Callable[[int], str]) -> Dataset:
-        """Log the rows that have been left out of `total`, and return the others as the result."""
+        """Log the rows that were left out of `total`, and return the complete result."""
         if not len(kept):
             raise ValueError(f"{source}: all {total} rows have an empty text, so --skip_empty leaves none.")
         if len(kept) == total:

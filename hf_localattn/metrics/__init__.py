@@ -11,13 +11,13 @@ def load_metric(name: str, config_name: str | None = None) -> evaluate.Evaluatio
     Args:
         name: one of "entities", "error_detection", "error_diagnosis", "generation", "glue", "negation_scope", "squad"
             and "squad_v2".
-        config_name: configuration of the metric, *optional*. Only "glue" has some: its tasks.
+        config_name: configuration of the metric, *optional*. Only "glue" has configurations: its tasks.
 
     Returns:
         A module of the `evaluate` library. Its `inputs_description` describes its inputs and scores.
 
     Raises:
-        ValueError: there is no metric, or no configuration, of this name.
+        ValueError: there is no metric, or no configuration, with this name.
 
     Example:
         >>> from hf_localattn.metrics import load_metric
@@ -28,5 +28,5 @@ def load_metric(name: str, config_name: str | None = None) -> evaluate.Evaluatio
     known = sorted(path.parent.name for path in folder.glob("*/*.py") if path.stem == path.parent.name)
     if name not in known:
         raise ValueError(f"no metric {name!r}; there are {', '.join(known)}.")
-    # by path, as names are looked up on the Hub; in memory, so that there are no files to lock or to clean up
+    # A path, because names are looked up on the Hub. In memory: no files to lock or to clean up.
     return evaluate.load(str(folder / name / f"{name}.py"), config_name, keep_in_memory=True)

@@ -96,7 +96,7 @@ SCORES: dict[str, ScoreFunction] = {
 """Functions of predictions and references: class indices (N,), 0 or 1 per class (N, classes), or numbers (N,).
 
 `f1` is the F1 of class 1 in binary classification. `micro_f1` counts all classes together; `macro_f1` is the mean over
-the classes that occur. `subset_accuracy` is the share of rows whose whole set is right. Scores of numbers are NaN if a
+the classes that occur. `subset_accuracy` is the share of rows with the right set. Scores of numbers are NaN if a
 prediction is not finite.
 """
 

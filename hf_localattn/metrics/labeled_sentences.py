@@ -12,7 +12,7 @@ from sklearn.metrics import precision_recall_fscore_support
 LABEL_FEATURES = Features({"predictions": List(Value("string")), "references": List(Value("string"))})
 """Predicted and true labels, a list per sentence."""
 
-# seqeval reads IOBES; BILOU and BMES have other letters for the same tags.
+# seqeval reads IOBES. BILOU and BMES use other letters for the same tags.
 SAME_LETTERS = {"L": "E", "U": "S", "M": "I"}
 
 
@@ -27,7 +27,7 @@ def check_lengths(predictions: Sequence[Sequence[Any]], references: Sequence[Seq
 
 
 def as_iobes(sentences: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Convert labels in BILOU and BMES to IOBES, which seqeval reads; IOB, IOE and IOBES stay as they are."""
+    """Convert BILOU and BMES labels to IOBES for seqeval; keep IOB, IOE and IOBES labels."""
     return [[SAME_LETTERS.get(label[:1], label[:1]) + label[1:] for label in labels] for labels in sentences]
 
 

@@ -15,7 +15,7 @@ REFERENCE_FEATURES = {
 def answer_scores(prediction: str, gold: str) -> tuple[float, float]:
     """Return exact match (0 or 1) and F1 (0 to 1) of a predicted and a gold answer after SQuAD's normalization.
 
-    Two answers agree if nothing is left of both after the normalization, which drops articles and punctuation.
+    The normalization drops articles and punctuation. Two answers also agree if both are empty after it.
     """
     scores = squad(
         {"id": "", "prediction_text": prediction}, {"id": "", "answers": {"text": [gold], "answer_start": [0]}}
@@ -24,5 +24,5 @@ def answer_scores(prediction: str, gold: str) -> tuple[float, float]:
 
 
 def is_blank(answer: str) -> bool:
-    """Return True if nothing is left of an answer after SQuAD's normalization."""
+    """Return True if an answer is empty after SQuAD's normalization."""
     return answer_scores(answer, "")[0] == 1

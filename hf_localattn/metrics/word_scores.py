@@ -1,4 +1,4 @@
-"""Scores of labeled words; the label set selects scores of entities, of errors, or of single words."""
+"""Scores of labeled words. The label set selects scores of entities, errors or single words."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GREATER_IS_BETTER = {
     name: name != "false_positive_rate"
     for name in dict.fromkeys((*ENTITY_SCORES, *WORD_SCORES, *DETECTION_SCORES, *DIAGNOSIS_SCORES))
 }
-"""All scores, and True for each where greater is better."""
+"""All scores, each with True if greater is better."""
 
 CORRECT_OR_NOT = frozenset({"c", "i"})
 """Labels of FCE and corpora in its format: correct or incorrect."""
@@ -56,8 +56,8 @@ class Scoring(NamedTuple):
 def select_metrics(names: Iterable[str]) -> Scoring:
     """Select the scores by the label set of a model.
 
-    Entity labels (see `mark_entities`) are scored as CGED if all their types are in `DIAGNOSES`, as entities if not.
-    The label set `CORRECT_OR_NOT` is scored as FCE. All others are scored word by word.
+    Entity labels (see `mark_entities`) are scored as CGED if all their types are in `DIAGNOSES`, and as entities
+    otherwise. The label set `CORRECT_OR_NOT` is scored as FCE. All other labels are scored word by word.
     """
     known = set(names)
     if mark_entities(known):
@@ -70,7 +70,7 @@ def select_metrics(names: Iterable[str]) -> Scoring:
 
 
 def mark_entities(names: Iterable[str]) -> bool:
-    """Return True if labels are of a tagging scheme (IOB, IOE, IOBES, BILOU, BMES): "O", or a letter and a type."""
+    """Return True if labels follow a tagging scheme (IOB, IOE, IOBES, BILOU, BMES): "O", or a letter and a type."""
     others = set(names) - {"O"}
     return bool(others) and all(_ENTITY_LABEL.fullmatch(name) for name in others)
 
@@ -132,6 +132,6 @@ def diagnosis_scores(predictions: Labels, references: Labels, *, each: bool = Fa
         each: see `entity_scores`.
     """
     scores = load_metric("error_diagnosis").compute(predictions=predictions, references=references)
-    # the F1 of entities is the one of the position level
+    # the F1 of entities equals F1 on the position level
     entities = entity_scores(predictions, references, each=each)
     return scores | {name: entities[name] for name in entities if name not in ("f1", "precision", "recall")}

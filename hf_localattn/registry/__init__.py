@@ -59,7 +59,7 @@ _CLASS_ENDINGS = {
 
 
 def register() -> None:
-    """Register all families with the Auto classes, and their pipelines. Further calls have no effect."""
+    """Register the families with the Auto classes, and register the pipelines. Further calls have no effect."""
     register_pipelines()
     for family in FAMILIES.values():
         AutoConfig.register(family.name, family.config, exist_ok=True)
@@ -71,7 +71,7 @@ def register() -> None:
 
 
 def get_family(name: str) -> Family:
-    """Return the family with a name, such as "cool".
+    """Return the family with this name, such as "cool".
 
     Raises:
         ValueError: There is no family with this name. The message lists all names.
@@ -87,7 +87,7 @@ def family_of(config: PreTrainedConfig) -> Family | None:
 
 
 def task_of_class(name: str) -> str | None:
-    """Return the task of a model class of this package or of transformers, by its name; None without a head."""
+    """Return the task for a class name of this package or of transformers; None for a model without a head."""
     return next((task for ending, task in _CLASS_ENDINGS.items() if name.endswith(ending)), None)
 
 

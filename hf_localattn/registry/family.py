@@ -17,22 +17,22 @@ from hf_localattn.registry.views import Gates, LocalMap, Query, View
 
 
 def no_inputs(mask: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Return the additional inputs of a family without any: {}."""
+    """Return {}: the family has no additional inputs."""
     return {}
 
 
 @dataclass(frozen=True)
 class Family:
-    """A family of models: its classes, and everything else that differs between families.
+    """A family of models: its classes, and all other differences between families.
 
     The text of its model cards is in `<model_type>.yaml` in the folder of its entry (see `card_notes`).
 
     Attributes:
         config: Configuration class. Its `model_type` is the name of the family.
-        model: Class of the headless model.
+        model: Class of the model without a head.
         heads: Model class of each task, a key of `AUTO_CLASSES`.
         tokenizer: `BackboneTokenizer` class, or None if the family uses the backbone's tokenizer.
-        paper: Prefix of the names of the paper's tables in `reproduction/tables/`; "" if there are none.
+        paper: Prefix of the names of the paper's tables in `reproduction/tables/`; "" without tables.
         example: Example text on model cards.
         query: Input that marks the tokens of a query, or None.
         parse: Name of the input with the dependency parse, or None.
@@ -43,7 +43,7 @@ class Family:
         token_weights: View of token weights for `hf_localattn.inspection`, or None.
         sample_inputs: Function from an attention mask (B, L) to valid additional inputs, for tests and export.
         tiny_fields: Fields that keep the new layers tiny, for tests.
-        ablations: Settings of the paper's ablations and baselines, which tests run. The first one sets one field.
+        ablations: Settings of the paper's ablations and baselines, for tests. The first ablation sets one field.
     """
 
     config: type[LocalAttentionConfig]
@@ -90,7 +90,7 @@ class Family:
         """Split user settings into fields of the configuration and settings of the tokenizer.
 
         Raises:
-            ValueError: A name is neither. The message has the nearest name.
+            ValueError: A name is unknown. The message has the nearest name.
         """
         fields = self.config.current_names(fields)
         check_config_fields(self.config, fields, self.tokenizer_settings)
@@ -100,9 +100,9 @@ class Family:
     def adapt_tokenizer(
         self, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, **settings: Any
     ) -> PreTrainedTokenizerBase:
-        """Build the family's tokenizer from the backbone's; return the latter if the family has none.
+        """Build the family's tokenizer from the backbone's; return the backbone's if the family has none.
 
-        Adds embeddings for new special tokens to the model.
+        Embeddings for new special tokens are added to the model.
         """
         if self.tokenizer is None:
             return tokenizer
@@ -112,6 +112,6 @@ class Family:
         return adapted
 
     def initial_model(self, backbone_config: PreTrainedConfig) -> type[PreTrainedModel]:
-        """Return the class of new checkpoints: the headless model, or the generating model for an encoder-decoder."""
+        """Return the class of new checkpoints: the model without a head, or an encoder-decoder's generation model."""
         generating = [head for head in self.heads.values() if head.can_generate()]
         return generating[0] if backbone_config.is_encoder_decoder and generating else self.model

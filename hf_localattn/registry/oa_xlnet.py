@@ -18,7 +18,7 @@ from hf_localattn.registry.views import LocalMap, Query
 
 
 def sample_query(mask: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Return `query_mask` (B, L), 1 at the second, third and fifth token of each row, if it has so many."""
+    """Return `query_mask` (B, L), 1 at the second, third and fifth token of each row (if present)."""
     rank = mask.long().cumsum(-1)
     return {"query_mask": mask.long() * ((rank == 2) | (rank == 3) | (rank == 5))}
 

@@ -21,7 +21,7 @@ from hf_localattn.registry.views import Gates, LocalMap
 def sample_structure(mask: torch.Tensor) -> dict[str, torch.Tensor]:
     """Return `word_index` and `dep_heads` (B, L) of a tree of words with one or two tokens each.
 
-    The first token of a row is a special token, and so is the last one if there are more than two.
+    The first token of a row is a special token. In rows of more than two tokens, the last one is special too.
     """
     word_index, dep_heads = (torch.full(mask.shape, -1) for _ in range(2))
     for row, tokens in enumerate(mask.bool()):

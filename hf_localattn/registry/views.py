@@ -11,7 +11,7 @@ import torch
 
 @dataclass(frozen=True)
 class Query:
-    """Input that marks the tokens of a query, such as a question or a cue.
+    """An input that marks the tokens of a query, such as a question or a cue.
 
     Attributes:
         input: Name of the input, (B, L), nonzero at the tokens of the query.
@@ -26,11 +26,11 @@ class Query:
 
 @dataclass(frozen=True)
 class View:
-    """A kind of attention weights that a family has with some configurations.
+    """A kind of attention weights that some configurations of a family have.
 
     Attributes:
-        is_available: Function from a configuration to True if its models have these weights.
-        settings: Fields with which models have them, in words, for error messages.
+        is_available: Function from a configuration to True if its models have the weights.
+        settings: Description of the fields that enable the weights, for error messages.
     """
 
     is_available: Callable[[Any], bool]
@@ -48,9 +48,9 @@ class LocalMap(View):
 
     Attributes:
         title: Name of this attention.
-        by_default: True if it is shown by default, in place of the encoder's self-attention.
-        query: Input that marks the tokens of the columns, in order, followed by padding. None if the columns are all
-            tokens.
+        by_default: True if this map is shown by default instead of the encoder's self-attention.
+        query: Input that marks the tokens of the columns. The columns are these tokens in order, then padding. None if
+            the columns are all tokens.
         matrix: Function from the weights of a layer and the padding mask (B, L) to a matrix (B, L, columns).
     """
 

@@ -1,4 +1,4 @@
-"""Input lengths: the requested ones, limited by model and tokenizer."""
+"""Input lengths: the requested lengths, limited by model and tokenizer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def input_length(
 
 
 def check_room(tokenizer: PreTrainedTokenizerBase, max_length: int, *, pair: bool) -> None:
-    """Raise `ValueError` if `max_length` has no room for text besides special tokens."""
+    """Raise `ValueError` if special tokens leave no room for text in `max_length`."""
     special = tokenizer.num_special_tokens_to_add(pair=pair)
     if max_length <= special:
         raise ValueError(
@@ -39,7 +39,7 @@ def check_room(tokenizer: PreTrainedTokenizerBase, max_length: int, *, pair: boo
 
 
 def report_cut(features: Data, max_length: int) -> None:
-    """Warn of inputs of maximum length, as nearly all of them have been cut."""
+    """Warn of inputs of maximum length: nearly all of these inputs have been cut."""
     for split, rows in features.items():
         lengths = ([ids] if not ids or isinstance(ids[0], int) else ids for ids in rows["input_ids"])
         full = sum(any(len(one) >= max_length for one in own) for own in lengths)
@@ -57,7 +57,7 @@ def padding(data_args: DataArguments, max_length: int, multiple: int | None) -> 
     """Return the padding arguments of a collator.
 
     Args:
-        data_args: pad to `max_length` if `pad_to_max_length` is set, to the longest row of the batch if not.
+        data_args: if `pad_to_max_length` is set, pad to `max_length`, otherwise to the longest row of the batch.
         max_length: maximum number of tokens.
         multiple: pad to a multiple of this number, if not None.
     """

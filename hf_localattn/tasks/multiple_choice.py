@@ -84,13 +84,13 @@ class MultipleChoice(Task):
         return MultipleChoiceCollator(tokenizer, **padding(self.args, self.max_length, multiple))
 
     def compute_metrics(self, output: EvalPrediction) -> dict[str, float]:
-        """Return the accuracy: the share of rows whose right choice has the greatest logit."""
+        """Return the accuracy: the share of rows in which the right choice has the greatest logit."""
         return {"accuracy": SCORES["accuracy"](np.argmax(output.predictions, axis=-1), output.label_ids)}
 
     def write_predictions(
         self, folder: Path, split: str, prefix: str, rows: datasets.Dataset, output: PredictionOutput
     ) -> None:
-        """Write predict_results.txt: the index of each row in the data and of its choice, counted from 0."""
+        """Write predict_results.txt: the index of each row, and the index of the chosen text, both counted from 0."""
         choices = output.predictions.argmax(axis=-1)
         lines = [f"{index}\t{choice}\n" for index, choice in zip(row_numbers(rows), choices, strict=True)]
         atomic_write(folder / f"{prefix}_results.txt", "".join(["index\tprediction\n", *lines]))

@@ -150,7 +150,7 @@ class NegationScope(Task):
     def write_predictions(
         self, folder: Path, split: str, prefix: str, rows: datasets.Dataset, output: PredictionOutput
     ) -> None:
-        """Write one JSON line per row to `predictions.jsonl`, with the true `scope` if known."""
+        """Write one JSON line per row to `predictions.jsonl`, with the true `scope`, if known."""
         names = ["id", "tokens", "cue", *(["scope"] if self.examples[split].true_scopes else [])]
         lines = [
             json.dumps({**row, "predicted_scope": scope}, ensure_ascii=False) + "\n"
@@ -164,10 +164,10 @@ def drop_unseen_cues(
 ) -> tuple[datasets.Dataset, ScopeExamples]:
     """Drop the features of the rows whose cue the model does not see.
 
-    Logs the numbers of cues and words that it does not see.
+    The numbers of cues and words that the model does not see are logged.
 
     Returns:
-        The features that are left, and the examples that map them to the words of all rows.
+        The remaining features, and the examples that map features to the words of all rows.
 
     Raises:
         ValueError: no row has a cue that the model sees.

@@ -55,7 +55,7 @@ class QuestionAnsweringDataArguments(DataArguments):
 class QuestionAnswering(Task):
     """Extraction of answers from passages, as in SQuAD 1.1 and 2.0.
 
-    Features are windows, as a long passage is split into several; scores are computed per question.
+    Features are windows: a long passage is split into several windows. Scores are computed per question.
     """
 
     name = model_task = "question-answering"
@@ -66,7 +66,7 @@ class QuestionAnswering(Task):
 
     def __init__(self, args: QuestionAnsweringDataArguments):
         super().__init__(args)
-        # no loss in evaluation: it would be the loss of windows, not of questions
+        # Evaluation has no loss, because it would be computed over windows, not over questions.
         self.metrics = dict.fromkeys(BEST_METRICS[args.version_2_with_negative], True)
         self.settings = AnswerSettings(
             n_best_size=args.n_best_size,
@@ -109,7 +109,7 @@ class QuestionAnswering(Task):
         return answers, score_answers(answers, examples, self.settings)
 
     def write_scored(self, folder: Path, prefix: str, predictions: dict[str, QuestionAnswers]) -> None:
-        """Write `eval_predictions.json` and the like, as the question answering script of transformers does."""
+        """Write `eval_predictions.json` and the other files that transformers' question answering script writes."""
         write_answers(predictions, folder, prefix)
 
     def write_predictions(
@@ -121,7 +121,7 @@ class QuestionAnswering(Task):
 def score_answers(
     answers: dict[str, QuestionAnswers], examples: datasets.Dataset, settings: AnswerSettings
 ) -> dict[str, float]:
-    """Return SQuAD's metrics of the best answers; empty if no question has a gold answer.
+    """Return SQuAD's metrics for the best answers; empty if no question has a gold answer.
 
     If "no answer" is allowed, `best_f1_thresh` and `best_exact_thresh` are values for `null_score_diff_threshold`.
     """
@@ -132,7 +132,7 @@ def score_answers(
     if not settings.handle_no_answer:
         predictions = [{"id": i, "prediction_text": answer.best.text} for i, answer in answers.items()]
         return load_metric("squad").compute(predictions=predictions, references=references)
-    # The metric gets the best span and applies the threshold itself, because it also tries other thresholds.
+    # Pass the best span, not the chosen answer: the metric applies the threshold, and also tries other thresholds.
     return load_metric("squad_v2").compute(
         predictions=[
             {
@@ -148,7 +148,7 @@ def score_answers(
 
 
 def check_all_answered(data: dict[str, datasets.Dataset], *, answered_tests: bool = False) -> None:
-    """Raise `ValueError` if a question has no answer; test questions are checked only if `answered_tests`."""
+    """Raise `ValueError` if a question has no answer. Test questions are checked only with `answered_tests`."""
     for split, questions in data.items():
         unanswerable = 0 if split == "test" and not answered_tests else count_unanswerable(questions)
         if unanswerable:

@@ -1,4 +1,4 @@
-"""Question generation: asking a question for a passage and a given answer."""
+"""Question generation: generating a question from a passage and an answer in it."""
 
 from __future__ import annotations
 
@@ -128,10 +128,10 @@ class GenerationCollator(DataCollatorForSeq2Seq):
     """Collator of transformers that also takes rows with reference texts and rows without labels."""
 
     def __call__(self, features: list[dict[str, Any]], return_tensors: str | None = None) -> Any:
-        """Return inputs, labels and, if the model makes them from labels, decoder inputs, each (batch, length)."""
+        """Return inputs and labels (batch, length), and decoder inputs if the model derives these from labels."""
         inputs = [{name: value for name, value in row.items() if name != REFERENCE} for row in features]
         batch = super().__call__(inputs, return_tensors)
-        if batch["labels"] is None:  # Seq2SeqTrainer tests only for the key
+        if batch["labels"] is None:  # Seq2SeqTrainer only tests if the key exists
             del batch["labels"]
         return batch
 

@@ -32,14 +32,14 @@ LIMITS = {"train": "max_train_samples", "validation": "max_eval_samples", "test"
 
 
 def load_splits(task: Task, data_args: DataArguments, parts: Mapping[str, str], **hub_arguments: Any) -> Data:
-    """Load the rows of the needed splits (train, validation, test), and apply the limits on their numbers.
+    """Load the rows of the needed splits (train, validation, test), and limit their numbers.
 
-    If `data_args.fold` is set, test and validation rows are held out from the training data unless there are files of
-    them, and test rows must have labels. Only the training split of a data set on the Hub is used then.
+    If `data_args.fold` is set, test and validation rows are held out from the training data unless their own files are
+    given, and test rows must have labels. A data set on the Hub is then read only from its training split.
 
     Args:
-        task: task that reads files, and normalizes the rows of data sets. If a part has several `hub_splits`, all but
-            the first keep their names.
+        task: task that reads files, and normalizes the rows of data sets. If a part has several `hub_splits`, the
+            first is named after the part, and the rest keep their names.
         data_args: data files or data set, and limits.
         parts: needed parts, each with the option that requires it, for error messages.
         **hub_arguments: arguments of `datasets.load_dataset`.
@@ -89,7 +89,7 @@ def load_splits(task: Task, data_args: DataArguments, parts: Mapping[str, str], 
 
 
 def warn_of_no_query(split: str, features: datasets.Dataset) -> None:
-    """Warn if the first rows of a split have an empty query, for models that take one."""
+    """Warn if the first rows of a split all have an empty query. Features without a query input are ignored."""
     queries = (family.query for family in FAMILIES.values() if family.query is not None)
     for query in queries:
         if query.input not in features.column_names:

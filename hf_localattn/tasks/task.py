@@ -1,4 +1,4 @@
-"""The base class of tasks, which defines data, features, scores and predictions of a run."""
+"""Base class of tasks. A task defines data, features, scores and predictions of a run."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from hf_localattn.tasks.splits import SPLITS, Data, load_splits
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The model that a run starts from, as far as the labels depend on it.
+    """Properties of a run's initial model that the labels depend on.
 
     Args:
         name: folder or Hub id, for error messages.
-        config: configuration if the checkpoint has a head for the task; None if the head will be newly initialized.
+        config: configuration of a checkpoint with a head for the task; None if the head will be newly initialized.
         trained: True if the run trains the model, so that it can learn other labels. *optional*, defaults to True.
         may_be_fresh: True if a head of another size may be newly initialized. *optional*, defaults to False.
     """
@@ -36,8 +36,8 @@ class Checkpoint:
 class Task:
     """Base class of tasks. An instance holds the data arguments and the state of one run.
 
-    A run calls the methods roughly in the order in which they are defined here. Attributes keep the state that later
-    methods need, such as the labels. To add a task, derive a class and list it in `hf_localattn.tasks.TASKS`.
+    A run calls the methods roughly in the order of their definition. Attributes store state for later methods, such as
+    the labels. To add a task, derive a class and list it in `hf_localattn.tasks.TASKS`.
 
     Args:
         args: data arguments, an instance of the task's `DataArguments`.
@@ -53,18 +53,18 @@ class Task:
     metrics: Mapping[str, bool]
     """Scores that can select the best model, each with True if greater is better.
 
-    The first one replaces "loss" where Trainer takes it by default. The first one other than "loss" is the main score.
+    The first score replaces "loss" as Trainer's default. The first score other than "loss" is the main score.
     """
     metrics_depend_on_labels: ClassVar[bool] = False
     """True if `reported_metrics` is a subset of `metrics` that depends on the labels in the data."""
     generates: ClassVar[bool] = False
-    """True if models are evaluated by the texts that they generate."""
+    """True if generated texts are evaluated."""
     logits_scored: ClassVar[int | None] = None
     """Number of outputs that `score_examples` takes; None if `compute_metrics` scores features directly."""
     group_column: ClassVar[str | None] = None
-    """Column whose equal values stay in the same part of a fold; None for any split."""
+    """Rows with the same value in this column stay in the same part of a fold; None for no groups."""
     class_column: ClassVar[str | None] = None
-    """Column of classes by which folds are stratified; None for no stratification."""
+    """Column of classes for stratified folds; None for no stratification."""
 
     def __init__(self, args: Any):
         self.args = args
@@ -72,7 +72,7 @@ class Task:
         """Examples of each split for `score_examples`."""
 
     def check_training(self, training_args: Any) -> None:
-        """Validate the training arguments, and set those that depend on the task.
+        """Validate the training arguments, and set arguments that depend on the task.
 
         Raises:
             ValueError: the arguments do not suit the task.
@@ -143,7 +143,7 @@ class Task:
         """Check that model and tokenizer suit the task, and set the lengths of inputs.
 
         Raises:
-            ValueError: model or tokenizer do not suit the task, or a length leaves no room for text.
+            ValueError: model or tokenizer does not suit the task, or a length leaves no room for text.
         """
         raise NotImplementedError
 
@@ -157,7 +157,7 @@ class Task:
         raise NotImplementedError
 
     def finish_features(self, data: Data, features: Data) -> Data:
-        """Return the features that the model is given, and warn about cut inputs."""
+        """Return the features for the model, and warn about cut inputs."""
         return features
 
     def collator(self, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, multiple: int | None) -> Any:
@@ -173,23 +173,23 @@ class Task:
     compute_metrics: Callable[[EvalPrediction], dict[str, float]] | None = None
     """Function that scores the model's outputs for labeled features; None if `score_examples` is used."""
     preprocess_logits: Callable[[Any, Any], Any] | None = None
-    """Function that reduces the logits of a batch, so that less is kept for `compute_metrics`."""
+    """Function that reduces the logits of a batch to the values that `compute_metrics` needs."""
 
     def score_examples(
         self, logits: tuple[np.ndarray, ...], examples: Any, features: datasets.Dataset
     ) -> tuple[Any, dict[str, float]]:
-        """Return predictions for the examples, and their scores; no scores if the examples have no labels.
+        """Return predictions and scores for the examples. Without labels, the scores are empty.
 
         Args:
             logits: the first `logits_scored` outputs, each (features, tokens, ...); position i is token i of the
                 unpadded feature.
             examples: examples that the features were made from.
-            features: features of the split, with the columns that the model does not take.
+            features: features of the split, including columns that are not model inputs.
         """
         raise NotImplementedError
 
     def write_scored(self, folder: Path, prefix: str, predictions: Any) -> None:
-        """Write the predictions of an evaluation; by default nothing is written.
+        """Write the predictions of an evaluation. The base class writes nothing.
 
         Args:
             folder: output folder.

@@ -1,4 +1,4 @@
-"""Text classification: GLUE, and other texts or pairs of texts with classes, sets of classes or scores."""
+"""Text classification: classes, sets of classes or scores for texts or pairs of texts, such as GLUE."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ METRICS = {
 """Scores by problem type. Two classes also have `f1`, and `--metric_name` can add `matthews_correlation`."""
 COMBINED = "combined_score"
 COMBINED_METRICS = {task: metrics for task, metrics in GLUE_METRICS.items() if len(metrics) > 1}
-"""GLUE tasks with several metrics; their mean is the combined score."""
+"""GLUE tasks with several metrics. The combined score is the mean of these metrics."""
 
 
 @dataclass
@@ -197,7 +197,7 @@ def check_same_texts(data: Data) -> None:
 
 
 def metric_names(labels: Labels, data_args: TextClassificationDataArguments) -> tuple[str, ...]:
-    """Return the metrics to report: those of the GLUE task or of the problem type, and `--metric_name`.
+    """Return the metrics to report: the metrics of the GLUE task or of the problem type, and `--metric_name`.
 
     Raises:
         ValueError: `--metric_name` is not defined for these labels.

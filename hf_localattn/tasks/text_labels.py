@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 def choose_labels(data: Data, checkpoint: Checkpoint, *, fixed: bool) -> Labels:
-    """Return the labels to predict, from the data and the checkpoint.
+    """Return the labels to predict, based on the data and the checkpoint.
 
     If data and checkpoint have the same classes in different orders, the order of the checkpoint is kept. Without
     training data, the checkpoint's classes are kept if the data have only some of them.
@@ -24,7 +24,7 @@ def choose_labels(data: Data, checkpoint: Checkpoint, *, fixed: bool) -> Labels:
     Args:
         data: rows by split, as `load_texts` returns them.
         checkpoint: model that is trained or evaluated.
-        fixed: True if the task defines the classes, so that the data do not have more.
+        fixed: True if the task defines the classes, so that the data have no other classes.
 
     Raises:
         ValueError: there are no labels, there is only one class, or the checkpoint's head has other labels.
@@ -47,7 +47,7 @@ def choose_labels(data: Data, checkpoint: Checkpoint, *, fixed: bool) -> Labels:
 
 
 def checkpoint_labels(config: PreTrainedConfig | None) -> Labels | None:
-    """Return the labels of a checkpoint's head from its configuration; None without one."""
+    """Return the labels of a checkpoint's head; None without a configuration."""
     if config is None:
         return None
     problem_type = config.problem_type or (REGRESSION if config.num_labels == 1 else SINGLE_LABEL)
@@ -77,14 +77,14 @@ def _in_order_of(known: Labels, own: Labels) -> Labels | None:
 
 
 def _seen_partly(known: Labels, own: Labels) -> Labels | None:
-    """Return the checkpoint's labels if evaluation rows, which may have only some of them, match; None if not."""
+    """Return the checkpoint's labels if evaluation rows match; None if not. Rows may lack some of the labels."""
     if known.problem_type == REGRESSION:  # all scores may happen to be whole numbers
         return known if own.problem_type in (REGRESSION, SINGLE_LABEL) else None
     if known.problem_type != own.problem_type:
         return None
     numbers = tuple(str(number) for number in range(known.num_labels))
     if set(own.names) <= set(numbers) and not set(own.names) <= set(known.names):
-        return Labels(own.problem_type, numbers)  # data and predictions have indices instead of names
+        return Labels(own.problem_type, numbers)  # data and predictions use indices instead of names
     return known if _has_real_names(known) else None
 
 

@@ -111,9 +111,9 @@ class TokenClassificationDataArguments(DataArguments):
 class TokenClassification(Task):
     """Prediction of one label per word.
 
-    The labels are those of `--label_names_file`. Without it they are those that the data set declares, and if it
-    declares none, those of the training data and of its format, sorted. A model that has all of these labels keeps its
-    label set and order. Without training, it must have all of them.
+    The labels come from `--label_names_file`, or else from the declaration of the data set. If nothing is declared,
+    the labels of the training data and of the file format are used, sorted. A model with all of these labels keeps its
+    label set and order. Without training, the model must have all of these labels.
     """
 
     name = model_task = "token-classification"
@@ -184,7 +184,7 @@ class TokenClassification(Task):
         return function, {"max_length": self.max_length, "label_ids": label_ids}
 
     def finish_features(self, data: Data, features: Data) -> Data:
-        """Return the features of the sentences of which the model sees a word; the others would have no loss."""
+        """Return the features of sentences with a word that the model sees. Other sentences would have no loss."""
         self.visible_word_ids = {split: list(rows["visible_word_ids"]) for split, rows in features.items()}
         return {
             split: drop_unseen_words(split, data[split], rows, self.max_length) for split, rows in features.items()
@@ -194,7 +194,7 @@ class TokenClassification(Task):
         return DataCollatorForTokenClassification(tokenizer, **padding(self.args, self.max_length, multiple))
 
     def preprocess_logits(self, logits: Any, labels: Any) -> Any:
-        """Keep the best label of each token, (batch, tokens), of logits (batch, tokens, labels)."""
+        """Return the index of the best label of each token (batch, tokens), from logits (batch, tokens, labels)."""
         return (logits[0] if isinstance(logits, tuple) else logits).argmax(dim=-1)
 
     def compute_metrics(self, output: EvalPrediction) -> dict[str, float]:
@@ -207,15 +207,15 @@ class TokenClassification(Task):
         return select_metrics(self.names).score(predictions, references, each=self.args.return_entity_level_metrics)
 
     def is_labeled(self, rows: datasets.Dataset) -> bool:
-        return any(rows["labels"])  # without labels, features have 0 to mark the first tokens of words
+        return any(rows["labels"])  # without labels, the first tokens of words have 0 in the features
 
     def write_predictions(
         self, folder: Path, split: str, prefix: str, rows: datasets.Dataset, output: PredictionOutput
     ) -> None:
         """Write the labels of each sentence to a line of `predictions.txt`, separated by spaces.
 
-        Words that the model does not see get "O" if that is a label, and "_" if not. Sentences that `--skip_empty`
-        leaves out have a blank line.
+        Words that the model does not see get "O" if it is a label, otherwise "_". Sentences left out by `--skip_empty`
+        get a blank line.
         """
         unseen = "O" if "O" in self.names else UNSPECIFIED
         predicted = zip(output.predictions, output.label_ids, strict=True)
@@ -249,7 +249,7 @@ def columns_of(data_args: TokenClassificationDataArguments) -> TokenColumns:
 def drop_unseen_words(
     split: str, sentences: datasets.Dataset, features: datasets.Dataset, max_length: int
 ) -> datasets.Dataset:
-    """Drop the features of the sentences of which the model sees no word, and log the number of unseen words.
+    """Drop the features of sentences without a word that the model sees, and log the number of unseen words.
 
     Raises:
         ValueError: the model sees no word of any sentence.

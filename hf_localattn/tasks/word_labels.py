@@ -12,11 +12,11 @@ logger = logging.getLogger(__name__)
 
 
 def choose_names(of_data: Sequence[str], of_model: Sequence[str], *, trained: bool, may_be_fresh: bool) -> list[str]:
-    """Return the label names in order: the model's if these include the data's labels, and the data's if not.
+    """Return the label names in order: the data's labels, or the model's if these include the data's.
 
     Args:
-        of_data: labels that the data may have; empty if unknown.
-        of_model: labels of the checkpoint's head; empty if its head will be newly initialized.
+        of_data: possible labels of the data; empty if unknown.
+        of_model: labels of the checkpoint's head; empty if the head will be newly initialized.
         trained: True if the run trains the model, so that it can learn other labels.
         may_be_fresh: True if a head of another size may be newly initialized.
 

@@ -1,4 +1,4 @@
-"""Best answers of questions from start and end logits, over all windows of a passage."""
+"""Extraction of the best answers from start and end logits, over all windows of a passage."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -19,10 +19,10 @@ class AnswerSettings:
     """Settings for the choice of answers.
 
     Attributes:
-        n_best_size: how many starts and ends of a window are combined, and how many answers of a question are kept.
-        max_answer_length: tokens of the longest answer.
+        n_best_size: number of start and end positions combined per window, and of answers kept per question.
+        max_answer_length: maximum number of tokens of an answer.
         handle_no_answer: True if "no answer" is a possible answer (SQuAD 2.0).
-        null_score_diff_threshold: "no answer" wins if its score exceeds the best answer's by more than this.
+        null_score_diff_threshold: choose "no answer" if its score exceeds the best answer's score by more than this.
     """
 
     n_best_size: int = 20
@@ -38,7 +38,7 @@ class AnswerSettings:
 
 @dataclass(frozen=True)
 class Candidate:
-    """An answer `context[start:end] == text`, its logits and its probability among the n best; "" is no answer."""
+    """An answer `context[start:end] == text`, its logits and its probability among the n best; "" is "no answer"."""
 
     text: str
     start: int
@@ -58,10 +58,10 @@ class QuestionAnswers:
     """Answers of a model to one question.
 
     Attributes:
-        best: the chosen answer, "no answer" included.
-        best_span: the best answer with a text, None if no window offers one.
-        n_best: the best answers by falling score, with "no answer" if that is allowed.
-        null_odds: score of "no answer" minus that of `best_span`; None if "no answer" is not allowed.
+        best: the chosen answer, which may be "no answer".
+        best_span: the best answer with a text; None if no window has one.
+        n_best: the best answers, in descending order of score, including "no answer" if it is allowed.
+        null_odds: score of "no answer" minus the score of `best_span`; None if "no answer" is not allowed.
     """
 
     best: Candidate
@@ -77,27 +77,27 @@ def extract_answers(
     end_logits: Sequence[np.ndarray] | np.ndarray,
     settings: AnswerSettings = AnswerSettings(),
 ) -> dict[str, QuestionAnswers]:
-    """Return the answers of every question by its id.
+    """Return the answers to each question, by question id.
 
-    The published post-processing (Devlin et al. 2019, appendix of run_squad): in every window the best starts with
-    the best ends, valid pairs ranked by the sum of their logits over all windows; the score of "no answer" is the
-    classification token's, the smallest of all windows, since one window with an answer is enough. Two differences,
-    neither of which can lower the best answer's score: tokens outside the passage are excluded before the best are
-    taken, and a span that several windows offer is listed once, with its best score.
+    This is the published post-processing (Devlin et al. 2019, run_squad.py). In each window the best starts are
+    combined with the best ends. Valid pairs of all windows are ranked by the sum of their two logits. The score of "no
+    answer" comes from the classification token. It is the minimum over windows, because one window with an answer is
+    enough. There are two differences. Tokens outside the passage are excluded before the best positions are chosen. A
+    span found in several windows is listed once, with its best score. Neither can lower the best answer's score.
 
-    The pipeline "question-answering" shares the windows and the spans, and ranks these as its users know it: it
-    multiplies the probabilities of starts and ends in each window, adds the scores of equal texts, and widens answers
-    to whole words. The published scores are made of logits, which can be compared between windows.
+    The pipeline "question-answering" uses the same windows and spans, but ranks spans as in transformers: it
+    multiplies start and end probabilities in each window, adds the scores of equal texts, and extends answers to whole
+    words. The published scores are sums of logits, because logits can be compared between windows.
 
     Args:
-        contexts: passage by question id, in the order wanted.
+        contexts: passages by question id; the result has the same order.
         features: `evaluation_features`, one mapping per window, with example_id, offset_mapping and cls_position.
-        start_logits: per window a row with at least as many logits as the window has tokens, unpadded on the left.
-        end_logits: those of ends, in the same form.
-        settings: for the choice of answers.
+        start_logits: one row per window, without left padding; logits after the last token are ignored.
+        end_logits: one row per window, in the same form.
+        settings: settings for the choice of answers.
 
     Raises:
-        ValueError: numbers of windows disagree, a question has no window, or a logit is NaN.
+        ValueError: the numbers of windows differ, a question has no window, or a logit is NaN.
     """
     if not len(features) == len(start_logits) == len(end_logits):
         raise ValueError(
@@ -130,7 +130,7 @@ class _Window:
         return cls(starts, ends, offsets, (float(starts[position]), float(ends[position])))
 
     def spans(self, n_best_size: int, max_answer_length: int) -> tuple[np.ndarray, np.ndarray]:
-        """First and last tokens of the valid pairs among the best starts and ends."""
+        """Return the first and last tokens of the valid pairs of the best starts and ends."""
         starts, ends, inside = map(torch.from_numpy, (self.starts, self.ends, self.offsets[:, 0] >= 0))
         first, last = possible_spans(starts, ends, inside, max_answer_length, n_best_size)
         return first.numpy(), last.numpy()
@@ -138,13 +138,13 @@ class _Window:
 
 def _answers(context: str, windows: list[_Window], settings: AnswerSettings) -> QuestionAnswers:
     spans = _best_spans(context, windows, settings.n_best_size, settings)
-    if not spans:  # the best starts all lie behind the best ends: look at all pairs
+    if not spans:  # all best starts are after the best ends: try all pairs
         spans = _best_spans(context, windows, max(len(window.starts) for window in windows), settings)
     null = Candidate("", 0, 0, *min((window.null for window in windows), key=sum))
     if not settings.handle_no_answer:
         n_best = _with_probabilities(spans or [null])
         return QuestionAnswers(n_best[0], n_best[0] if spans else None, n_best)
-    # "no answer" and the best span always stay in the list, so that their probabilities can be read there
+    # Keep "no answer" and the best span in the list, so that it has their probabilities.
     ranked = sorted([*spans, null], key=lambda candidate: -candidate.score)
     kept = [c for i, c in enumerate(ranked) if i < settings.n_best_size or c is null or c is spans[0]]
     n_best = _with_probabilities(kept)
@@ -158,7 +158,7 @@ def _answers(context: str, windows: list[_Window], settings: AnswerSettings) -> 
 
 
 def _best_spans(context: str, windows: list[_Window], size: int, settings: AnswerSettings) -> list[Candidate]:
-    """The best different spans of a passage by falling score; fewer than n_best_size if there are no more."""
+    """Return at most `n_best_size` distinct spans of a passage, in descending order of score."""
     first_chars, last_chars, starts, ends = [], [], [], []
     for window in windows:
         first, last = window.spans(size, settings.max_answer_length)
@@ -171,7 +171,7 @@ def _best_spans(context: str, windows: list[_Window], size: int, settings: Answe
     spans: dict[tuple[int, int], Candidate] = {}
     for i in np.argsort(-(start_logits + end_logits), kind="stable"):
         text = context[begin[i] : end[i]]
-        # Some tokenizers count the space before a word to it, some have tokens that are nothing but space.
+        # Tokens of some tokenizers include the space before a word, or consist only of spaces.
         start = int(begin[i]) + len(text) - len(text.lstrip())
         text = text.strip()
         if text and (start, start + len(text)) not in spans:
@@ -190,9 +190,9 @@ def _with_probabilities(candidates: list[Candidate]) -> list[Candidate]:
 
 
 def write_answers(answers: Mapping[str, QuestionAnswers], folder: PathLike, prefix: str = "") -> None:
-    """Write predictions.json, nbest_predictions.json and, if "no answer" is allowed, null_odds.json into a folder.
+    """Write predictions.json, nbest_predictions.json and, if "no answer" is allowed, null_odds.json to a folder.
 
-    Each file appears whole or not at all. A prefix "eval" gives eval_predictions.json and so on.
+    Each file is written completely or not at all. The prefix "eval" gives eval_predictions.json and so on.
     """
     folder = Path(folder)
     prefix = f"{prefix}_" if prefix else ""

@@ -12,9 +12,9 @@ from transformers import DataCollatorForMultipleChoice, PreTrainedTokenizerBase
 def choice_features(
     examples: dict[str, list[Any]], tokenizer: PreTrainedTokenizerBase, max_length: int
 ) -> dict[str, list[Any]]:
-    """Tokenize a batch of rows; each input is a list with one entry per choice. `label` is kept if there is one.
+    """Tokenize a batch of rows; each input is a list with one entry per choice. `label` is kept, if present.
 
-    An entry is the pair of context and choice. A pair that exceeds `max_length` is cut at the end of its longer text.
+    An entry encodes the context and one choice. If it exceeds `max_length`, the end of the longer text is cut off.
     """
     counts = [len(choices) for choices in examples["choices"]]
     contexts = [context for context, count in zip(examples["context"], counts, strict=True) for _ in range(count)]
@@ -34,6 +34,6 @@ class MultipleChoiceCollator(DataCollatorForMultipleChoice):
     def torch_call(self, examples: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
         if "label" in examples[0]:
             return super().torch_call(examples)
-        batch = super().torch_call([{**example, "label": 0} for example in examples])  # it requires labels
+        batch = super().torch_call([{**example, "label": 0} for example in examples])  # the base class requires labels
         del batch["labels"]
         return batch

@@ -24,14 +24,14 @@ def generation_features(
 ) -> BatchEncoding:
     """Tokenize a batch of answered SQuAD rows: the first answer and the passage, with the question as `labels`.
 
-    A passage that is too long is cut to the part around the answer (`source`).
+    A passage that is too long is cut to the part around the answer (see `source`).
 
     Args:
         examples: columns `context` and `answers`, and optionally `question`.
         tokenizer: tokenizer of the model, fast or slow.
         max_source_length: maximum number of input tokens, including special tokens.
         max_target_length: maximum number of question tokens, including special tokens; longer questions are cut.
-        pad_to_max_length: pad inputs and labels to these lengths, *optional*, defaults to False.
+        pad_to_max_length: pad inputs and labels to these maximum lengths, *optional*, defaults to False.
         label_pad_token_id: padding value of labels, *optional*, defaults to -100.
 
     Returns:
@@ -71,7 +71,7 @@ def source(
     """
 
     def encode(start: int, end: int) -> list[int]:
-        # Encoder-decoders take no token types. No warning about the length: the passage is cut below.
+        # Encoder-decoders take no token types. A warning about the length is not needed: the passage is cut below.
         passage = context[start:end]
         return tokenizer(answer.strip(), passage, return_token_type_ids=False, verbose=False)["input_ids"]
 

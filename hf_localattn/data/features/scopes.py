@@ -1,4 +1,4 @@
-"""Model inputs for sentences with a marked cue, and the conversion of logits to words in its scope."""
+"""Model inputs for sentences with a marked cue, and the conversion of logits to the words in its scope."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_WORD = -1
 
 
 def check_knows_cues(tokenizer: PreTrainedTokenizerBase) -> None:
-    """Raise `ValueError` if a tokenizer has no cue markers, as its model could not tell which cue is meant."""
+    """Raise `ValueError` if a tokenizer has no cue markers. Its model could not tell which cue is meant."""
     if CUE_MARKER not in tokenizer.get_added_vocab():
         raise ValueError(
             f"The tokenizer ({type(tokenizer).__name__}) has no cue marker {CUE_MARKER}, so the model cannot know"
@@ -42,8 +42,8 @@ def scope_features(
         label_ids: index of each of `SCOPE_LABELS`.
 
     Returns:
-        The model inputs, `labels` and `word_numbers`. All tokens of a word have the label of the word; special tokens
-        and markers, and all tokens if the scope is unknown, have -100. `word_numbers` is the index of each token's
+        The model inputs, `labels` and `word_numbers`. Tokens have the label of their word; special tokens and
+        markers have -100. If the scope is unknown, all labels are -100. `word_numbers` is the index of each token's
         word in the sentence, counted without markers, or `NO_WORD`.
     """
     columns = zip(examples["tokens"], examples["cue"], examples["cue_type"], strict=True)
@@ -60,9 +60,9 @@ def scope_features(
 
 
 def words_in_scope(logits: np.ndarray, word_numbers: Sequence[int], length: int, inside: int) -> list[int]:
-    """Return 1 for each word of a sentence that is in scope, and 0 for the others.
+    """Return 1 for each word of a sentence that is in scope, and 0 for every other word.
 
-    The logits of a word are the mean of those of its tokens. A word without tokens is not in scope.
+    The logits of a word are the mean over its tokens. A word without tokens is not in scope.
 
     Args:
         logits: (>= tokens, labels); rows after the last token are padding.
@@ -128,7 +128,7 @@ class Unseen:
 
 
 def find_unseen(rows: Dataset, features: Dataset) -> Unseen:
-    """Find the cues and words of rows that have no tokens in their features."""
+    """Find the cues and words that have no tokens in the features of their rows."""
     cues, parts, words = [], [], []
     for row, (cue, numbers) in enumerate(zip(rows["cue"][:], features["word_numbers"][:], strict=True)):
         seen = set(numbers) - {NO_WORD}
@@ -142,7 +142,7 @@ def find_unseen(rows: Dataset, features: Dataset) -> Unseen:
 
 
 def _numbers_without_markers(cue: Sequence[int]) -> list[int]:
-    """Return the word index of each item that `mark_cues` returns, which puts a marker before every word of a cue."""
+    """Return the word index of each item of `mark_cues`, and `NO_WORD` for the markers before the words of a cue."""
     numbers: list[int] = []
     for word, is_cue in enumerate(cue):
         numbers += [NO_WORD, word] if is_cue else [word]

@@ -24,9 +24,9 @@ from hf_localattn.errors import join_names
 def tokenize_texts(
     rows: Mapping[str, Any], tokenizer: PreTrainedTokenizerBase, max_length: int
 ) -> dict[str, list[Any]]:
-    """Tokenize a batch of texts or pairs of texts to at most `max_length` tokens, and keep labels if there are any.
+    """Tokenize a batch of texts or pairs of texts to at most `max_length` tokens, and keep labels, if present.
 
-    A pair that is too long is cut at the end of its longer text.
+    If a pair is too long, the end of the longer text is cut off.
     """
     features = dict(tokenizer(rows["text"], rows.get("text_pair"), truncation=True, max_length=max_length))
     return {**features, "label": rows["label"]} if "label" in rows else features
@@ -39,7 +39,7 @@ def number_labels(rows: Dataset, labels: Labels) -> Dataset:
     column is dropped.
 
     Raises:
-        ValueError: the label of a row is not one of `labels`; names the row.
+        ValueError: the label of a row is not one of `labels`. The message names the row.
     """
     own = labels_of(rows)
     column = rows["label"][:]

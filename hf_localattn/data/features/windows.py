@@ -1,7 +1,7 @@
 """Model inputs for extractive question answering; long passages are split into overlapping windows.
 
-The functions for `datasets.map(batched=True)` are module-level functions with keyword arguments, so that they can be
-pickled for several processes, and cached. Features are not padded: `QuestionAnsweringCollator` pads a batch, and
+The functions for `datasets.map(batched=True)` are module-level functions with keyword arguments, so that they can
+be cached, and pickled for several processes. Features are not padded: `QuestionAnsweringCollator` pads a batch, and
 shifts the answer positions if the tokenizer pads on the left.
 """
 
@@ -56,8 +56,8 @@ def train_features(
 ) -> BatchEncoding:
     """Tokenize a batch of SQuAD rows into windows with `start_positions` and `end_positions`.
 
-    These are the positions of the first and last token of the row's first answer. If the window does not contain the
-    whole answer, or there is none, both are the position of the classification token.
+    The positions are the first and last token of the row's first answer. If there is no answer, or the window does not
+    contain all of it, both are the position of the classification token.
     """
     encoded, example_of, offsets = _windows(examples, tokenizer, max_length, doc_stride)
     starts, ends = [], []
@@ -92,7 +92,7 @@ def evaluation_features(
 
 
 def token_span(offsets: list[tuple[int, int] | None], start: int, end: int) -> tuple[int, int] | None:
-    """Return the first and last token that cover the characters [start, end); None if some are not covered.
+    """Return the first and last token that cover the characters [start, end); None if a character is not covered.
 
     Args:
         offsets: characters [start, end) of each token in the passage, None outside of it.
@@ -107,7 +107,7 @@ def token_span(offsets: list[tuple[int, int] | None], start: int, end: int) -> t
         return None
     first = np.searchsorted(begins, start, side="right") - 1
     last = np.searchsorted(finishes, end, side="left")
-    # Byte-level tokenizers may split a character into tokens with equal offsets; all of them belong to the answer.
+    # Byte-level tokenizers may split a character into tokens with equal offsets. All of these belong to the answer.
     first = np.searchsorted(begins, begins[first], side="left")
     last = np.searchsorted(finishes, finishes[last], side="right") - 1
     return (int(context[first]), int(context[last])) if first <= last else None
@@ -150,7 +150,7 @@ class QuestionAnsweringCollator:
 def unpad_left(logits: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
     """Move the left padding of each row of logits (batch, length, ...) to its right end.
 
-    Position i of a row is then token i of its unpadded feature, for either padding side.
+    Position i of a row is then token i of its unpadded feature, whatever the padding side.
     """
     pads = attention_mask.to(torch.int64).argmax(dim=1, keepdim=True)
     positions = torch.arange(logits.shape[1], device=logits.device).unsqueeze(0) + pads
@@ -168,5 +168,5 @@ def _windows(
 
 
 def _cls_position(encoded: BatchEncoding, window: int, tokenizer: PreTrainedTokenizerBase) -> int:
-    """Return the position of the classification token, which stands for "no answer in this window"."""
+    """Return the position of the classification token; it stands for "no answer in this window"."""
     return no_answer_position(encoded, window, tokenizer) or 0

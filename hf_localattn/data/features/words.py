@@ -15,8 +15,8 @@ IGNORED = -100
 def prepare_tokenizer(tokenizer: PreTrainedTokenizerBase) -> None:
     """Set up a tokenizer for lists of words.
 
-    Byte-level tokenizers (RoBERTa) mark the beginning of a word by the space before it, so `add_prefix_space` is set.
-    It is saved with the tokenizer.
+    Byte-level tokenizers (RoBERTa) mark the beginning of a word by the space before it, so `add_prefix_space` is set
+    and saved with the tokenizer.
 
     Raises:
         ValueError: the tokenizer is slow, so it cannot map tokens to words.
@@ -37,8 +37,8 @@ def word_features(
     """Tokenize a batch of sentences, with `labels` on the first token of each word and -100 on the others.
 
     If a sentence has no labels, the first tokens of its words get 0, to mark their positions. `visible_word_ids` has
-    the indices of the words that have tokens: some words have none (control characters), and those after `max_length`
-    are cut off.
+    the indices of the words with tokens. Words of control characters may have no tokens, and words after `max_length`
+    tokens are cut off.
     """
     return _features(examples, tokenizer, max_length, label_ids, None)
 

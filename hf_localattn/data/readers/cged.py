@@ -20,7 +20,7 @@ CGED_TYPES = ("R", "M", "S", "W")
 
 CGED_LABELS = ("O", *(f"{letter}-{kind}" for kind in CGED_TYPES for letter in "BI"))
 
-# XML forbids these, but the corpus of 2016 contains a few. Its offsets count them, so they are replaced, not removed.
+# XML forbids these characters, but the corpus of 2016 has a few. Its offsets count them: replace, do not remove.
 _CONTROL_CHARACTER = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
 
@@ -35,24 +35,24 @@ class GrammaticalError(NamedTuple):
 def load_cged(path: PathLike, *, require_labels: bool = True, skip_empty: bool = False) -> Dataset:
     """Read CGED XML (shared tasks of 2016 and later) into `tokens` (characters) and `labels`, one row per text.
 
-    A `DOC` has a `TEXT` and an `ERROR start_off end_off type` for each error: the positions of its first and last
-    character, counted from 1, and one of `CGED_TYPES`. Labels are IOB2 (`B-R`, `I-R`, `O`).
+    A `DOC` has a `TEXT` and an `ERROR start_off end_off type` for each error: the positions of the error's
+    first and last character, counted from 1, and one of `CGED_TYPES`. Labels are IOB2 (`B-R`, `I-R`, `O`).
 
-    A character has one label. Where errors overlap, the first one in the file keeps its characters, and later ones
-    get the characters that are left, each stretch beginning with `B-`. A row has an error if and only if its text
-    has one, but types and positions of overlapping errors are partly lost.
+    A character has one label. If errors overlap, the first error in the file keeps its characters. Later errors get
+    the remaining characters; each stretch begins with `B-`. Types and positions of overlapping errors are partly lost,
+    but every text with an error still has an error label.
 
     Line breaks inside a text are dropped. Spaces are characters, except for the indentation of a text whose closing
     tag is indented too. A missing word at the end of a text is marked on the last character.
 
     Args:
-        path: a UTF-8 file of such documents with any extension, with or without a root element.
-        require_labels: raise an error if the file has no `ERROR`; if False, such a file gets no labels.
+        path: a UTF-8 file of `DOC` elements with any extension, with or without a root element.
+        require_labels: raise an error if the file has no `ERROR`. If False, the file gets no labels.
         skip_empty: leave out documents with an empty text.
 
     Raises:
         FileNotFoundError: the file does not exist.
-        ValueError: the file is not in this format; names the line or the document, and the remedy.
+        ValueError: the file is not in this format. The message names the line or document, and a remedy.
 
     Format: Lee et al. 2016, *Overview of NLP-TEA 2016 Shared Task for Chinese Grammatical Error Diagnosis*.
     """

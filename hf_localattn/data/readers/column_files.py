@@ -26,17 +26,17 @@ Line = tuple[int, list[str]]
 def load_conll(path: PathLike, label_column: int = -1, *, require_labels: bool = True) -> Dataset:
     """Read a column file (CoNLL-2003, FCE and similar) into `tokens` and `labels`, one row per sentence.
 
-    The first column has the words. Columns are separated by single tabs if the first line with words contains a tab,
-    by any number of spaces and tabs if not. `-DOCSTART-` lines are left out.
+    The first column has the words. If the first line with words contains a tab, columns are separated by single tabs;
+    otherwise by any number of spaces and tabs. `-DOCSTART-` lines are left out.
 
     Args:
         path: a UTF-8 file with any extension.
-        label_column: index of the column with the labels, *optional*, defaults to -1, the last one.
-        require_labels: raise an error if the file has words only; if False, its sentences get no labels.
+        label_column: index of the column with the labels, *optional*, defaults to -1, the last column.
+        require_labels: raise an error if the file has words only. If False, the sentences get no labels.
 
     Raises:
         FileNotFoundError: the file does not exist.
-        ValueError: the file is not in this format; names the line and the remedy.
+        ValueError: the file is not in this format. The message names the line and a remedy.
 
     Example:
         >>> from hf_localattn.data import load_conll
@@ -65,13 +65,13 @@ def load_conllu(path: PathLike, column: str = "upos", *, require_labels: bool = 
 
     Args:
         path: a UTF-8 file with the ten columns of CoNLL-U.
-        column: `"upos"` (universal part of speech) or `"xpos"` (language-specific one), *optional*, defaults to
+        column: `"upos"` (universal part of speech) or `"xpos"` (language-specific tag), *optional*, defaults to
             `"upos"`.
-        require_labels: raise an error if the column is `_` everywhere; if False, such a file gets no labels.
+        require_labels: raise an error if the column is `_` everywhere. If False, the file gets no labels.
 
     Raises:
         FileNotFoundError: the file does not exist.
-        ValueError: the file is not in this format; names the line and the remedy.
+        ValueError: the file is not in this format. The message names the line and a remedy.
     """
     path = Path(path)
     if column not in CONLLU_COLUMNS:

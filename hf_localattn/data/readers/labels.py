@@ -24,7 +24,7 @@ _FRACTION = re.compile(r"[+-]?(\d+\.\d*|\.\d+)([eE][+-]?\d+)?")
 _WHOLE = re.compile(r"[+-]?\d+(\.0*)?")
 
 MOST_CLASSES = 20
-"""With more distinct values than this, labels are taken for scores without a warning."""
+"""Labels with more distinct values than this are treated as scores without a warning."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,10 @@ class Labels:
 
 
 def infer_problem_type(labels: Iterable[Any]) -> str:
-    """Infer the problem type: lists are sets of classes, numbers with a decimal point scores, others classes.
+    """Infer the problem type of labels.
 
-    Numbers may be strings, as in .csv files. Logs a warning if the scores may be classes.
+    Lists are sets of classes, numbers with a decimal point are scores, and all other labels are classes. Numbers may
+    be strings, as in .csv files. A warning is logged if scores may be classes.
     """
     problem, texts = SINGLE_LABEL, set()
     for label in labels:
@@ -60,7 +61,7 @@ def infer_problem_type(labels: Iterable[Any]) -> str:
             problem = REGRESSION
         texts.add(text)
     if problem == REGRESSION and len(texts) <= MOST_CLASSES and all(_WHOLE.fullmatch(text) for text in texts - {""}):
-        # pandas writes whole numbers like this if a value of the column is missing
+        # pandas writes whole numbers with ".0" if the column has a missing value
         logger.warning(
             "The labels are whole numbers with a decimal point (%s) and are taken for scores: pass --do_regression"
             " false if they are classes, or true if they are scores.",
@@ -78,7 +79,7 @@ def read_label(label: Any, problem_type: str, names: Sequence[str] | None = None
         names: class names, *optional*. If given, the label may also be the index of a class.
 
     Raises:
-        ValueError: the label is not of this problem type, or not in `names`.
+        ValueError: the label does not match the problem type, or is not in `names`.
     """
     if problem_type == REGRESSION:
         return _number(label)
@@ -90,12 +91,12 @@ def read_label(label: Any, problem_type: str, names: Sequence[str] | None = None
 
 
 def with_class_labels(rows: Dataset, problem_type: str, names: Sequence[str] | None = None) -> Dataset:
-    """Cast the column `label` to `ClassLabel`, or a list of them; scores and a column without labels stay as they are.
+    """Cast the column `label` to `ClassLabel` or a list of `ClassLabel`; keep scores and a column without labels.
 
     Args:
         rows: rows with class names, as `read_label` returns them.
         problem_type: one of the problem types above.
-        names: class names, *optional*, defaults to those in the column, sorted, numbers by value.
+        names: class names, *optional*, defaults to the sorted names in the column; numbers are sorted by value.
     """
     if problem_type == REGRESSION:
         return rows
@@ -110,7 +111,7 @@ def with_class_labels(rows: Dataset, problem_type: str, names: Sequence[str] | N
 
 
 def labels_of(rows: Dataset) -> Labels | None:
-    """Return the label set from the type of the column `label`; None if it is text, because no row has a label."""
+    """Return the label set from the type of the column `label`; None if the column is text: no row has a label."""
     kind = rows.features["label"]
     if isinstance(kind, List) and isinstance(kind.feature, ClassLabel):
         return Labels(MULTI_LABEL, tuple(kind.feature.names))

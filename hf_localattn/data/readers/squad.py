@@ -1,4 +1,4 @@
-"""SQuAD's nested format: articles with paragraphs with questions."""
+"""SQuAD's nested format: articles with paragraphs, paragraphs with questions."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ def flatten_articles(path: Path, found: Iterable[tuple[str, Any]]) -> Iterator[t
 
     Args:
         path: path of the file, for error messages.
-        found: pairs of the place of a record in the file and the record.
+        found: pairs of a place in the file and the record at this place.
 
     Raises:
-        ValueError: an article has no list of paragraphs, or a paragraph no list of questions; names the place.
+        ValueError: an article has no list of paragraphs, or a paragraph has no list of questions. The message
+            names the place.
     """
     for number, (place, article) in enumerate(found, start=1):
         if not isinstance(article, dict) or "paragraphs" not in article:

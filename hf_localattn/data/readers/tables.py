@@ -1,8 +1,8 @@
 """Reader for .csv, .tsv, .json and .jsonl files that keeps the place of each row for error messages."""
 
-# The loaders of `datasets` are too lenient for this. Its "json" turns a label 1 into 1.0 if another one is 2.0, does
-# not tell a missing field from null, and reports the row within a block, not the line. Its "csv" uses pandas, which
-# fills up rows that are too short, and counts rows instead of lines.
+# The loaders of `datasets` are too lenient. "json" turns a label 1 into 1.0 if another label is 2.0, treats a missing
+# field like null, and reports the row within a block instead of the line. "csv" uses pandas; pandas fills up rows that
+# are too short, and counts rows instead of lines.
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def read_text(path: PathLike) -> str:
 
     Raises:
         FileNotFoundError: the file does not exist.
-        ValueError: it is empty, not UTF-8, or a folder.
+        ValueError: the file is empty or not UTF-8, or the path is a folder.
     """
     path = Path(path)
     if not path.exists():
@@ -44,7 +44,7 @@ def read_rows(path: PathLike, *, suffixes: Sequence[str] = SUFFIXES, what: str =
 
     Args:
         path: a file with one of `suffixes`.
-        suffixes: the allowed extensions, *optional*, defaults to all four.
+        suffixes: allowed extensions, *optional*, defaults to all four.
         what: noun for the rows in error messages.
 
     Returns:

@@ -31,15 +31,15 @@ def parse_xml(text: str, name: str) -> Element:
         name: name of the file, for error messages.
 
     Raises:
-        ValueError: the document is malformed or nested too deeply, declares entities (whose expansion can exhaust the
-            memory), or uses undeclared ones; names `name`, the line and the remedy.
+        ValueError: the document is malformed or nested too deeply, declares entities (expanding them can exhaust the
+            memory), or uses undeclared entities. The message has `name`, the line and a remedy.
     """
     parser = expat.ParserCreate()
     builder = ElementTree.TreeBuilder(lambda tag, attributes: Element(tag, attributes, parser.CurrentLineNumber))
     open_tags: list[str] = []
 
     def start(tag: str, attributes: dict[str, str]) -> None:
-        if len(open_tags) == MOST_LEVELS:  # readers of the tree are recursive
+        if len(open_tags) == MOST_LEVELS:  # functions that read the tree are recursive
             raise ValueError(
                 f"{name}, line {parser.CurrentLineNumber}: elements are nested more than {MOST_LEVELS} deep."
             )

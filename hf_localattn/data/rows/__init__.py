@@ -1,1 +1,1 @@
-"""The rows of each task: its columns, its checks, and what reads them from files and data sets."""
+"""Rows of each task: their columns, their checks, and their loading from files and data sets."""

@@ -21,12 +21,12 @@ SWAG_ENDING = re.compile(r"ending(\d{1,9})")
 class ChoiceColumns:
     """Columns of rows that do not have SWAG's columns.
 
-    SWAG's columns (Zellers et al. 2018) are always recognized: `sent1` is the context, and `sent2` the beginning of
-    each choice `ending0`, `ending1` and so on. `startphrase` is `sent1` and `sent2` in one column.
+    SWAG's columns (Zellers et al. 2018) are always recognized: `sent1` is the context, `sent2` is the beginning
+    of all choices, and `ending0`, `ending1` and so on are their ends. `startphrase` joins `sent1` and `sent2`.
 
     Args:
         context: column of the context. It is optional if there is a question.
-        question: column of the question, which is put before each choice. It is optional if there is a context.
+        question: column of the question. It is put before each choice, and is optional if there is a context.
         choices: column of the choices: a list of texts, or an object with the lists "text" and "label" (their names).
         label: column of the correct choice: its number from 0, its letter (A is the first), its name, or its text.
     """
@@ -42,7 +42,7 @@ def load_choices(
 ) -> Dataset:
     """Read a file of multiple-choice rows into the columns `context`, `choices` and `label`.
 
-    `choices` is a list of texts that can follow the context, and `label` the number of the correct one, from 0. If a
+    `choices` is a list of texts that can follow the context, and `label` is the index of the correct choice. If any
     row has no label, the column `label` is missing.
 
     Args:
@@ -71,7 +71,7 @@ def normalize_choices(
 
     Args:
         dataset: data set from the Hub or any other source.
-        name: its name, for error messages.
+        name: name of the data set, for error messages.
         columns: columns of rows that do not have SWAG's columns.
         require_labels: raise an error for rows without a label.
         skip_empty: leave out rows with an empty choice, question or context.
@@ -93,7 +93,7 @@ def _schema(columns: ChoiceColumns, require_labels: bool, skip_empty: bool) -> S
 
 
 def _check_counts(rows: Dataset, source: str) -> Dataset:
-    """Check that all rows have the same number of choices, and remove the column `label` if a row has no label."""
+    """Check that all rows have the same number of choices; remove the column `label` if any row has no label."""
     expected = len(rows[0]["choices"])
     for number, choices in enumerate(rows["choices"]):
         if len(choices) != expected:
@@ -143,7 +143,7 @@ def _convert(record: Record, columns: ChoiceColumns, label: Column, may_be_empty
 
 
 def _read_choices(record: Record, columns: ChoiceColumns) -> tuple[list[Any], list[str]]:
-    """Return the choices of a row with a list of choices, and their names if it has any."""
+    """Return the choices of a row with a list of choices, and the names of the choices, if any."""
     choices, names = as_list(record[columns.choices]), []
     if isinstance(choices, dict) and isinstance(choices.get("text"), list) and isinstance(choices.get("label"), list):
         choices, names = choices["text"], [str(name) for name in choices["label"]]
@@ -165,7 +165,7 @@ def _swag_endings(record: Record, columns: ChoiceColumns) -> list[Any]:
 
 
 def _read_label(record: Record, column: Column, choices: list[str], names: list[str]) -> int | None:
-    """Return the number of the correct choice; None if the row has no label and needs none."""
+    """Return the number of the correct choice; None for a row without a label if labels are optional."""
     label = column.read(record)
     if label is None:
         return None

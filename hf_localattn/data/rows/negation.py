@@ -33,7 +33,7 @@ def load_negation(
         path: the SFU corpus (a folder, or one of its files), an XML file of BioScope, a .json or .jsonl file with
             columns of `NEGATION_FEATURES`, or a file of *SEM 2012.
         cues: "negation" or "speculation". Rows of .json files do not distinguish them, and are all returned.
-        cue_in_scope: "never": cue words except affixes are 0 in the `scope` of their row; "corpus": as annotated.
+        cue_in_scope: "never": set `scope` to 0 for cue words except affixes; "corpus": keep the annotated scope.
         unmatched_scopes: "error": raise an error for a scope without a cue; "skip": leave it out with a warning.
         require_scopes: raise an error for rows of .json files without `scope`. If False, their scope is empty.
         skip_empty: leave out rows of .json files without words.
@@ -70,13 +70,13 @@ def normalize_negation(
 ) -> Dataset:
     """Convert the rows of a data set to `NEGATION_FEATURES`.
 
-    The columns `tokens`, `cue` and `scope` are needed, the latter two with 0 or 1 for each word. Missing columns are
-    filled in: `cue_type` by the number of cue words (affixes must be marked), `document_id` by `name`, and
-    `sentence_id` by the words, so that rows with the same words belong to one sentence. Ids of rows are made unique.
+    The columns `tokens`, `cue` and `scope` are needed; `cue` and `scope` have 0 or 1 for each word. Other columns are
+    filled in if missing: `cue_type` from the number of cue words (affixes must be marked), `document_id` from `name`,
+    and `sentence_id` from the words. Rows with the same words then belong to one sentence. Row ids are made unique.
 
     Args:
         dataset: data set with a row for each cue of each sentence.
-        name: its name, for error messages.
+        name: name of the data set, for error messages.
         cue_in_scope: "never" or "corpus", as in `load_negation`.
         require_scopes: raise an error for rows without `scope`. If False, either all rows or none must have a scope.
         skip_empty: leave out rows without words.

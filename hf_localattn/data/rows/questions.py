@@ -39,8 +39,8 @@ def load_squad(
 
     Args:
         path: UTF-8 file in `.json` or `.jsonl` format.
-        require_answers: raise an error for rows without `answers`. If False, their questions have no answer.
-        require_question: raise an error for rows without `question`. If False, their question is "".
+        require_answers: raise an error for rows without `answers`. If False, these rows have no answer.
+        require_question: raise an error for rows without `question`. If False, the question of these rows is "".
         skip_empty: leave out rows whose context or required question is empty.
 
     Raises:
@@ -65,7 +65,7 @@ def normalize_squad(
 
     Args:
         dataset: data set from the Hub or any other source.
-        name: its name, for error messages.
+        name: name of the data set, for error messages.
         require_answers: raise an error for rows without `answers`.
         require_question: raise an error for rows without `question`.
         skip_empty: leave out rows whose context or required question is empty.
@@ -80,7 +80,7 @@ def load_answered(path: PathLike, *, require_questions: bool = True, skip_empty:
     """Read the answered questions of a file into the columns of `load_squad`, for question generation.
 
     Unanswerable questions are left out with a warning. Several questions about the same answer remain separate rows:
-    all are trained on, and each generated question is compared with that of its row.
+    all are used for training, and each generated question is compared with the question of its row.
 
     Args:
         path: UTF-8 file in `.json` or `.jsonl` format.
@@ -98,7 +98,7 @@ def load_answered(path: PathLike, *, require_questions: bool = True, skip_empty:
 def normalize_answered(
     dataset: Dataset, name: str = "data set", *, require_questions: bool = True, skip_empty: bool = False
 ) -> Dataset:
-    """Convert the rows of a data set with SQuAD's columns as `load_answered` does."""
+    """Convert the answered rows of a data set with SQuAD's columns to the columns of `load_answered`."""
     return _answered(normalize_squad(dataset, name, require_question=require_questions, skip_empty=skip_empty), name)
 
 

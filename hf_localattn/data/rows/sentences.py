@@ -26,12 +26,12 @@ class TokenColumns:
     """Columns of words and labels.
 
     Args:
-        text: column of the lists of words; by default "tokens".
-        label: column of the lists of labels; by default "<task>_tags", or "labels".
+        text: column of the lists of words, *optional*, defaults to "tokens".
+        label: column of the lists of labels, *optional*, defaults to "<task>_tags", or "labels".
         task: "ner", "pos", "chunk" or another name that a data set uses.
         conll: index of the label column in a CoNLL file.
         conllu: name of the label column in a CoNLL-U file.
-        names: names of labels that are numbers from 0.
+        names: label names, if the labels in the data are numbers from 0.
     """
 
     text: str | None = None
@@ -57,8 +57,8 @@ def load_sentences(
         path: file in .json or .jsonl format (rows with a list of words and a list of labels), .conllu, .xml (CGED), or
             CoNLL columns.
         columns: columns of words and labels.
-        require_labels: raise an error for a file without labels. If False, `labels` of such a file are empty lists.
-        skip_empty: leave out rows without words. If False, they are an error only in CGED files.
+        require_labels: raise an error for a file without labels. If False, the `labels` of the file are empty lists.
+        skip_empty: leave out rows without words. If False, only CGED files with such rows raise an error.
 
     Raises:
         FileNotFoundError: the file does not exist.
@@ -81,7 +81,7 @@ def load_sentences(
 
 
 def format_labels(path: PathLike) -> tuple[str, ...]:
-    """Return all labels that a file format allows; empty for formats that allow any label."""
+    """Return all labels of a file format; empty if the format allows any label."""
     return CGED_LABELS if Path(path).suffix == ".xml" else ()
 
 
@@ -97,7 +97,7 @@ def normalize_sentences(
 
     Args:
         dataset: data set from the Hub or any other source.
-        name: its name, for error messages.
+        name: name of the data set, for error messages.
         columns: columns of words and labels.
         require_labels: raise an error for rows without labels.
         skip_empty: leave out rows without words.
@@ -112,7 +112,7 @@ def normalize_sentences(
 
 
 def class_names(dataset: Dataset, columns: TokenColumns) -> list[str] | None:
-    """Return the label names of a data set's `ClassLabel`, None if it has none."""
+    """Return the label names of a data set's `ClassLabel`; None if there is no `ClassLabel`."""
     name = columns.labels.find(dataset.column_names)
     feature = None if name is None else getattr(dataset.features[name], "feature", None)
     return list(feature.names) if isinstance(feature, ClassLabel) else None

@@ -33,7 +33,7 @@ TEXT_COLUMNS = (
     ("sentence",),
     ("question",),
 )
-"""Names of text columns. If none are given, the first entry whose columns a data set has is used."""
+"""Default names of text columns: the first entry whose columns a data set has is used."""
 
 HEADER_ROWS = 1000
 """Number of rows that are searched for text columns."""
@@ -44,10 +44,10 @@ class TextColumns:
     """Columns of texts and labels, and the kind of labels.
 
     Attributes:
-        texts: text column, or two for pairs; by default they are found by `TEXT_COLUMNS`.
+        texts: text column, or two for pairs; by default an entry of `TEXT_COLUMNS`.
         label: label column.
-        names: names of the classes in the order of their numbers; by default they are inferred.
-        problem_type: `SINGLE_LABEL`, `MULTI_LABEL` or `REGRESSION`; by default it is inferred from the labels.
+        names: class names in order; by default inferred from the labels.
+        problem_type: `SINGLE_LABEL`, `MULTI_LABEL` or `REGRESSION`; by default inferred from the labels.
         unlabelled: number that means "no label".
         may_be_empty: accept pairs with one empty text.
         skip_unlabelled: leave out rows without a label if labels are required.
@@ -72,7 +72,7 @@ GLUE_TASKS: dict[str, TextColumns] = {
     "mnli": _glue("premise", "hypothesis", names=("entailment", "neutral", "contradiction")),
     "mrpc": _glue("sentence1", "sentence2", names=("not_equivalent", "equivalent")),
     "qnli": _glue("question", "sentence", names=("entailment", "not_entailment")),
-    # a few of Quora's questions are empty
+    # a few questions of QQP are empty
     "qqp": _glue("question1", "question2", names=("not_duplicate", "duplicate"), may_be_empty=True),
     "rte": _glue("sentence1", "sentence2", names=("entailment", "not_entailment")),
     "sst2": _glue("sentence", names=("negative", "positive")),
@@ -87,15 +87,15 @@ def load_texts(
 ) -> Dataset:
     """Read a file of texts into the columns `text`, `text_pair` (for pairs), `label` and `place`.
 
-    `label` is a `ClassLabel`, a list of them, or a number; None for rows without a label. `place` is the place of a
-    row in the file.
+    `label` is a `ClassLabel`, a list of `ClassLabel`, or a number; None for rows without a label. `place` is the place
+    of a row in the file.
 
     Args:
-        path: UTF-8 file in `.csv`, `.tsv`, `.json` or `.jsonl` format. Several classes of a text are a list, in the
-            cell of a table as JSON.
+        path: UTF-8 file in `.csv`, `.tsv`, `.json` or `.jsonl` format. Several classes of a text are a list; in
+            tables, a JSON list.
         layout: columns of the file.
         require_labels: raise an error for rows without a label.
-        skip_empty: leave out rows with an empty text, also those that `layout.may_be_empty` accepts.
+        skip_empty: leave out rows with an empty text, even if `layout.may_be_empty` is set.
 
     Raises:
         FileNotFoundError: the file does not exist.
@@ -123,12 +123,12 @@ def normalize_texts(
 ) -> Dataset:
     """Convert the rows of a data set to the columns of `load_texts`.
 
-    Names and order of a `ClassLabel` are kept.
+    The names of a `ClassLabel` keep their order.
 
     Args:
         dataset: data set from the Hub or any other source.
-        layout: its columns.
-        name: its name, for error messages.
+        layout: columns of the data set.
+        name: name of the data set, for error messages.
         require_labels: raise an error for rows without a label.
         skip_empty: leave out rows with an empty text.
 
@@ -151,7 +151,7 @@ def find_texts(records: Iterable[Record], source: str) -> tuple[str, ...]:
     """Return the first entry of `TEXT_COLUMNS` whose columns contain texts in one of the first records.
 
     Args:
-        records: the records, of which the first `HEADER_ROWS` are searched.
+        records: the records; the first `HEADER_ROWS` are searched.
         source: the file or data set, for error messages.
 
     Raises:
@@ -220,7 +220,7 @@ def _is_absent(label: Any, layout: TextColumns, names: tuple[str, ...] | None) -
 
 
 def _labeled(rows: Dataset, name: str) -> Dataset:
-    """Return the rows that have a label, and log the number of the others."""
+    """Return the rows that have a label, and log the number of rows left out."""
     numbers = [number for number, label in enumerate(rows["label"][:]) if label is not None]
     if not numbers:
         raise ValueError(f"{name}: no row has a label; give the label column with --label_column_name.")

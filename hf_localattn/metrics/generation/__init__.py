@@ -1,1 +1,1 @@
-"""The metrics of generated texts."""
+"""Metrics for generated texts."""

@@ -41,7 +41,7 @@ Human Judgments, WMT
 
 
 class WithoutSynonyms:
-    """Replacement for WordNet without any word."""
+    """Empty replacement for WordNet."""
 
     def synsets(self, word: str) -> list[Any]:
         """Return no synonyms."""
@@ -49,7 +49,7 @@ class WithoutSynonyms:
 
 
 def synonyms() -> Any:
-    """Return WordNet if it is installed, and `WithoutSynonyms` if not."""
+    """Return WordNet if it is installed, otherwise `WithoutSynonyms`."""
     try:
         wordnet.ensure_loaded()
     except LookupError:
@@ -90,5 +90,5 @@ class Generation(evaluate.Metric):
 
 
 def _words(text: str) -> list[str]:
-    # no split into sentences, which needs a download; METEOR converts to lower case
+    # Do not split into sentences: the splitter needs a download. METEOR converts to lower case.
     return word_tokenize(text, preserve_line=True)

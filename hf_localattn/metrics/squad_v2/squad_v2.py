@@ -100,7 +100,7 @@ def _best_threshold(
 ) -> tuple[float, float]:
     """Return the best mean score in percent and its threshold.
 
-    Starts with "no answer" for all questions, and answers one more at a time, by increasing no-answer score.
+    The search starts with "no answer" for all questions, and adds one answer at a time, by increasing no-answer score.
     """
     current = best = float(sum(not has_answer for has_answer in answerable.values()))
     threshold = 0.0

@@ -33,12 +33,12 @@ def load_bioscope(
     """Read BioScope's XML (abstracts, full papers, clinical records) into rows of `NEGATION_FEATURES`.
 
     The `ref` of a `cue` is the id of its `xcope`. Cues with the same `ref` are parts of one cue (`neither … nor`), and
-    make one row. Scopes may nest; the outer one includes the words of the inner one. A cue whose `ref` names no scope
+    form one row. Scopes may nest; an outer scope includes the words of inner scopes. A cue whose `ref` names no scope
     of its sentence has an empty scope. Words end at white space and at tags.
 
-    Where annotators joined two cues into one, the file may still have the scopes of both, so one scope has no cue. A
-    scope without a cue is dropped, with a log message, if it contains a part of a joined cue. `unmatched_scopes` says
-    what happens to every other scope without a cue.
+    If annotators joined two cues into one, the file may still have the scopes of both, so one scope has no cue. A
+    scope without a cue is dropped, with a log message, if it contains a part of a joined cue. `unmatched_scopes`
+    applies to all other scopes without a cue.
 
     Args:
         path: a file of the corpus. Its DTD is not read.

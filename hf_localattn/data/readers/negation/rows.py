@@ -29,7 +29,7 @@ NEGATION_FEATURES = Features(
 """
 
 CUE_TYPES = ("affix", "single", "multi")
-"""Part of a word (`in` of `infrequent`), one word, several words."""
+"""Types of cues: part of a word (`in` of `infrequent`), one word, several words."""
 
 CUE_KINDS = ("negation", "speculation")
 CUE_IN_SCOPE = ("never", "corpus")
@@ -38,12 +38,12 @@ UNMATCHED_SCOPES = ("error", "skip")
 
 @dataclass(frozen=True)
 class Options:
-    """Options of all readers; unknown values raise a ValueError before any file is opened.
+    """Options of all readers. Unknown values raise `ValueError` before a file is opened.
 
     Args:
         cues: kind of cue that gets rows, one of `CUE_KINDS`, *optional*, defaults to `"negation"`.
-        cue_in_scope: `"never"` removes the words of the cue from its scope, except for words of which the cue is only
-            an affix; `"corpus"` keeps the scope as annotated. *optional*, defaults to `"never"`.
+        cue_in_scope: `"never"` removes the words of the cue from its scope, unless the cue is only an affix of the
+            word; `"corpus"` keeps the annotated scope. *optional*, defaults to `"never"`.
         unmatched_scopes: `"error"` refuses a scope without a cue; `"skip"` drops such scopes with a warning.
             *optional*, defaults to `"error"`.
     """
@@ -70,7 +70,7 @@ class Cue:
         kind: one of `CUE_KINDS`.
         words: words of the cue; never empty.
         scope: words of the scope as annotated; None if unknown.
-        affixes: the subset of `words` of which the cue is only a part.
+        affixes: the subset of `words` that contain the cue as an affix.
     """
 
     kind: str
@@ -109,13 +109,13 @@ class Sentence:
 
 @dataclass
 class UnmatchedScopes:
-    """Scopes without a cue: an error, or counted and skipped, see `Options`."""
+    """Scopes without a cue. They raise an error, or are counted and skipped (see `Options`)."""
 
     policy: str
     found: list[str] = field(default_factory=list)
 
     def add(self, what: str) -> None:
-        """Count a scope, described by its place, or raise ValueError, depending on the policy."""
+        """Count a scope without a cue, or raise `ValueError` with its place, depending on the policy."""
         if self.policy == "error":
             raise ValueError(
                 f"{what}: a scope needs a cue; correct the file, or leave such scopes out with unmatched_scopes='skip'"
@@ -130,7 +130,7 @@ class UnmatchedScopes:
 
 
 class UniqueNames:
-    """Makes names unique by appending a number to repeated ones."""
+    """Makes names unique by appending a number to repeated names."""
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
@@ -153,7 +153,7 @@ def build_rows(read: Callable[[UnmatchedScopes], Iterable[Sentence]], source: st
         options: options of the reader.
 
     Raises:
-        ValueError: there is no sentence, or no cue of this kind; names `source` and the kinds that exist.
+        ValueError: there is no sentence, or no cue of this kind. The message has `source` and the existing kinds.
     """
     rows, kinds, number_of_sentences = [], Counter[str](), 0
     unmatched = UnmatchedScopes(options.unmatched_scopes)

@@ -31,12 +31,12 @@ def load_sfu(
 
     A `cue` has an `ID`; an `xcope` has a `ref` whose `SRC` lists its cues. A cue without an `xcope` has an empty
     scope. Each `cue` element is a separate cue (`or … or` are two, with the same scopes), so a cue has several words
-    only if one element encloses them (`do n't`). If a scope continues in the next sentence, the row has only the part
-    in the sentence of its cue.
+    only inside one element (`do n't`). If a scope continues in the next sentence, the row has only the part in
+    the sentence of its cue.
 
     Args:
-        path: folder of the corpus, whose .xml files are read in the order of their paths, or a single file. The id of
-            a document is its path in the folder.
+        path: folder of the corpus, or a single file. The .xml files of a folder are read in the order of their paths.
+            The id of a document is its path in the folder.
         cues: see `load_negation`.
         cue_in_scope: see `load_negation`. The published corpus has few cue words in scopes.
         unmatched_scopes: see `load_negation`. The published corpus has 69 scopes whose cue is not in their document.
@@ -73,7 +73,7 @@ def _sentences(path: Path, folder: Path, unmatched: UnmatchedScopes) -> Iterator
 def _scopes(
     sentence: Element, name: str, known: set[str | None], path: Path, unmatched: UnmatchedScopes
 ) -> dict[str, list[Element]]:
-    """Return the scopes of this sentence by the id of their cue, which may be in another sentence of the document."""
+    """Return the scopes of this sentence by cue id. The cue may be in another sentence of the document."""
     scopes: dict[str, list[Element]] = defaultdict(list)
     for scope in sentence.iter("xcope"):
         where = f"{line_of(scope, path)}, {name}: the scope {scope.get('ID')}"

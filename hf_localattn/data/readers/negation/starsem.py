@@ -25,7 +25,7 @@ def load_starsem(
     r"""Read a file of the *SEM 2012 shared task (CD-SCO) into rows of `NEGATION_FEATURES`.
 
     A cue that is only a part of its word is an affix. The rest of the word may be in the scope (cue `in`, scope
-    `frequent` of `infrequent`); the word then belongs to both. Lemmas, parses and negated events are not kept.
+    `frequent` of `infrequent`); the word then belongs to cue and scope. Lemmas, parses and negated events are dropped.
 
     Args:
         path: a UTF-8 file with the original columns and any extension.
@@ -35,7 +35,7 @@ def load_starsem(
 
     Raises:
         FileNotFoundError: the file does not exist.
-        ValueError: the file is not in this format; names the line and the remedy.
+        ValueError: the file is not in this format. The message names the line and a remedy.
 
     Format: Morante and Blanco 2012, *\*SEM 2012 Shared Task: Resolving the Scope and Focus of Negation*.
     """

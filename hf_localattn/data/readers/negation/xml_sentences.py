@@ -1,4 +1,4 @@
-"""Helpers for BioScope and SFU, whose sentences mark cues and scopes by XML elements around words."""
+"""Helpers for BioScope and SFU. Both mark cues and scopes by XML elements around words."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def read_root(path: Path, tag: str, corpus: str) -> Element:
 
     Raises:
         FileNotFoundError: the file does not exist.
-        ValueError: it is not XML, or its root has another tag.
+        ValueError: the file is not XML, or its root has another tag.
     """
     root = parse_xml(read_text(path), str(path))
     if root.tag != tag:
@@ -59,7 +59,7 @@ def attribute(element: AnyElement, name: str, path: Path) -> str:
     """Return a required attribute.
 
     Raises:
-        ValueError: it is missing or empty; names the line.
+        ValueError: the attribute is missing or empty. The message names the line.
     """
     value = element.get(name, "").strip()
     if not value:
