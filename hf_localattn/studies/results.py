@@ -100,7 +100,7 @@ def write_results(path: Path, found: Mapping[str, Any]) -> None:
 
 
 def as_written(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert results to the values that result from writing and reading them as JSON."""
+    """Convert results to the values that `write_results` stores."""
     return json.loads(json.dumps(_without_nan(found), default=str))
 
 
