@@ -72,7 +72,7 @@ def answer_question(
 
     Returns:
         An `Answer`, or if `top_k` is above 1 a list of answers, the chosen one first. For several questions, a list of
-            these results.
+        these results.
 
     Raises:
         ValueError: a question or context is empty, the lists have different lengths, a setting is invalid, or the
@@ -119,7 +119,7 @@ def find_scope(
         tokenizer: tokenizer of the model, an `OaXLNetTokenizer`.
         tokens: words of the sentence, without markers.
         cue: 1 for each word of the cue, 0 for other words.
-        cue_type: "affix", "single" or "multi". Needed for a tokenizer with `cue_marker="typed"`.
+        cue_type: "affix", "single" or "multi". Used by a tokenizer with `cue_marker="typed"`.
 
     Returns:
         1 for each word in scope, 0 for other words.

@@ -27,7 +27,8 @@ def load_model_and_tokenizer(
     Args:
         task: a key of `hf_localattn.registry.AUTO_CLASSES`.
         model_args: the model.
-        training_args: the seed of new layers, and the checkpoint to resume from. It must hold the same model.
+        training_args: the seed of new layers, and the checkpoint to resume from. The checkpoint must hold
+            the same model.
         **config_fields: fields of the configuration that depend on the data, such as `num_labels`.
 
     Returns:
@@ -103,7 +104,7 @@ def load_model_and_tokenizer(
 
 @contextmanager
 def _one_of_its_class(task: str, source: str) -> Iterator[None]:
-    """Shorten transformers' error for models that do not support a task. It lists all models that do."""
+    """Replace transformers' error for an unsupported task, a list of all models, by a short error."""
     try:
         yield
     except ValueError as error:
