@@ -1,8 +1,8 @@
 """Entry point of the `hf-localattn` command.
 
-It is outside the package, because `import hf_localattn` imports torch and transformers to register the families, which
-would slow down `hf-localattn --help`. If this module is imported first, the package does not register them; the
-commands import what they need.
+This module is outside the package, because `import hf_localattn` imports torch and transformers to register the
+families. That would slow down `hf-localattn --help`. If this module is imported first, the package does not register
+the families on import. Each command imports the modules that it needs.
 """
 
 from __future__ import annotations

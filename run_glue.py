@@ -8,7 +8,7 @@ from hf_localattn.tasks import TextClassification
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
-    """Run the script with `arguments`, by default those of the command line, and return all metrics."""
+    """Run the script and return all metrics. `arguments` defaults to `sys.argv[1:]`."""
     return run_script(TextClassification, arguments)
 
 

@@ -46,8 +46,8 @@ else:
         return sorted({*globals(), *__getattr__("__all__")})
 
 
-# Run as a file, because importing it would import all models.
+# The file is run, because importing it as a module would import all models.
 __version__: str = runpy.run_path(str(Path(__file__).parent / "models" / "package_version.py"))["VERSION"]
 
-if "hf_localattn_command" not in sys.modules:  # commands import what they need, `--help` nothing
+if "hf_localattn_command" not in sys.modules:  # the command imports the registry only when needed
     importlib.import_module(f"{__name__}.registry")

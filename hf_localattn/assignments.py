@@ -15,7 +15,7 @@ def read_value(text: str, assignment: str) -> Any:
 
     Args:
         text: the value.
-        assignment: the whole word, for error messages.
+        assignment: the complete `field=value` string, for error messages.
 
     Raises:
         ValueError: the value is not valid YAML.
@@ -28,7 +28,7 @@ def read_value(text: str, assignment: str) -> Any:
 
 
 def format_value(value: Any) -> str:
-    """Format a value as `read_value` reads it."""
+    """Format a value so that `read_value` can parse it."""
     return value if isinstance(value, str) else json.dumps(value)
 
 

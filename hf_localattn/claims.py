@@ -41,10 +41,10 @@ _guard = threading.Lock()
 
 @contextmanager
 def claimed(folder: str | os.PathLike[str]) -> Iterator[None]:
-    """Lock a folder for this process, in which locks of the same folder may be nested.
+    """Lock a folder for this process. The process may lock the same folder again in nested blocks.
 
-    The lock is an `flock`, which the operating system releases when the process ends or is killed. On NFS (Linux) it
-    also excludes processes of other machines. On file systems without locks a warning is logged.
+    The operating system releases the lock, an `flock`, when the process ends or is killed. On NFS (Linux), the lock
+    also excludes processes of other machines. On file systems without locks, a warning is logged.
 
     Args:
         folder: the folder, created if it does not exist. A new folder that is empty at the end is removed.
@@ -88,11 +88,11 @@ def _lock(folder: Path) -> int:
         try:
             _take(descriptor)
             if _is_there(descriptor, path):
-                with suppress(OSError):  # on a full disk the name of the process is missing
+                with suppress(OSError):  # on a full disk, the name of the process is missing
                     os.ftruncate(descriptor, 0)
                     os.write(descriptor, f"{os.getpid()} {socket.gethostname()}\n".encode())
                 return descriptor
-            # The previous holder has removed the file in the meantime: this lock excludes nobody.
+            # The previous holder has removed the file in the meantime, so this lock would exclude nobody.
             os.close(descriptor)
         except BlockingIOError:
             holder = os.pread(descriptor, 1000, 0).decode(errors="replace").split() if os.name == "posix" else []
@@ -131,7 +131,7 @@ def _is_there(descriptor: int, path: Path) -> bool:
 
 
 def _unlock(folder: Path, descriptor: int) -> None:
-    # The file is removed while it is locked: a process that has already opened it notices this and tries again.
+    # Remove the file while it is locked. A process that has already opened the file notices this and tries again.
     with suppress(OSError):
         if sys.platform == "win32":
             msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
@@ -141,7 +141,7 @@ def _unlock(folder: Path, descriptor: int) -> None:
 
 
 def _forget() -> None:
-    """Drop the locks in a forked child, which may outlive its parent and must not hold them."""
+    """Drop the locks in a forked child. A child may outlive its parent and must not hold the locks."""
     for claim in _claims.values():
         os.close(claim.descriptor)
     _claims.clear()

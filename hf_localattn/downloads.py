@@ -17,15 +17,15 @@ from huggingface_hub.file_download import repo_folder_name
 def verified_downloads(repo_id: str, cache_dir: str | os.PathLike[str] | None = None) -> Iterator[None]:
     """Verify the model files that are downloaded in the block.
 
-    The cache names files by their ETag, which is a digest of the content. Files with another digest are removed,
-    because later calls would use them.
+    Files in the cache are named by their ETag, a digest of the content. Files with another digest are removed, because
+    later calls would use them.
 
     Args:
-        repo_id: Hub id of the model; nothing is done for a local folder.
-        cache_dir: cache folder; by default the user's.
+        repo_id: Hub id of the model. A local folder is not verified.
+        cache_dir: cache folder. Defaults to the user's.
 
     Raises:
-        OSError: a file does not have its digest.
+        OSError: the content of a file does not match its digest.
     """
     if Path(repo_id).exists():
         yield
@@ -35,7 +35,7 @@ def verified_downloads(repo_id: str, cache_dir: str | os.PathLike[str] | None = 
     known = set(_blobs(repository))
     try:
         yield
-    except Exception as error:  # a wrong file may be its cause
+    except Exception as error:  # a corrupt file may be the cause
         if wrong := _remove_corrupt(repository, known):
             raise OSError(_error_message(wrong)) from error
         raise
@@ -68,7 +68,7 @@ def _matches_digest(path: Path) -> bool:
         return True
     if len(path.name) == 64:  # large files
         return path.name == _digest(path, hashlib.sha256())
-    header = b"blob %d\0" % path.stat().st_size  # as in Git; some mirrors omit it
+    header = b"blob %d\0" % path.stat().st_size  # as in Git; some mirrors compute digests without the header
     return path.name in (_digest(path, hashlib.sha1(header)), _digest(path, hashlib.sha1()))
 
 

@@ -14,22 +14,22 @@ PATIENCE = 120.0
 
 
 def listed(problems: Sequence[str]) -> str:
-    """Return a single problem unchanged; join and number several ones."""
+    """Return a single problem unchanged; number and join several problems."""
     return problems[0] if len(problems) == 1 else " ".join(f"({i}) {one}" for i, one in enumerate(problems, 1))
 
 
 def join_names(names: Sequence[str], most: int = 10) -> str:
-    """Join the first `most` names by commas and add the number of the others."""
+    """Join the first `most` names by commas and add the number of remaining names."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 @contextmanager
 def exit_on_user_error(*kinds: type[Exception]) -> Iterator[None]:
-    """Exit with `error: …` on stderr and exit code 2 if the code inside raises an error that the user can correct.
+    """Exit with `error: …` on stderr and exit code 2 if the block raises an error that the user can correct.
 
     Args:
-        *kinds: types of such errors; by default ValueError, OSError (files, network, the Hub), ImportError (a missing
-            extra) and connection errors.
+        *kinds: types of errors that the user can correct. Defaults to ValueError, OSError (files, network,
+            the Hub), ImportError (a missing extra) and connection errors.
     """
     try:
         yield
@@ -55,14 +55,14 @@ UNREADABLE = (ImportError, LookupError, TypeError, AttributeError, RecursionErro
 
 @contextmanager
 def loading(what: str, name: str, cache_dir: str | os.PathLike[str] | None = None) -> Iterator[None]:
-    """Add the name and advice to errors of the code inside, which loads something from a folder or the Hub.
+    """Add the name and advice to errors of the block. The block loads an object from a folder or the Hub.
 
     Downloads are verified by their digests, and requests have a timeout.
 
     Args:
         what: kind of object, such as "model".
         name: Hub id or folder.
-        cache_dir: cache folder of the downloads; by default the user's.
+        cache_dir: cache folder of the downloads. Defaults to the user's.
 
     Raises:
         OSError: a file cannot be found or downloaded.
@@ -92,7 +92,7 @@ def loading(what: str, name: str, cache_dir: str | os.PathLike[str] | None = Non
 
 @contextmanager
 def hub_upload_errors(what: str, then: str) -> Iterator[None]:
-    """Convert errors of the code inside, which sends requests to the Hub, into one-line messages with advice.
+    """Convert errors of requests to the Hub, raised in the block, into one-line messages with advice.
 
     Args:
         what: the action that failed, such as "upload 'my-model' to 'somebody/model'".
@@ -129,7 +129,7 @@ def hub_reason(error: BaseException) -> str | None:
 
 
 def set_hub_timeout() -> None:
-    """Set a timeout for all requests to the Hub. Without it some requests of its client wait forever."""
+    """Set a timeout for all requests to the Hub. Without a timeout, some requests of its client wait forever."""
     from huggingface_hub import get_session
 
     session = get_session()
@@ -140,11 +140,11 @@ def set_hub_timeout() -> None:
 
 
 _seconds: ContextVar[float | None] = ContextVar("_seconds", default=None)
-"""Timeout of requests in this context, if it is not `PATIENCE`."""
+"""Timeout of requests in this context. None means `PATIENCE`."""
 
 
 def _limit(request: Any) -> None:
-    """Set the timeouts that a request does not set itself."""
+    """Set all timeouts that are not set in a request."""
     given = request.extensions.get("timeout", {})
     seconds = _seconds.get() or PATIENCE
     request.extensions["timeout"] = {

@@ -1,4 +1,4 @@
-"""Import of optional libraries, which are installed with an extra."""
+"""Import of optional libraries. Each is installed with an extra."""
 
 import importlib
 from typing import Any
@@ -10,7 +10,7 @@ def import_extra(module: str, extra: str, option: str) -> Any:
     Args:
         module: name of the module, such as "optuna" or "matplotlib.figure".
         extra: extra of this package that installs the library.
-        option: option that needs it, for the error message.
+        option: option that needs the library, for the error message.
 
     Raises:
         ImportError: the library is not installed. The message names the option and the command that installs it.

@@ -68,8 +68,8 @@ def _cause(error: BaseException | None) -> str | None:
 def atomic_directory(folder: str | os.PathLike[str]) -> Iterator[str]:
     """Provide a temporary folder, and move its files to `folder` one by one when the block ends without an error.
 
-    Each file in `folder` is complete at any time. If the block fails, `folder` is unchanged. Weight files of an
-    earlier save are removed if the new one does not contain them.
+    Each file in `folder` is complete at any time. If the block fails, `folder` is unchanged. Old weight files are
+    removed if the new save does not replace them.
 
     Args:
         folder: destination of the files, created if it does not exist.
@@ -104,7 +104,7 @@ def atomic_write(path: str | os.PathLike[str], content: str | bytes) -> None:
 
     Args:
         path: the file. Its folder is created if it does not exist.
-        content: text, which is encoded as UTF-8, or bytes.
+        content: bytes, or text to encode as UTF-8.
 
     Raises:
         CannotWrite: the disk is full or fails. An existing file is unchanged.

@@ -1,4 +1,4 @@
-"""Asking a fine-tuned model: the training scripts' post-processing in one call."""
+"""Question answering and scope prediction with a fine-tuned model, as in the training scripts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ class Answer:
 
     Attributes:
         text: `context[start:end]`; "" if there is no answer (then start and end are 0).
-        start: first character.
-        end: one behind the last character.
-        score: sum of the start and end logit.
+        start: start offset in the context.
+        end: end offset (exclusive).
+        score: sum of the start and end logits.
         probability: softmax of the score over the n best answers.
     """
 
@@ -50,28 +50,33 @@ def answer_question(
     null_score_diff_threshold: float = 0.0,
     n_best_size: int = 20,
 ) -> Any:
-    """Returns the answer to a question in a context of any length; to lists of them, a list.
+    """Answer one question, or several questions, from contexts of any length.
 
-    Works with any transformers question-answering model. One context may serve several questions. The result is an
-    `Answer`, or with `top_k` over 1 a list of them; for several questions a list of such results.
+    The model can be any question-answering model of transformers. It stays on its device, and its training mode is
+    restored afterwards.
 
     Args:
-        model: gives start_logits and end_logits (batch, length); used on its device, put back into its mode.
-        tokenizer: the model's, a fast one.
-        question: one text, or several.
-        context: one text, or as many as there are questions.
-        top_k: 1 gives one answer per question, more a list of at most so many, the chosen one first.
-        batch_size: windows per forward pass.
-        max_length: tokens of a window; cut to what the model can take, and then doc_stride to a third of that.
-        doc_stride: tokens by which the windows of a long context overlap.
-        max_answer_length: tokens of the longest answer.
-        handle_no_answer: whether the model may abstain (SQuAD 2.0): text "".
-        null_score_diff_threshold: abstains if "no answer" scores higher than the best answer by more than this.
-        n_best_size: how many starts and ends of a window are combined.
+        model: model that returns `start_logits` and `end_logits` (batch, length).
+        tokenizer: fast tokenizer of the model.
+        question: one text, or a list of texts.
+        context: one text for all questions, or a list with one text for each question.
+        top_k: maximum number of answers to each question.
+        batch_size: number of windows per forward pass.
+        max_length: number of tokens of a window. If the model's limit is lower, the limit is used, and `doc_stride`
+            is at most a third of it.
+        doc_stride: number of tokens by which the windows of a long context overlap.
+        max_answer_length: maximum number of tokens of an answer.
+        handle_no_answer: if True, the model may return the empty answer "" (SQuAD 2.0).
+        null_score_diff_threshold: return "" if its score exceeds that of the best answer by more than this.
+        n_best_size: number of best starts and ends of a window that are combined.
+
+    Returns:
+        An `Answer`, or if `top_k` is above 1 a list of answers, the chosen one first. For several questions, a list of
+        these results.
 
     Raises:
-        ValueError: an empty question or context, lists of different lengths, settings that do not fit, or a model
-            without start and end logits.
+        ValueError: a question or context is empty, the lists have different lengths, a setting is invalid, or the
+            model has no start and end logits.
     """
     single = isinstance(question, str)
     questions, contexts = _pairs(question, context)
@@ -104,22 +109,23 @@ def find_scope(
     *,
     cue_type: str | None = None,
 ) -> list[int]:
-    """Return which words of a sentence are in the scope of a cue, as `run_ner.py --task negation` finds them.
+    """Predict the words of a sentence that are in the scope of a cue, as `run_ner.py --task negation` does.
 
-    A word is in scope by the mean of its tokens' logits. Of two cues in a sentence each is asked for by itself.
+    The label of a word depends on the mean of its tokens' logits. If a sentence has two cues, call this function once
+    for each cue. The model stays on its device, and its training mode is restored afterwards.
 
     Args:
-        model: a token classifier with the label "SCOPE"; used on its device, put back into its mode.
-        tokenizer: the model's, an `OaXLNetTokenizer`.
-        tokens: the words, without markers.
-        cue: 1 for each word of the cue, 0 for others.
-        cue_type: "affix", "single" or "multi", for a tokenizer whose markers tell them apart (`cue_marker="typed"`).
+        model: token classification model with the label "SCOPE".
+        tokenizer: tokenizer of the model, an `OaXLNetTokenizer`.
+        tokens: words of the sentence, without markers.
+        cue: 1 for each word of the cue, 0 for other words.
+        cue_type: "affix", "single" or "multi". Used by a tokenizer with `cue_marker="typed"`.
 
     Returns:
-        1 for each word in scope, 0 for others.
+        1 for each word in scope, 0 for other words.
 
     Raises:
-        ValueError: no cue, or one that the model does not see; a model or tokenizer for something else.
+        ValueError: there is no cue, the model does not see the cue, or model or tokenizer are for another task.
     """
     check_knows_cues(tokenizer)
     labels = {name: number for number, name in model.config.id2label.items()}  # `label2id` need not be given
@@ -160,7 +166,7 @@ def _pairs(question: str | Sequence[str], context: str | Sequence[str]) -> tuple
 def _logits(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, features: list[dict[str, Any]], batch_size: int
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return the start and the end logits (tokens,) of every window."""
+    """Return the start and end logits of each window, of shape (tokens,)."""
     windows = [{name: value for name, value in one.items() if name not in BOOKKEEPING} for one in features]
     rows: list[tuple[np.ndarray, np.ndarray]] = [(np.empty(0), np.empty(0))] * len(windows)
     by_length = sorted(range(len(windows)), key=lambda i: -len(windows[i]["input_ids"]))  # little padding

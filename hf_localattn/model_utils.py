@@ -11,7 +11,7 @@ MOST_TOKENS = 1_000_000
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Run the code inside with a model in evaluation mode, then restore the mode of each of its modules."""
+    """Run the block with a model in evaluation mode, then restore the mode of each module."""
     training = [module for module in model.modules() if module.training]
     model.eval()
     try:

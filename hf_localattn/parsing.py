@@ -1,4 +1,4 @@
-"""Parsing of JSON and YAML from untrusted sources into plain values; each error names the place."""
+"""Parsing of JSON and YAML from untrusted sources into plain values. Each error names the place."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ MOST_LEVELS = 100
 """Maximum nesting of lists and mappings, because parsers recurse at each level."""
 
 MOST_VALUES = 1_000_000
-"""Maximum number of values of a YAML text, where each use of an alias counts."""
+"""Maximum number of values of a YAML text. Each use of an alias counts."""
 
-# An escaped single surrogate of UTF-16: text that contains one cannot be encoded.
+# An escaped single surrogate of UTF-16. Text with a single surrogate cannot be encoded.
 _HALF = re.compile(r"\\[uU]0*[dD][89a-fA-F][0-9a-fA-F]{2}")
 _PLAIN = (str, int, float, list, dict, type(None))
 
@@ -100,7 +100,7 @@ def parse_yaml(text: str, where: str, *others: type) -> Any:
         value = yaml.load(text, _Loader)
     except RecursionError:
         raise ValueError(_too_deep(where)) from None
-    except Exception as error:  # invalid tags raise errors of any type: `!!bool x` a KeyError
+    except Exception as error:  # invalid tags raise errors of any type: `!!bool x` raises KeyError
         raise ValueError(f"{where}: cannot be read: {' '.join(str(error).split())}.") from None
     _check_values(value, where, MOST_VALUES, others)
     _check_halves(text, value, where)

@@ -1,4 +1,4 @@
-"""Pipelines that are registered with transformers when this package is imported, for checkpoints of any kind."""
+"""Pipelines for any checkpoint. They are registered with transformers when this package is imported."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class TrainedReader(AutoModelForQuestionAnswering):
 
         Args:
             name: Hub id or folder of the checkpoint.
-            *args: As in the Auto class.
-            **kwargs: As in the Auto class.
+            *args: Positional arguments of the Auto class.
+            **kwargs: Keyword arguments of the Auto class.
 
         Raises:
             LookupError: The checkpoint has no question-answering head. A new head would answer at random.
@@ -41,11 +41,11 @@ class TrainedReader(AutoModelForQuestionAnswering):
 
 
 def register_pipelines() -> None:
-    """Register the question-answering pipeline, unless transformers has one."""
+    """Register the question-answering pipeline if transformers does not have one."""
     known = pipelines.PIPELINE_REGISTRY.supported_tasks
     if QUESTION_ANSWERING in known:
         return
-    # Not `register_pipeline`: stock checkpoints saved by the pipeline would name code that they do not have.
+    # With `register_pipeline`, stock checkpoints saved by the pipeline would refer to code files that they lack.
     known[QUESTION_ANSWERING] = {
         "impl": QuestionAnsweringPipeline,
         "pt": (TrainedReader,),

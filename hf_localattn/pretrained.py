@@ -1,4 +1,4 @@
-"""Loading of backbones and tokenizers, with checks for mistakes that would show up much later."""
+"""Loading of backbones and tokenizers, with early checks for mistakes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def resolve_backbone(name_or_path: str | os.PathLike[str], *, generates: bool = 
     """Return the Hub id or folder of a backbone.
 
     Args:
-        name_or_path: Hub id; folder; "tiny", a small random encoder that this package contains; or "tiny-bart", a
-            small random encoder-decoder.
-        generates: return the encoder-decoder for "tiny", too.
+        name_or_path: Hub id; folder; "tiny" for the small random encoder of this package; or "tiny-bart" for its small
+            random encoder-decoder.
+        generates: if True, "tiny" also means the encoder-decoder.
 
     Raises:
-        FileNotFoundError: the argument is a path, but not of a folder with a `config.json`.
+        FileNotFoundError: the argument is a path, but there is no folder with a `config.json` at that path.
     """
     if name_or_path in ("tiny", "tiny-bart"):
         return str(tiny_backbone(generates=generates or name_or_path == "tiny-bart"))

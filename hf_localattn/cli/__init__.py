@@ -69,7 +69,7 @@ def run(words: Sequence[str]) -> int:
     try:
         with command.make_context(NAME, list(words)) as context:
             return command.invoke(context) or 0
-    except typer.Exit as ended:  # by --help and --version
+    except typer.Exit as ended:  # raised by --help and --version
         return ended.exit_code
     except typer.TyperException as error:
         raise ValueError(explain(error)) from error

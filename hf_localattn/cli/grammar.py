@@ -27,7 +27,7 @@ class Command(TyperCommand):
     """A command with the option syntax of the training scripts.
 
     Options that can be repeated take several values: `--config a=1 b=2`. Long options may have underscores in place of
-    hyphens. Former names work with a warning.
+    hyphens. Former names of options work, with a warning.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -36,12 +36,12 @@ class Command(TyperCommand):
 
 
 def several(name: str, metavar: str, help: str) -> Any:
-    """Return an option with one or more values, or with any number if its metavar is in brackets."""
+    """Return an option that takes one or more values; an option with a metavar in brackets may take none."""
     return typer.Option(name, metavar=metavar, help=help)
 
 
 def expand_values(words: Sequence[str], options: Mapping[str, TyperOption]) -> list[str]:
-    """Rewrite the words of a command for click, with present names of options and one value per option.
+    """Rewrite the words of a command for click, with current names of options and one value per option.
 
     `--config a=1 b=2 TEXT` becomes `--config a=1 --config b=2 TEXT`. Values end at the next option. Assignments also
     end at the next word without an equals sign. The first word after an option is always taken as its value, so that
@@ -56,7 +56,7 @@ def expand_values(words: Sequence[str], options: Mapping[str, TyperOption]) -> l
     """
     found: list[str] = []
     warned: set[str] = set()
-    current, count = "", 0  # the option whose values are read, and their number so far
+    current, count = "", 0  # the current option, and the number of its values so far
 
     def complete() -> None:
         if current and not count and _may_be_empty(options[current]):
@@ -106,7 +106,7 @@ def _takes_further(option: TyperOption, word: str) -> bool:
 
 
 def _current_name(name: str, options: Mapping[str, TyperOption], warned: set[str]) -> str:
-    """Return the present name of an option; return other words unchanged."""
+    """Return the current name of an option; return other words unchanged."""
     spelled = name.replace("_", "-") if name.startswith("--") else name
     if spelled in options:
         return spelled

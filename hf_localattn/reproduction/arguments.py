@@ -39,7 +39,7 @@ SCRIPTS: dict[str, type[Task]] = {
 PACKAGE = Path(__file__).resolve().parent.parent
 
 COMMON = {"disable_tqdm": True, "log_level": "error", "report_to": "none", "save_total_limit": 1}
-"""Arguments of all runs, which override those of a table."""
+"""Arguments of all runs. They override the arguments of a table."""
 
 
 def make_trial(script: str, values: Mapping[str, Any], seed: int = 0, fold: Fold | None = None) -> Trial:
@@ -47,9 +47,9 @@ def make_trial(script: str, values: Mapping[str, Any], seed: int = 0, fold: Fold
 
     Args:
         script: a name in `SCRIPTS`.
-        values: arguments by name. None is the default value, a mapping a list of `name=value`.
+        values: arguments by name. None means the default value. A mapping becomes a list of `name=value`.
         seed: random seed of the run.
-        fold: fold of the data that the run uses; by default all data.
+        fold: fold of the data that the run uses. Defaults to all data.
 
     Raises:
         ValueError: an argument is unknown, or its value has another type.
@@ -81,26 +81,26 @@ def _types(cls: type) -> dict[str, Any]:
 
 
 def _typed_values(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a dataclass's fields, converted to their types, without those that are None."""
+    """Return the values of a dataclass's fields, converted to their types. None values are left out."""
     types = _types(cls)
     own = {name: value for name, value in values.items() if name in types and value is not None}
     return {name: _typed(name, types[name], value) for name, value in own.items()}
 
 
 def _typed(name: str, kind: Any, value: Any) -> Any:
-    """Convert a value to the type of its option, such as 3 to 3.0, so that equal settings compare equal."""
+    """Convert a value to the type of its option, such as 3 to 3.0. Equal settings then compare equal."""
     if isinstance(value, Mapping):
         return assignments(value)
     try:
         return TypeAdapter(kind).validate_python(value, strict=True)
     except ValidationError as error:
-        if kind is str or str in get_args(kind):  # a name that YAML reads as a number
+        if kind is str or str in get_args(kind):  # YAML reads some names as numbers
             return format_value(value)
         raise ValueError(first_problem(error, f"--{name}")) from None
 
 
 def assignments(values: Mapping[str, Any]) -> list[str]:
-    """Return values by name as `name=value`."""
+    """Return named values as `name=value` strings."""
     return [f"{name}={format_value(value)}" for name, value in values.items()]
 
 
@@ -108,8 +108,8 @@ def to_cli_args(arguments: Mapping[str, Any]) -> list[str]:
     """Return the words of a command line.
 
     Args:
-        arguments: values by name. A list becomes several words, a mapping one `name=value` word for each entry. None
-            and empty mappings are left out.
+        arguments: values by name. A list becomes several words. A mapping becomes one `name=value` word per entry.
+            None and empty mappings are left out.
     """
     words = []
     for name, value in arguments.items():
@@ -123,7 +123,8 @@ def to_cli_args(arguments: Mapping[str, Any]) -> list[str]:
 def to_command_line(arguments: Mapping[str, Any]) -> str:
     """Format arguments for a shell, without absolute paths.
 
-    `$DATA` is a folder of data, encoders and parsers. Files of this package are relative to the folder of the scripts.
+    `$DATA` stands for a folder of data, encoders and parsers. Files of this package are relative to the folder of the
+    scripts.
     """
     return " ".join(map(_shell_word, to_cli_args(arguments)))
 

@@ -1,4 +1,4 @@
-"""Corpora of the tables, which are loaded from the Hub, a local folder, or the samples of this package."""
+"""Corpora of the tables, from the Hub, a local folder, or the samples of this package."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Corpus(Entry):
     Attributes:
         name: key in corpora.yaml.
         title: printed name.
-        source: URL or description of the place to get it.
+        source: URL or description of the source.
         license: license as stated by the source.
         format: format of its files.
-        files: further names of each split's file in a folder of the corpus, in addition to those of `SPLITS`: without
-            a suffix, or complete; "." is the folder itself.
+        files: further names of each split's file in a folder of the corpus, in addition to the names in `SPLITS`,
+            with or without a suffix. "." is the folder itself.
         sample: sample file of each split in the same format, relative to the folder of `hf_localattn.resources`.
-        hub: Hub id; by default the corpus is only read from files.
+        hub: Hub id. By default, the corpus is only read from files.
         config: configuration name on the Hub.
         arguments: arguments of the script to read the corpus.
         hub_arguments: further arguments for the data on the Hub.
@@ -90,13 +90,13 @@ def load_corpora() -> dict[str, Corpus]:
 def corpus_arguments(
     corpus: Corpus, splits: Sequence[str], where: str | None, optional: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Return the data arguments of a script that read the splits of a corpus.
+    """Return the data arguments of a script for the splits of a corpus.
 
     Args:
         corpus: the corpus.
         splits: splits out of "train", "validation" and "test".
         where: folder of the corpus, `SAMPLES`, or None for the Hub.
-        optional: splits that are read if they exist.
+        optional: further splits, read only if they exist.
 
     Raises:
         ValueError: the corpus is not on the Hub. The message names its source.
@@ -109,7 +109,7 @@ def corpus_arguments(
                 f" {corpus.license}) and give its folder, --data {corpus.name}=FOLDER, with"
                 f" {_expected(corpus, splits)}: {corpus.format}"
             )
-        # Tasks of GLUE are given by --task_name alone.
+        # For a task of GLUE, --task_name is enough.
         named = {} if corpus.hub == GLUE else {"dataset_name": corpus.hub, "dataset_config_name": corpus.config}
         return {**named, **corpus.arguments, **corpus.hub_arguments}
     if where == SAMPLES:
@@ -139,7 +139,7 @@ def _folder_files(
     """Return the files of a corpus in a folder, by split.
 
     Raises:
-        FileNotFoundError: there is no such folder, or a split is not in it.
+        FileNotFoundError: the folder does not exist, or it lacks a split.
     """
     if not folder.is_dir():
         raise FileNotFoundError(f"--data {corpus.name}={folder}: there is no such folder.")

@@ -22,7 +22,7 @@ NUMBER_AS_TEXT = re.compile(r"[+-]?[0-9.]+[eE][+-]?[0-9]+")
 class Entry(BaseModel):
     """An entry of a file: a mapping whose values have exactly the annotated types.
 
-    A field `name` is not in the file. It is the key of the entry and is set by `name_entries`.
+    The field `name` is not read from the entry. `name_entries` sets it to the key of the entry.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -59,7 +59,7 @@ def validate(kind: type[T], content: Any, where: str) -> T:
         where: place in the file, for error messages.
 
     Raises:
-        ValueError: a value is missing, has another type, or has a name that the entry does not have.
+        ValueError: a value is missing, has another type, or has an unknown name.
     """
     try:
         return TypeAdapter(kind).validate_python(content)
@@ -73,7 +73,7 @@ def first_problem(error: ValidationError, where: str) -> str:
     kind, path = found["type"], [where, *(str(key) for key in found["loc"] if key != "")]
     if kind == "missing":
         return f"{', '.join(path[:-1])}: {path[-1]} is missing."
-    if kind == "value_error":  # of a validator of ours
+    if kind == "value_error":  # raised by a validator of this package
         return f"{', '.join(path)}: {found['ctx']['error']}"
     text = found["msg"].replace("Input should be", "must be", 1)
     if kind in ("dict_type", "model_type"):
@@ -82,7 +82,7 @@ def first_problem(error: ValidationError, where: str) -> str:
 
 
 def check_known(names: Iterable[Any], known: Collection[str], where: str = "") -> None:
-    """Raise `ValueError` for the first name that is not in `known`. The message suggests the most similar one."""
+    """Raise `ValueError` for the first name that is not in `known`. The message suggests the most similar name."""
     for name in names:
         if not isinstance(name, str) or name not in known:
             nearest = difflib.get_close_matches(str(name), list(known), n=1)

@@ -24,18 +24,18 @@ class GridSearch:
     """Searches the grid of each row and task once. Killed searches are resumed.
 
     Args:
-        runner: the runner of the table, whose folder also contains the searches.
-        given: names of arguments that the caller has set, which are not searched.
+        runner: the runner of the table. Its folder also contains the searches.
+        given: names of arguments that the caller has set. They are not searched.
         spread: arguments `workers` and `ray_address` of the searches.
     """
 
     def __init__(self, runner: Runner, given: Collection[str] = (), spread: Mapping[str, Any] | None = None):
         self.runner, self.given, self.spread = runner, given, spread or {}
         self.found: dict[tuple[str, str], dict[str, Any]] = {}
-        """The best setting of each row and task, its score, and all others."""
+        """The best setting of each row and task with its score, and all other settings."""
 
     def space_of(self, run: TableRun) -> dict[str, Any]:
-        """Return the paper's grid without fields that the row's model does not have."""
+        """Return the paper's grid without fields that the model of the row lacks."""
         fields: set[str] = set()
         if run.row.family in FAMILIES:
             fields = {field.name for field in dataclasses.fields(FAMILIES[run.row.family].config)}
@@ -46,12 +46,12 @@ class GridSearch:
         }
 
     def count(self, run: TableRun) -> int:
-        """Return the maximum number of settings to try for the row and task of a run, 0 without a search."""
+        """Return the maximum number of settings to try for the row and task of a run; 0 if nothing is searched."""
         space = self.space_of(run)
         return math.prod(len(values) if isinstance(values, list) else 1 for values in space.values()) if space else 0
 
     def best(self, run: TableRun) -> TableRun:
-        """Return the run with the best setting of its row and task, or the run itself if there is nothing to search.
+        """Return the run with the best setting of its row and task. If nothing is searched, return the run unchanged.
 
         Raises:
             ValueError, OSError, ImportError: the search cannot be run.
@@ -75,7 +75,7 @@ class GridSearch:
             Search(get_task(searching.task), *searching.arguments(output)).execute()
         found = read_json(Path(output, RESULTS))
         choose = max if found["direction"] == "maximize" else min
-        scored = [one for one in found["trials"] if one["score"] is not None]  # null: not a number
+        scored = [one for one in found["trials"] if one["score"] is not None]  # null stands for NaN
         if not scored:
             raise ValueError(f"{run.name}: no setting of the grid has a score that is a number.")
         best = choose(scored, key=lambda one: one["score"])

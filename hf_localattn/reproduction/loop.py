@@ -1,4 +1,4 @@
-"""Reproduction of a table: its runs are planned, checked, run or resumed, and reported."""
+"""Reproduction of a table: plan, check, execute or resume its runs, and report them."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ def reproduce(
 
     Args:
         selection: rows and tasks of a table.
-        output: output folder, whose runs are shared by all tables.
-        searches: search the paper's grid for each row and task first, with the first seed.
+        output: output folder. All tables share its runs.
+        searches: first search the paper's grid for each row and task, with the first seed.
         keep_models: keep the trained models in the output folder.
         dry_run: only show the plan.
         workers: number of runs or search trials at a time.
         ray_address: address of a Ray cluster for the runs.
 
     Raises:
-        TrialFailed: runs have failed in workers. The others are reported.
+        TrialFailed: runs have failed in workers. All other runs are reported.
         ValueError, OSError, ImportError: a run cannot be run on this machine, or another process uses the output
             folder. Nothing has been run.
     """
@@ -82,7 +82,7 @@ def _reproduce(
     check_runs(runs if searches else left, searches=searches)
     search = GridSearch(runner, given=selection.overrides.arguments, spread=spread) if searches else None
     is_spread, executor = spread["workers"] > 1 or spread["ray_address"] is not None, None
-    if is_spread and not dry_run:  # raises an error if the cluster does not answer
+    if is_spread and not dry_run:  # raise an error if the cluster does not answer
         executor = executor_of(**spread, folder=output, use_cpu=all(run.arguments.get("use_cpu") for run in runs))
     for line in estimates(runner, left, runs, search):
         print(line)
@@ -93,7 +93,7 @@ def _reproduce(
         return
     if search is not None:
         runs = [search.best(run) for run in tqdm(runs, desc="searching", unit="run")]
-    else:  # a search does not know the best settings of other rows
+    else:  # with a search, the best settings of other rows are not known
         selection, known = _with_finished_baselines(selection, runner)
         runs = [*known, *runs]
     failed = {} if executor is None else _run_elsewhere(executor, runner, runs)
@@ -115,7 +115,7 @@ def _reproduce(
 def _run_elsewhere(executor: Executor, runner: Runner, runs: Sequence[TableRun]) -> dict[Path, str]:
     """Run the unfinished runs in other processes, and return the errors of failed runs by folder.
 
-    Runs that measure times are left out, because they need the whole machine.
+    Runs that measure times are not included, because they need the whole machine.
     """
     left = [run for run in runs if not run.is_timed and runner.result_of(run) is None]
     names = {runner.folder_of(run): run.name for run in left}
@@ -134,7 +134,7 @@ def _run_elsewhere(executor: Executor, runner: Runner, runs: Sequence[TableRun])
 
 
 def _with_finished_baselines(selection: Selection, runner: Runner) -> tuple[Selection, list[TableRun]]:
-    """Add the baselines that have finished runs to a selection, and return these runs, too."""
+    """Add baselines with finished runs to a selection, and return the selection and these runs."""
     names = {row.name for row in selection.rows}
     compared = {row.baseline for row in selection.rows if row.baseline is not None} - names
     known = [run for run in plan(selection.with_rows(compared)) if runner.result_of(run) is not None]

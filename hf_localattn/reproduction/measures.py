@@ -26,7 +26,7 @@ CUE = 1
 def profile(arguments: Mapping[str, Any]) -> dict[str, float]:
     """Return the number of parameters of a token classification model, and its inference time for each batch size.
 
-    Texts are random tokens of length `max_seq_length` with one query token. The time is the minimum of several.
+    Each text consists of `max_seq_length` random tokens with one query token. The time is the minimum of several runs.
 
     Args:
         arguments: arguments of `run_ner.py` by name.
@@ -53,7 +53,7 @@ def profile(arguments: Mapping[str, Any]) -> dict[str, float]:
 def text_statistics(arguments: Mapping[str, Any]) -> dict[str, float]:
     """Return the number of texts of each split, and their maximum, mean and minimum length in tokens.
 
-    Special tokens are not counted. Texts are cut to `max_seq_length`.
+    Special tokens are not counted. Texts are truncated to `max_seq_length` tokens.
 
     Args:
         arguments: arguments of `run_glue.py` by name.
@@ -76,7 +76,7 @@ MEASURES: dict[str, Measure] = {
     "profile": profile,
     "statistics": text_statistics,
 }
-"""Measures by their names in a table."""
+"""Measures, by name in a table."""
 
 
 def _parse(script: str, arguments: Mapping[str, Any], folder: str) -> Arguments:

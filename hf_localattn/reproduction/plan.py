@@ -35,7 +35,7 @@ class TableRun:
         row: row of the table.
         task: task of the table.
         number: number of the run, from 1.
-        arguments: arguments of the script by name, without folder, seed and number of folds. `local_config` is a
+        arguments: arguments of the script by name, except folder, seed and number of folds. `local_config` is a
             mapping.
         tests: data arguments of each further test corpus, by title.
     """
@@ -58,12 +58,12 @@ class TableRun:
 
     @property
     def fold(self) -> Fold | None:
-        """Fold of the data, None for the splits of the corpus."""
+        """Fold of the data, or None for the splits of the corpus."""
         return None if self.task.folds is None else Fold(self.number, self.task.folds, seed=0)
 
     @property
     def trains(self) -> bool:
-        """True if the run trains a model, False for a measure without training."""
+        """True if the run trains a model. Measures do not train."""
         return self.task.script in SCRIPTS
 
     @cached_property
@@ -81,7 +81,7 @@ class TableRun:
         """Settings that affect scores, without seed and fold. Files and folders are identified by their content."""
         if self.trains:
             return settings_of(*dataclasses.replace(self.trial, seed=TrainingArguments.seed).arguments(UNUSED))
-        # Names of result folders depend on this list of the words of a command line.
+        # Names of result folders depend on this list of command-line words.
         words = to_cli_args(former_names(self.arguments))
         words = [former_word(self.arguments["family"], word) if "=" in word else word for word in words]
         pairs = zip(words, (*words[1:], None), strict=True)
@@ -103,13 +103,13 @@ class TableRun:
 
     @property
     def command(self) -> str:
-        """Command line of the run without absolute paths; a comment for a measure."""
+        """Command line of the run without absolute paths. For a measure, this is a comment."""
         told, output = to_command_line(self.arguments), f"--output_dir {self.row.name}-{self.task.name}"
         if not self.trains:
             return f"# {self.task.script} of {told}"
         if self.fold is None:
             return f"python {self.task.script}.py {told} --seed {self.seed} {output}-{self.seed}"
-        # Fold k has the seed of the cross-validation plus k - 1.
+        # The seed of fold k is the seed of the cross-validation plus k - 1.
         folds = f"--num_folds {self.fold.count} {output}  # fold {self.number}"
         return f"python {self.task.script}.py {told} --seed {self.fold.seed} {folds}"
 
@@ -121,10 +121,10 @@ class TableRun:
 
 
 def plan(selection: Selection) -> list[TableRun]:
-    """Return the runs of all rows that can be run: first run 1 of each row and task, then run 2 of each, and so on.
+    """Return the runs of all rows that can be run: first run 1 of all rows and tasks, then run 2, and so on.
 
     Raises:
-        ValueError: data of some tasks are missing. The message names all of them.
+        ValueError: the data of some tasks is missing. The message names all these tasks.
     """
     table, overrides, tasks = selection.table, selection.overrides, selection.tasks
     data = _data([task for task in tasks if any(_runs(row, task) for row in selection.rows)], overrides)
@@ -149,9 +149,9 @@ def plan(selection: Selection) -> list[TableRun]:
 
 
 def needed_splits(task: TableTask) -> tuple[list[str], list[str]]:
-    """Return the splits that a task needs, and those that it reads if they exist.
+    """Return the required and the optional splits of a task.
 
-    Folds hold out missing splits from the training data.
+    With folds, missing splits are held out from the training data.
     """
     there = list(load_corpora()[task.corpus].files)
     if task.folds is not None:
@@ -168,9 +168,9 @@ def _runs(row: Row, task: TableTask) -> bool:
 def _data(
     tasks: Sequence[TableTask], overrides: Overrides
 ) -> dict[str, tuple[dict[str, Any], dict[str, dict[str, Any]]]]:
-    """Return the data arguments of each task, and those of its further test corpora by title."""
+    """Return the data arguments of each task, and the data arguments of its further test corpora by title."""
     found = {}
-    problems: dict[str, None] = {}  # several tasks may lack the same
+    problems: dict[str, None] = {}  # a dictionary, because several tasks may have the same problem
     for task in tasks:
         try:
             read = _data_arguments(task, overrides)
@@ -208,14 +208,14 @@ def _arguments(
 def _data_arguments(task: TableTask, overrides: Overrides) -> dict[str, Any]:
     """Return the data arguments of a task."""
     corpus = load_corpora()[task.corpus]
-    # A profile reads no data, but the arguments of a script must name some.
+    # A profile reads no data, but the arguments of a script must name a data source.
     where = SAMPLES if task.script == "profile" else overrides.where(corpus.name)
     needed, optional = needed_splits(task)
     return corpus_arguments(corpus, needed, where, optional)
 
 
 def _test_arguments(name: str, overrides: Overrides) -> dict[str, Any]:
-    """Return the data arguments of a further test corpus; all its rows are test rows if it has no test split."""
+    """Return the data arguments of a further test corpus. Without a test split, all its rows are test rows."""
     corpus = load_corpora()[name]
     split = "test" if "test" in corpus.files else "train"
     arguments = corpus_arguments(corpus, [split], overrides.where(name))

@@ -34,10 +34,10 @@ from hf_localattn.training.lookahead import import_lookahead
 from hf_localattn.training.run import Run
 
 TRAINING_BYTES = 16
-"""Bytes for each parameter: weight, gradient and Adam's two averages in fp32, without activations."""
+"""Bytes for each parameter: weight, gradient and Adam's two averages in fp32. Activations are not counted."""
 
 STEPS = 3
-"""Number of steps of the short training. The first one is a warm-up and not timed."""
+"""Number of steps of the short training. The first step is a warm-up and is not timed."""
 
 BATCHES = 2
 """Number of batches of the short evaluation of each split."""
@@ -57,7 +57,7 @@ def check_runs(runs: Sequence[TableRun], *, searches: bool = False) -> None:
 
     Args:
         runs: the runs.
-        searches: check the requirements of searches, too.
+        searches: also check the requirements of searches.
 
     Raises:
         ValueError: arguments or fields are invalid, or a parser, an extra or memory is missing. The message lists all
@@ -79,7 +79,7 @@ def _rows_with_tasks(rows: Mapping[str, Sequence[str]]) -> str:
 
 
 def _problems(run: TableRun, *, searches: bool) -> Iterator[str]:
-    """Yield the problems of a run. Invalid arguments end the check."""
+    """Yield the problems of a run. Stop at invalid arguments."""
     try:
         if searches and run.task.search:
             import_extra("optuna", "search", "--search")
@@ -142,7 +142,7 @@ def estimates(
         runner: the runner of the table.
         left: unfinished runs.
         runs: all runs.
-        search: the search of their settings, None without a search.
+        search: the search of settings, or None.
 
     Raises:
         ValueError, OSError: arguments, data or model of a run are invalid or cannot be loaded.
@@ -174,12 +174,12 @@ def estimates(
 
 
 def estimate(run: TableRun) -> float:
-    """Estimate the seconds of a run, by training a few steps on its data and evaluating a few batches.
+    """Estimate the seconds of a run. The estimate trains a few steps and evaluates a few batches of the data.
 
     Raises:
         ValueError, OSError: arguments, data or model are invalid or cannot be loaded.
     """
-    own = run.trial.arguments(UNUSED)[2]  # before those of the short run: new arguments reset accelerate's state
+    own = run.trial.arguments(UNUSED)[2]  # before the arguments of the short run, because they reset accelerate
     with TemporaryDirectory() as folder:
         with quiet():
             short = prepare_trial(run.with_arguments(**SHORT).trial, Path(folder, MODEL)).run
@@ -201,7 +201,7 @@ class StepTimer(TrainerCallback):
 
     @property
     def seconds(self) -> float:
-        """Mean seconds of a step, without the first one."""
+        """Mean seconds of a step, without the first step."""
         return (self.times[-1] - self.times[0]) / (len(self.times) - 1)
 
 
@@ -210,7 +210,7 @@ def _seconds(run: Run, args: Any) -> float:
 
     Args:
         run: the run with the arguments `SHORT`.
-        args: its training arguments without `SHORT`.
+        args: training arguments of the run without `SHORT`.
     """
     trainer, timer = run.trainer, StepTimer()
     trainer.add_callback(timer)
@@ -232,7 +232,7 @@ def _seconds(run: Run, args: Any) -> float:
 
 @torch.no_grad()
 def _evaluation_seconds(run: Run, features: datasets.Dataset) -> float:
-    """Estimate the seconds of one pass over a split by its fastest batch."""
+    """Estimate the seconds of one pass over a split from the time of the fastest batch."""
     trainer, args = run.trainer, run.trainer.args
     model, loader = trainer.model.eval(), trainer.get_eval_dataloader(features)
     times = []

@@ -21,7 +21,7 @@ from hf_localattn.reproduction.tables import Row, Table, TableScore, TableTask
 from hf_localattn.studies.results import write_results
 
 Runs = Mapping[tuple[str, str], Mapping[int, Mapping[str, Any]]]
-"""Metrics by row and task, and by the number of the run."""
+"""Metrics by row and task, and by run number."""
 
 
 @dataclass(frozen=True)
@@ -34,15 +34,15 @@ class Cell:
         task: name of the task.
         task_title: its printed title.
         score: printed name of the score.
-        published: the printed number, None if there is none.
-        measured: mean of the runs, None without runs.
+        published: the printed number, or None.
+        measured: mean of the runs; None if there are no runs.
         deviation: sample standard deviation, None for a single run.
         runs: number of runs.
-        baseline: name of the baseline, None for a baseline itself.
+        baseline: name of the baseline. None if the row is a baseline.
         baseline_title: its printed title.
         against_baseline: mean difference from the same runs of the baseline.
-        p_value: p-value of a paired t-test of this difference; None for less than two pairs, or if all pairs have the
-            same difference.
+        p_value: p-value of a paired t-test of this difference. None if there are fewer than two pairs, or if all pairs
+            have the same difference.
         pairs: number of runs that both rows have.
     """
 
@@ -97,7 +97,7 @@ def _cell(table: Table, row: Row, task: TableTask, score: TableScore, runs: Runs
     baseline = table.rows[row.baseline] if row.baseline is not None else None
     other = values_of(runs, baseline.name, task.name, score) if baseline is not None else {}
     if score.ratio:
-        reference = baseline or row  # a baseline is its own measure
+        reference = baseline or row  # a baseline is compared with itself
         whole = list((other if baseline is not None else own).values())
         unit = statistics.fmean(whole) if whole else 0.0
         own = {number: value / unit for number, value in own.items()} if unit else {}
@@ -125,7 +125,7 @@ def _cell(table: Table, row: Row, task: TableTask, score: TableScore, runs: Runs
 
 
 def values_of(runs: Runs, row: str, task: str, score: TableScore) -> dict[int, float]:
-    """Return a score of all runs of a row, by the number of the run, in the paper's unit."""
+    """Return a score of all runs of a row, by run number, in the paper's unit."""
     found = {number: metrics.get(score.metric) for number, metrics in runs.get((row, task), {}).items()}
     return {
         number: value * score.scale for number, value in found.items() if value is not None and math.isfinite(value)
@@ -133,7 +133,7 @@ def values_of(runs: Runs, row: str, task: str, score: TableScore) -> dict[int, f
 
 
 def _p_value(own: Sequence[float], other: Sequence[float]) -> float | None:
-    """Return the p-value of a paired t-test, None if all differences are equal."""
+    """Return the p-value of a paired t-test, or None if all differences are equal."""
     differences = [a - b for a, b in zip(own, other, strict=True)]
     if len(differences) < 2 or max(differences) - min(differences) <= 1e-9 * max(1.0, *map(abs, differences)):
         return None
@@ -159,7 +159,7 @@ class Report:
         self._results: list[dict[str, Any]] = []
 
     def add(self, run: TableRun, result: Mapping[str, Any], model: Path | None) -> None:
-        """Add a finished run, with the folder of its model if kept, and write the files."""
+        """Add a finished run and write the files. `model` is the folder of its model, or None."""
         self.runs.setdefault(run.key, {})[run.number] = result["metrics"]
         where = {"row": run.row.name, "task": run.task.name, "run": run.number, "command": run.command}
         kept = None if model is None else str(model.relative_to(self.output))
@@ -181,7 +181,7 @@ class Report:
 
     def _content(self) -> dict[str, Any]:
         table, overrides, corpora = self.selection.table, self.selection.overrides, load_corpora()
-        tasks = [task for task in self.selection.tasks if task.script != "profile"]  # which reads no data
+        tasks = [task for task in self.selection.tasks if task.script != "profile"]  # a profile reads no data
         names = dict.fromkeys(name for task in tasks for name in (task.corpus, *task.test_corpora.values()))
         cells = summarize(table, self.selection.rows, self.selection.tasks, self.runs)
         return {
@@ -204,7 +204,7 @@ _CALLED = {"backbone": "backbone", "parser": "parser", "runs": "seeds", "limit":
 def as_markdown(found: Mapping[str, Any]) -> str:
     """Format the content of `TABLE.json` as a Markdown table with its source and notes."""
     ran = {(cell["row"], cell["task"]) for cell in found["scores"] if cell["measured"] is not None}
-    # Finished runs are shown without scores that were not measured, such as times on shared cores.
+    # Finished runs are shown without missing scores, such as times on shared cores.
     cells = [c for c in found["scores"] if c["measured"] is not None or (c["row"], c["task"]) not in ran]
     several = len({cell["task"] for cell in cells}) > 1
     baselines = list(dict.fromkeys(cell["baseline_title"] for cell in cells if cell["baseline"] is not None))
@@ -253,7 +253,7 @@ def _about(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _compared(cells: Sequence[Mapping[str, Any]], baselines: Sequence[str]) -> Iterator[str]:
-    """Yield the rows that are compared with each baseline, if there are several."""
+    """Yield the rows that are compared with each baseline if there are several baselines."""
     for baseline in baselines if len(baselines) > 1 else ():
         rows = dict.fromkeys(cell["row_title"] for cell in cells if cell["baseline_title"] == baseline)
         yield f"The baseline of {', '.join(rows)} is {baseline}."

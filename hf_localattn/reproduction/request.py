@@ -26,7 +26,7 @@ SET_OTHERWISE = {
     "dataset_name": "data are given by --data.",
     **dict.fromkeys(("do_train", "do_eval", "do_predict"), _BY_RECIPE),
 }
-"""Arguments that `--args` does not accept, each with the way to set it."""
+"""Arguments that `--args` does not accept, each with another way to set it."""
 
 
 NAMES_IN_RESULTS = {"num_runs": "runs", "max_samples": "limit", "test_corpora": "also"}
@@ -39,12 +39,12 @@ class Overrides:
 
     Attributes:
         backbone: backbone of all rows: Hub id, folder or "tiny".
-        parser: spaCy pipeline of rows that need a parser; "tiny" for the one of this package.
-        num_runs: number of seeds, or of the folds that are run.
+        parser: spaCy pipeline of rows that need a parser, or "tiny" for the pipeline of this package.
+        num_runs: number of seeds or folds to run.
         max_samples: maximum number of rows of each split.
-        data: folder, or `SAMPLES`, of each corpus by name; the key "" applies to all other corpora.
-        test_corpora: titles of further test corpora; by default all of the task.
-        arguments: arguments of the scripts by name, such as `num_train_epochs`; None removes an argument.
+        data: folder of each corpus, or `SAMPLES`, by name. The key "" applies to all other corpora.
+        test_corpora: titles of further test corpora. Defaults to all test corpora of the task.
+        arguments: arguments of the scripts by name, such as `num_train_epochs`. None removes an argument.
     """
 
     backbone: str | None = None
@@ -119,14 +119,14 @@ def select(
 
     Args:
         table: name of the table.
-        rows: names of the rows to run; by default all.
-        tasks: names of the tasks to run; by default all.
-        num_runs: number of seeds, or of the folds that are run; by default the paper's.
+        rows: names of the rows to run. Defaults to all rows.
+        tasks: names of the tasks to run. Defaults to all tasks.
+        num_runs: number of seeds or folds to run. Defaults to the paper's.
         max_samples: maximum number of rows of each split.
-        backbone: backbone of all rows; by default the table's.
-        parser: spaCy pipeline of rows that need a parser; by default the table's.
+        backbone: backbone of all rows. Defaults to the table's.
+        parser: spaCy pipeline of rows that need a parser. Defaults to the table's.
         data: `corpus=folder` strings, or `SAMPLES`.
-        test_corpora: titles of further test corpora; by default all of the task.
+        test_corpora: titles of further test corpora. Defaults to all test corpora of the task.
         arguments: `argument=value` strings for the training scripts.
 
     Raises:
@@ -149,7 +149,7 @@ def select(
 
 
 def _select_tasks(table: Table, names: Sequence[str] | None, titles: Sequence[str] | None) -> list[TableTask]:
-    """Return the tasks with these names, each with the further test corpora that have these titles."""
+    """Return the tasks with these names. Keep only their further test corpora with these titles."""
     for name in names or ():
         if name not in table.tasks:
             raise ValueError(f"{table.name} has no task {name!r}. It has {', '.join(table.tasks)}.")

@@ -1,6 +1,6 @@
-"""Runs of a table: trials with a result file, in folders that are named by their settings.
+"""Runs of a table: trials with a result file, in folders named by the settings of the trials.
 
-Tables share finished runs: a baseline of several tables is trained once. A killed run resumes from its last
+Tables share finished runs: a baseline of several tables is trained only once. A killed run resumes from its last
 checkpoint.
 """
 
@@ -51,7 +51,7 @@ Tests = Mapping[str, Mapping[str, Any]]
 
 
 class Runner:
-    """Executes the runs of tables in a folder, and finds finished ones there.
+    """Executes the runs of tables in a folder, and finds finished runs there.
 
     Args:
         folder: folder of all runs, with a subfolder for each run.
@@ -62,19 +62,19 @@ class Runner:
         self.folder, self.keep_models = folder, keep_models
 
     def folder_of(self, run: TableRun) -> Path:
-        """Return the folder of a run, which is the same for all runs with the same settings in any table."""
-        # Times depend on the machine.
+        """Return the folder of a run. Runs with the same settings have the same folder, in any table."""
+        # Times depend on the machine, so its name is part of the folder name.
         machine = [device_name(), torch.get_num_threads()] if run.has_ratios else []
         fold = run.fold and [run.fold.number, run.fold.count]
         content = [run.task.script, run.settings, run.seed, fold, machine]
         return self.folder / named(run.task.script, content)
 
     def result_of(self, run: TableRun) -> dict[str, Any] | None:
-        """Return the record of a run, None if it is not finished."""
+        """Return the record of a run, or None if the run is not finished."""
         return finished(self.folder_of(run), run.tests)
 
     def model_of(self, run: TableRun) -> Path | None:
-        """Return the folder of a run's model, None if it was not kept."""
+        """Return the folder of a run's model, or None if the model was not kept."""
         model = self.folder_of(run) / MODEL
         return model if model.is_dir() else None
 
@@ -83,7 +83,7 @@ class Runner:
         return (self.folder_of(run) / MODEL / STATE).is_file()
 
     def job(self, run: TableRun) -> Job:
-        """Return a job for another process that executes a run with training."""
+        """Return a job that executes a run with training in another process."""
         return Job(run.trial, self.folder_of(run), run_with_record, self._options(run))
 
     def run(self, run: TableRun) -> dict[str, Any]:
@@ -151,7 +151,7 @@ def run_with_record(trial: Trial, folder: Path, *, script: str, tests: Tests, ke
 
 
 def finished(folder: Path, tests: Tests) -> dict[str, Any] | None:
-    """Return the record in a folder, None if it does not exist or lacks one of the tests."""
+    """Return the record in a folder; None if there is no record, or if it lacks one of the tests."""
     path = folder / RESULT
     if not path.is_file():
         return None
@@ -203,7 +203,7 @@ def _test(trial: Trial, arguments: Mapping[str, Any], model: Path) -> tuple[dict
 
 
 def _tidy(folder: Path) -> None:
-    """Remove temporary files, and the model if it is not kept, of a finished run."""
+    """Remove the temporary files of a finished run. Also remove the model if it is not kept."""
     progress = folder / PROGRESS
     if progress.is_file():
         if not read_json(progress).get("keep", True):
@@ -213,7 +213,7 @@ def _tidy(folder: Path) -> None:
 
 
 def named(kind: str, content: Any) -> str:
-    """Return a folder name that is determined by some content."""
+    """Return a folder name with a digest of the content."""
     text = json.dumps(content, sort_keys=True, default=str)
     return f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
@@ -232,7 +232,7 @@ def device_name() -> str:
 
 
 def _digests(tests: Tests) -> dict[str, dict[str, Any]]:
-    """Return the data arguments of each further test corpus by its title, with digests in place of files."""
+    """Return the data arguments of each further test corpus, by title, with digests in place of files."""
     return {
         title: {name: digest_of(name, value) for name, value in arguments.items()}
         for title, arguments in tests.items()
@@ -240,12 +240,12 @@ def _digests(tests: Tests) -> dict[str, dict[str, Any]]:
 
 
 class Progress(TrainerCallback):
-    """Callback that saves data that must survive restarts of a run: digests of its rows and the time of its epochs.
+    """Callback that saves data for restarts of a run: digests of its rows and the time of its epochs.
 
     Only complete epochs are timed, without evaluations and saving.
 
     Args:
-        path: file of the progress, which exists if the run is resumed.
+        path: file of the progress. It exists if the run is resumed.
         keep: keep the model when the run is finished.
     """
 
@@ -259,7 +259,7 @@ class Progress(TrainerCallback):
         self._write()
 
     def watch(self, run: Run) -> None:
-        """Add the callback to a run before it starts. Former progress is reset if the run is not resumed."""
+        """Add the callback to a run before it starts. Unless the run is resumed, old progress is reset."""
         if run.trainer.args.do_train and not run.trainer.args.resume_from_checkpoint:
             self.seconds, self.epochs, self.data = 0.0, 0, {}
         self.data |= {split: fingerprint(rows) for split, rows in run.data.items()}
@@ -292,7 +292,7 @@ def quiet() -> Iterator[None]:
     package_logger = logging.getLogger("hf_localattn")
     level, verbosity = package_logger.level, transformers.utils.logging.get_verbosity()
     package_logger.setLevel(logging.WARNING)
-    transformers.utils.logging.set_verbosity_error()  # transformers warns of new weights for each model
+    transformers.utils.logging.set_verbosity_error()  # transformers warns about new weights of each model
     bars = (datasets.utils.logging, transformers.utils.logging)
     were_on = [bar.is_progress_bar_enabled() for bar in bars]
     for bar in bars:

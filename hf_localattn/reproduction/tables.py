@@ -24,7 +24,7 @@ PAPERS = tuple(family.paper for family in FAMILIES.values() if family.paper)
 """Prefixes of table names, in the order of the papers."""
 
 INHERITED = ("backbone", "runs", "family", "baseline", "scores", "arguments")
-"""Keys, apart from tasks and rows, that a table with a key `like` inherits from that table if it lacks them."""
+"""Keys that a table without them inherits from the table in its key `like`, in addition to tasks and rows."""
 
 
 def _metric_alone(content: Any) -> Any:
@@ -37,7 +37,7 @@ def _known_corpus(name: str) -> str:
 
 
 def _as_lists(content: Any) -> Any:
-    """Convert published numbers to a list for each task. The key of a table's only task is ""."""
+    """Convert published numbers to a list for each task. If a table has only one task, its key is ""."""
     content = content if isinstance(content, dict) else {"": content}
     return {task: own if isinstance(own, list) else [own] for task, own in content.items()}
 
@@ -51,9 +51,9 @@ class TableScore(Entry):
     Attributes:
         name: printed name, such as "F1".
         metric: name of the metric in `all_results.json` of a script, such as "eval_f1" or "predict_f1";
-            "train_seconds_per_epoch"; or a metric of the measures "profile" and "statistics".
+            or "train_seconds_per_epoch"; or a metric of the measures "profile" and "statistics".
         scale: factor that converts the measured value to the paper's unit, such as 100 for a percentage.
-        ratio: show published and measured values as ratios to the row's baseline, as for times.
+        ratio: show published and measured values, such as times, as ratios to the row's baseline.
     """
 
     name: str = ""
@@ -68,16 +68,16 @@ class TableTask(Entry):
     Attributes:
         name: key of the task.
         title: printed title above its scores.
-        script: training script; or a measure without training: "profile" (sizes and times), "statistics" (lengths of
+        script: training script, or a measure without training: "profile" (sizes and times) or "statistics" (lengths of
             texts).
         corpus: name of a `Corpus`.
-        scores: columns by name; by default the table's.
+        scores: columns by name. Defaults to the table's.
         arguments: arguments of the script by name, in addition to the table's.
-        folds: number of folds of the paper's cross-validation; by default runs differ only in their seed.
+        folds: number of folds of the paper's cross-validation. By default, runs differ only in their seed.
         search: the paper's grid, in the format of the scripts' `--search_space` files.
         test_corpora: names of further corpora to test the trained model on, by title.
         local_config: fields of the family's configuration for all rows that do not set them.
-        backbones: backbones of this task by the backbones of rows (SLA uses the cased BERT if capitals matter).
+        backbones: replacements of the rows' backbones for this task (SLA uses the cased BERT if capitals matter).
     """
 
     name: str = ""
@@ -99,16 +99,16 @@ class Row(Entry):
     Attributes:
         name: key of the row.
         title: printed title.
-        family: family of the model, by default the table's; "baseline" for the backbone alone; None if the row cannot
-            be run.
-        backbone: Hub id of the backbone; by default the table's.
+        family: family of the model. Defaults to the table's. "baseline" is the backbone alone; None means that the row
+            cannot be run.
+        backbone: Hub id of the backbone. Defaults to the table's.
         local_config: fields of the family's configuration and settings of its tokenizer.
         arguments: arguments of the scripts by name, in addition to the task's.
-        baseline: name of the row to compare with; by default the table's.
-        published: printed numbers of each task, in the order of its scores and in the paper's unit; None for missing
-            ones. A file may contain a number or a list alone if the table has one task.
+        baseline: name of the row to compare with. Defaults to the table's.
+        published: printed numbers of each task, in the order of its scores and in the paper's unit. None if
+            missing. For a table with one task, a file may contain only a number or a list.
         reason: reason why the row cannot be run.
-        tasks: names of the row's tasks; by default all of the table.
+        tasks: names of the row's tasks. Defaults to all tasks of the table.
     """
 
     name: str = ""
@@ -141,7 +141,7 @@ class Figure(Entry):
 
 
 class Bars(Figure):
-    """A figure with a bar for each task: the score of the first row of a series minus that of the second."""
+    """A figure with a bar for each task: the difference between the scores of a series' first and second row."""
 
     kind: Literal["bars"]
 
@@ -170,16 +170,16 @@ class Table(Entry):
         name: key of the table.
         title: printed title.
         source: the paper, and the number of the table in it.
-        backbone: Hub id of the backbone for rows that name none.
-        family: family for rows that name none.
-        baseline: baseline for rows that name none.
-        scores: scores of tasks that have none.
+        backbone: Hub id of the default backbone of rows.
+        family: default family of rows.
+        baseline: default baseline of rows.
+        scores: default scores of tasks.
         arguments: arguments of all tasks.
         tasks: tasks by name, in the paper's order.
         rows: rows by name, in the paper's order.
-        runs: number of seeds that the paper averages over; 1 if it is not stated.
+        runs: number of seeds that the paper averages over. 1 if the paper does not state it.
         notes: differences from the paper with their reasons, and facts that the paper does not state.
-        figure: the drawing of a figure.
+        figure: how a figure is drawn. None for a table.
     """
 
     name: str = ""
@@ -215,13 +215,13 @@ class Table(Entry):
         return self
 
     def published(self, row: Row, task: TableTask, score: str) -> float | None:
-        """Return the published number, None if the paper does not print it."""
+        """Return the published number, or None if the paper does not print this number."""
         numbers = dict(zip(self.tasks[task.name].scores, row.published.get(task.name, ()), strict=False))
         return numbers.get(score)
 
 
 def recipe_arguments(table: Table, row: Row, task: TableTask) -> dict[str, Any]:
-    """Merge the arguments of table, task and row; those of the row take precedence.
+    """Merge the arguments of table, task and row. Arguments of the row take precedence.
 
     `local_config` is a mapping. Arguments of data and seed are not included.
 
@@ -241,7 +241,7 @@ def recipe_arguments(table: Table, row: Row, task: TableTask) -> dict[str, Any]:
 
 
 def select_rows(table: Table, names: Sequence[str] | None) -> list[Row]:
-    """Return the rows with some names, in the table's order, or all rows. Baselines are not added.
+    """Return the rows with these names, or all rows, in the table's order. Baselines are not added.
 
     Raises:
         ValueError: the table has no such row. The message lists its rows.
@@ -287,7 +287,7 @@ def _place(name: str) -> tuple[int, bool, int]:
 
 
 def _content(name: str, before: Sequence[str] = ()) -> dict[str, Any]:
-    """Read the file of a table and merge the table that it is `like`, which must not be in `before`."""
+    """Read the file of a table and merge the table in its key `like`. That table must not be in `before`."""
     content = read_yaml(corpora.FOLDER / "tables" / f"{name}.yaml")
     other = content.pop("like", None)
     if other is None:
@@ -305,7 +305,7 @@ def _content(name: str, before: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def _chosen(content: dict[str, Any], base: dict[str, Any], part: str, name: str, other: str) -> dict[str, Any]:
-    """Return the tasks or rows of a table, with those inherited: all, those in a list, or those without a value."""
+    """Return the tasks or rows of a table. It inherits all, or the names in a list, or the names without a value."""
     own, where = content.get(part), f"{name}, {part}"
     known = validate(dict[str, Any], base.get(part), f"{other}, {part}")
     if own is None:

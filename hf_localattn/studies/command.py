@@ -19,7 +19,7 @@ from hf_localattn.training.run import Run, prepare_run, training_arguments_of
 
 
 class Command:
-    """A run or study with its output folder, which is locked for other processes until the command has ended.
+    """A run or study with its output folder. The folder is locked for other processes until the command ends.
 
     Args:
         work: the run, cross-validation or search.
@@ -31,7 +31,7 @@ class Command:
         self.work, self.folder, self.claim = work, folder, claim
 
     def execute(self) -> dict[str, float]:
-        """Run it and return all metrics.
+        """Execute the run or study and return all metrics.
 
         If the disk is full or a trial has failed in a worker, the program exits with a one-line error.
         """
@@ -44,7 +44,7 @@ def run_script(task: type[Task], arguments: Sequence[str] | None = None) -> dict
 
     Args:
         task: the task of the script.
-        arguments: words of the command line; by default `sys.argv[1:]`.
+        arguments: words of the command line. Defaults to `sys.argv[1:]`.
 
     Returns:
         All metrics.
@@ -77,7 +77,7 @@ def prepare_command(
     _check_workers(data_args, training_args)
     folder = Path(training_args.output_dir)
     with ExitStack() as claim:
-        if training_args.process_index == 0:  # on behalf of all processes of the run
+        if training_args.process_index == 0:  # one process locks the folder for all processes of the run
             claim.enter_context(claimed(folder))
             remove_leftovers(folder)
         work = _prepare(task, model_args, data_args, training_args)

@@ -29,14 +29,14 @@ class CrossValidation:
     """The trials of all folds.
 
     Fold k is trained in `output_dir/fold-k` with the seed `seed + k - 1`. `output_dir/folds.json` contains the
-    settings, the metrics of the folds before the first unfinished one, and mean and sample standard deviation of these
-    metrics. The same command resumes a killed cross-validation.
+    settings, the metrics of the folds before the first unfinished fold, and their mean and sample standard deviation.
+    To resume a killed cross-validation, repeat the command.
 
     Args:
         task: one of `hf_localattn.tasks.TASKS`.
         model_args: the model.
         data_args: the data and the number of folds.
-        training_args: the training arguments. Their `output_dir` contains the folders of all folds.
+        training_args: the training arguments. `output_dir` will contain the folders of all folds.
 
     Raises:
         ValueError: an argument cannot be used with folds, or the output folder holds other files.
@@ -77,7 +77,7 @@ class CrossValidation:
             Mean and standard deviation of each score (`eval_f1_mean`, `eval_f1_std`).
 
         Raises:
-            TrialFailed: some folds have failed in a worker. The others are finished.
+            TrialFailed: some folds have failed in a worker. All other folds are finished.
         """
         self._write()
         pace, failed = Pace(len(self.jobs)), []
@@ -105,18 +105,18 @@ class CrossValidation:
         }
 
     def _done(self) -> list[dict[str, Any]]:
-        """Return the metrics of the folds before the first unfinished one."""
+        """Return the metrics of the folds before the first unfinished fold."""
         numbers = itertools.takewhile(self.results.__contains__, range(1, self.count + 1))
         return [self.results[number] for number in numbers]
 
     def _read(self) -> list[dict[str, Any]]:
-        """Return the metrics of the folds in the file."""
+        """Return the metrics of the folds in the result file."""
         path = self.folder / RESULTS
         known = read_results(path, self.settings, "folds")
         folds = entry(known, "folds", list, path) if known is not None else []
         if not all(isinstance(metrics, dict) for metrics in folds):
             raise ValueError(f"{path}: each of its 'folds' must be an object of metrics. Restore the original file.")
-        # NaN scores are kept: without them the mean would be over fewer folds.
+        # Keep NaN scores; otherwise the mean would cover fewer folds.
         return [with_nan(metrics) for metrics in folds]
 
     def _write(self) -> None:
@@ -131,7 +131,7 @@ class CrossValidation:
 def summary_of(results: Sequence[Mapping[str, Any]]) -> tuple[dict[str, float], dict[str, float]]:
     """Return the means and the sample standard deviations of all scores that occur in all results.
 
-    There are no deviations of fewer than two results.
+    For fewer than two results, there are no deviations.
     """
     scores = [scores_of(metrics) for metrics in results]
     names = [name for name in (scores[0] if scores else {}) if all(name in one for one in scores)]

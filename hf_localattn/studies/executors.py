@@ -1,7 +1,7 @@
 """Executors of trials: in this process, or in worker processes that share the machine's GPUs or cores.
 
-An executor yields each outcome when it is known, and takes the next job only when it can start it: a search chooses
-the next setting by the scores so far. A killed trial resumes from its last checkpoint.
+An executor yields each outcome as soon as it is known. It takes the next job only when it can start that job, because
+a search chooses the next setting by the scores so far. A killed trial resumes from its last checkpoint.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Job:
         trial: the trial to run.
         folder: its folder. Jobs that run at the same time must have different folders.
         function: module-level function that is called with trial, folder and `**options` and returns the metrics.
-        options: keyword arguments of the function, which must be JSON serializable.
+        options: JSON-serializable keyword arguments of the function.
     """
 
     trial: Trial
@@ -71,7 +71,7 @@ class Job:
 
     @classmethod
     def from_json(cls, line: str) -> Job:
-        """Return the job of a line that `to_json` has written."""
+        """Return the job from a line written by `to_json`."""
         found = json.loads(line)
         function = pkgutil.resolve_name(found["function"])
         return cls(Trial.from_dict(found["trial"]), Path(found["folder"]), function, found["options"])
@@ -95,7 +95,7 @@ class TrialFailed(RuntimeError):
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the message of an error on one line; messages of unexpected errors begin with their type."""
+    """Return the message of an error on one line. Messages of unexpected errors begin with the error type."""
     if isinstance(error, TrialFailed):
         return error.reason
     text = " ".join(str(error).split())
@@ -130,7 +130,7 @@ class Executor(Protocol):
     """Runs jobs sequentially or in parallel."""
 
     def check(self, job: Job) -> None:
-        """Prepare a job before any is run. Raises an error if arguments, data or model are invalid."""
+        """Prepare a job before the first job is run. Raises an error if arguments, data or model are invalid."""
 
     def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
         """Run jobs and yield their outcomes in the order in which they end."""
@@ -150,7 +150,7 @@ class InProcess:
         """Run jobs in the given order."""
         for job in jobs:
             try:
-                if job.folder in self._checked:  # no variable refers to the run: its model can be freed
+                if job.folder in self._checked:  # no variable may refer to the run, so that its model can be freed
                     metrics = run_trial(job.trial, job.folder, prepared=self._checked.pop(job.folder))
                 else:
                     metrics = job.run()
@@ -229,10 +229,10 @@ class Workers:
 
 
 class _Worker:
-    """A process of the program `hf_localattn.studies.worker`, which runs one job at a time."""
+    """A process of the program `hf_localattn.studies.worker`. It runs one job at a time."""
 
     def __init__(self, log: Path, environment: dict[str, str]):
-        # The worker has the import path of this process, which contains the folder of the script.
+        # The worker gets the import path of this process, including the folder of the script.
         paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
         self.log, self.environment = log, {**environment, "PYTHONPATH": paths}
         self.process: subprocess.Popen[str] | None = None
@@ -250,7 +250,7 @@ class _Worker:
         return Outcome(job, {}, TrialFailed(f"its process {end}, for the {1 + RETRIES}th time", self.log))
 
     def _ask(self, job: Job) -> str:
-        """Return the answer of the process, an empty text if the process is killed."""
+        """Return the answer of the process, or an empty text if the process is killed."""
         if self.process is None:
             self.log.parent.mkdir(parents=True, exist_ok=True)
             with self.log.open("a") as log:
@@ -261,9 +261,9 @@ class _Worker:
                     stdout=subprocess.PIPE,
                     stderr=log,
                     text=True,
-                    start_new_session=True,  # Ctrl-C interrupts only this process, which stops the workers
+                    start_new_session=True,  # Ctrl-C interrupts only this process; it then stops the workers
                 )
-        if self.is_stopped:  # by another thread, in the meantime
+        if self.is_stopped:  # another thread has stopped the worker in the meantime
             self.stop()
             return ""
         assert self.process.stdin is not None
@@ -276,7 +276,7 @@ class _Worker:
             return ""
 
     def _end(self) -> str:
-        """Wait for the end of the process and describe it."""
+        """Wait until the process ends, and describe how it ended."""
         assert self.process is not None
         with self.process as process, suppress(BrokenPipeError):
             code = process.wait()
@@ -284,7 +284,7 @@ class _Worker:
         return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
 
     def stop(self) -> None:
-        """End the process, also in the middle of a job."""
+        """End the process, even during a job."""
         self.is_stopped = True
         if (process := self.process) is None:
             return
@@ -299,13 +299,13 @@ class _Worker:
 
 
 def check_elsewhere(job: Job) -> None:
-    """Prepare a job that another process will run, to raise errors in its arguments, data or model here."""
+    """Prepare a job for another process, to raise errors in its arguments, data or model here."""
     prepare_trial(job.trial, job.folder)
     free_memory()
 
 
 def outcome_of(job: Job, answer: Mapping[str, Any], log: str | Path) -> Outcome:
-    """Return the outcome of a job from the answer of another process, whose details are in `log`."""
+    """Return the outcome of a job from the answer of another process. `log` is the log file of that process."""
     if "error" not in answer:
         return Outcome(job, answer["metrics"])
     return Outcome(job, {}, TrialFailed(answer["error"], log), answer["is_of_setting"])
@@ -321,9 +321,9 @@ def executor_of(workers: int, ray_address: str | None, folder: Path, *, use_cpu:
     """Return the executor for `--workers` and `--ray_address`.
 
     Args:
-        workers: number of jobs at a time. 1 is the default: jobs run in this process, or as many at a time as the Ray
-            cluster has GPUs or cores.
-        ray_address: address of a Ray cluster; None for processes of this machine.
+        workers: number of jobs at a time. With 1, the default, jobs run in this process, or one on each GPU (or core)
+            of the Ray cluster.
+        ray_address: address of a Ray cluster. None runs processes on this machine.
         folder: folder of the log files of worker processes.
         use_cpu: use no GPUs.
 

@@ -26,13 +26,13 @@ logger = logging.getLogger(__name__)
 class RayCluster:
     """Runs jobs as Ray tasks, each on one GPU, or on one core if the cluster has no GPUs.
 
-    If a node is lost, Ray restarts its tasks, which resume from the last checkpoint in their trial's folder. Output
+    If a node is lost, Ray restarts its tasks. They resume from the last checkpoint in the folder of the trial. Output
     folder, data, models and this package must be at the same paths on all nodes.
 
     Args:
         address: "auto" for the cluster of this machine, HOST:PORT, or "local" for a new cluster that ends with this
             process.
-        count: number of tasks at a time; by default the number of GPUs of the cluster, or of cores if it has none.
+        count: number of tasks at a time. Defaults to the cluster's number of GPUs, or of cores if it has no GPUs.
         use_cpu: use no GPUs.
 
     Raises:

@@ -25,8 +25,8 @@ from hf_localattn.training.arguments import (
 )
 from hf_localattn.training.output_folder import check_unused
 
-# Options that may differ when a command is repeated, because they have no effect on scores, or hardly any (batch size
-# of the evaluation).
+# Options that may differ when a command is repeated. They have no effect on scores, or a negligible one (batch size of
+# the evaluation).
 WITHOUT_EFFECT = {
     *("output_dir", "cache_dir", "token", "overwrite_cache", "preprocessing_num_workers", "disable_tqdm", "report_to"),
     *("run_name", "project", "use_cpu", "debug", "skip_memory_metrics", "resume_from_checkpoint", "local_rank"),
@@ -38,10 +38,10 @@ WITHOUT_EFFECT = {
 WITHOUT_EFFECT_PREFIXES = ("log_", "logging_", "hub_", "push_", "trackio_", "ddp_")
 
 ADDED = {"skip_empty": False}
-"""Options that older results lack, with their defaults. At these values they are ignored, to match older results."""
+"""Options that older results lack, with their defaults. Default values are ignored, to match older results."""
 
 FOLDERS = ("dataset_name", "backbone", "model_name_or_path")
-"""Options that may name a folder. Its content counts, and its name does not."""
+"""Options that may name a folder. The folder is identified by its content, not by its name."""
 
 
 def read_results(path: Path, settings: Mapping[str, Any], what: str) -> dict[str, Any] | None:
@@ -64,7 +64,7 @@ def read_results(path: Path, settings: Mapping[str, Any], what: str) -> dict[str
 
 
 def check_same_settings(path: Path, known: Mapping[str, Any], settings: Mapping[str, Any], what: str) -> None:
-    """Raise `ValueError` if a result file has other settings. Options that only one of them has are ignored."""
+    """Raise `ValueError` if a result file has other settings. Options that only one side has are ignored."""
     for name, value in known.items():
         if name in settings and settings[name] != value:
             raise ValueError(
@@ -95,12 +95,12 @@ def entry(found: Mapping[str, Any], name: str, kind: type, path: Path) -> Any:
 
 
 def write_results(path: Path, found: Mapping[str, Any]) -> None:
-    """Write results as JSON. NaN and infinities, which JSON lacks, become null."""
+    """Write results as JSON. NaN and infinities become null, because JSON does not have them."""
     atomic_write(path, json.dumps(_without_nan(found), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def as_written(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert results to the values that are read after `write_results` has written them."""
+    """Convert results to the values that `write_results` stores."""
     return json.loads(json.dumps(_without_nan(found), default=str))
 
 
@@ -151,14 +151,14 @@ def _without_path(assignment: str) -> str:
 
 
 def former_names(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Rename options to their names of version 0.1.0, which the names of result folders depend on."""
+    """Rename options to their names in version 0.1.0. The names of result folders depend on these names."""
     names = {new: former for former, new in FORMER_OPTIONS.items()}
     found = {names.get(name, name): value for name, value in options.items()}
     return {**found, "family": FORMER_PLAIN} if found["family"] == PLAIN else found
 
 
 def former_word(family: str | None, assignment: str) -> str:
-    """Rename field and value of a `field=value` string to those of version 0.1.0, as `former_names` does."""
+    """Rename field and value of a `field=value` string to their names in version 0.1.0, like `former_names`."""
     if family not in FAMILIES:
         return assignment
     config = FAMILIES[family].config

@@ -41,10 +41,10 @@ FAILED = "failed"
 class Search:
     """A hyperparameter search. Each trial trains a model and evaluates it on the validation data; no model is kept.
 
-    `output_dir/search.json` contains the settings of the command and all trials, `output_dir/search.db` Optuna's
-    study. The same command resumes a killed search with its unfinished trials; with a larger `search_trials` it
-    extends a finished one. With one worker the settings depend only on the scores and on `seed`. A setting that fails
-    is recorded with its error and not tried again.
+    `output_dir/search.json` contains the settings of the command and all trials. `output_dir/search.db` contains
+    Optuna's study. To resume a killed search with its unfinished trials, repeat the command. To extend a finished
+    search, repeat it with a larger `search_trials`. With one worker, the settings depend only on the scores and on
+    `seed`. A setting that fails is recorded with its error, and is not tried again.
 
     Args:
         task: one of `hf_localattn.tasks.TASKS`.
@@ -67,7 +67,7 @@ class Search:
         _check_arguments(data_args, training_args)
         self.model_args, self.base = model_args, copy.copy(training_args)
         self.space = read_space(training_args.search_space, model_args)
-        self.combinations: list[Mapping[str, Any]] | None = None  # None if not all of them are tried
+        self.combinations: list[Mapping[str, Any]] | None = None  # None if the search does not try all combinations
         self.count = self._plan(SettingCheck(self.space, model_args, self.base))
         self.folder = Path(training_args.output_dir)
         self.settings = settings_of(model_args, data_args, training_args)
@@ -85,11 +85,11 @@ class Search:
         self.metric, self.direction = self._goal()
 
     def execute(self) -> dict[str, float]:
-        """Run the remaining trials and return the metrics of the best one.
+        """Run the remaining trials and return the metrics of the best trial.
 
         Raises:
             ValueError: all trials have failed.
-            TrialFailed: workers were killed, or failed for other reasons than the setting of a trial.
+            TrialFailed: workers were killed, or failed for a reason other than the setting of a trial.
         """
         self.optuna.logging.set_verbosity(self.optuna.logging.ERROR)  # trials are logged below
         if not (self.folder / RESULTS).is_file():
@@ -130,7 +130,7 @@ class Search:
         return ranked[0]["metrics"]
 
     def _goal(self) -> tuple[str, str]:
-        """Prepare a run, to check arguments and data, and return its metric and direction ("maximize", "minimize")."""
+        """Check arguments and data by preparing a run, and return its metric and direction, such as "maximize"."""
         run = prepare_trial(self.trial, self.trials_folder / "check").run
         args = run.trainer.args
         metric, direction = str(args.metric_for_best_model), "maximize" if args.greater_is_better else "minimize"
@@ -139,7 +139,7 @@ class Search:
         return metric, direction
 
     def _storage(self) -> str:
-        """Return the URL of the study's database, which is created atomically if it does not exist."""
+        """Return the URL of the study's database. If it does not exist, it is created atomically."""
         path = self.folder.resolve() / STORAGE
         if not path.is_file():
             new = path.with_name(f"{STAGING}{STORAGE}.{os.getpid()}")
@@ -163,12 +163,12 @@ class Search:
                 study.enqueue_trial(trial.params)
 
     def _jobs(self, study: Any, asked: dict[Path, Any]) -> Iterator[Job]:
-        """Yield a job whenever the executor can start one, and add its Optuna trial to `asked` by its folder."""
+        """Yield a job whenever the executor can start one, and store its Optuna trial in `asked`, by job folder."""
         while (number := len(self._begun(study))) < self.count:
             with writing(self.folder / STORAGE):
                 self._queue(study)
                 is_parallel = self.base.workers > 1 or self.base.ray_address is not None
-                # A new sampler with another seed for each trial, because a resumed sampler repeats its first draws.
+                # Each trial has a new sampler with another seed, because a resumed sampler repeats its first draws.
                 study.sampler = self.optuna.samplers.TPESampler(
                     seed=self.base.seed + number, constant_liar=is_parallel
                 )
@@ -191,7 +191,7 @@ class Search:
         ]
 
     def _queue(self, study: Any) -> None:
-        """Queue the next combination of values if all combinations are tried."""
+        """Queue the next combination of values if the search tries all combinations."""
         if self.combinations is None or study.get_trials(states=(self.optuna.trial.TrialState.WAITING,)):
             return
         begun = [trial.params for trial in self._begun(study)]
@@ -250,7 +250,7 @@ class Search:
         return shlex.join(words)
 
     def _plan(self, check: SettingCheck) -> int:
-        """Validate all settings, or examples of them, and return the number of trials."""
+        """Validate all settings, or example settings, and return the number of trials."""
         combinations, asked = self.space.combinations(), self.base.search_trials
         if combinations is None and asked is None:
             endless = any(own.values is None for own in self.space.dimensions.values())
@@ -270,7 +270,7 @@ class Search:
         return len(self.combinations)
 
     def _local_config(self, setting: Mapping[str, Any]) -> list[str]:
-        """Return the values of `--local_config`, with those of a trial in place of the command's."""
+        """Return the values of `--local_config`, overridden by the values of a trial."""
         given = [own for own in self.model_args.local_config if own.partition("=")[0].strip() not in self.space.fields]
         return [*given, *(f"{name}={format_value(setting[name])}" for name in self.space.fields)]
 

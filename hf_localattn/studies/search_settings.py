@@ -20,12 +20,12 @@ from hf_localattn.training.lookahead import import_lookahead
 
 
 class SettingCheck:
-    """Validates settings by training arguments and configuration alone, without building a model.
+    """Validates settings with training arguments and configuration only, without building a model.
 
     Args:
         space: the search space.
         model_args: the model.
-        training_args: the other training arguments.
+        training_args: training arguments that are not searched.
 
     Raises:
         ValueError, OSError: the configuration of the backbone cannot be loaded.
@@ -45,7 +45,7 @@ class SettingCheck:
         """Validate a setting.
 
         Returns:
-            The setting with fields that have no effect at their defaults. It is equal for settings of the same model.
+            The setting, with fields that have no effect set to their defaults. Settings of the same model are equal.
 
         Raises:
             ValueError: an argument or a field is invalid. The message names the setting.
@@ -79,7 +79,7 @@ class SettingCheck:
 
 
 def distinct(settings: Iterable[Mapping[str, Any]], check: SettingCheck) -> list[Mapping[str, Any]]:
-    """Validate all settings, and return the first one of each group that gives the same model."""
+    """Validate all settings, and return one setting for each group of settings of the same model."""
     first: dict[str, Mapping[str, Any]] = {}
     for setting in settings:
         first.setdefault(json.dumps(check(setting)), setting)

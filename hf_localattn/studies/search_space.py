@@ -25,7 +25,7 @@ SEARCHABLE = (
 )
 """Training arguments that can be searched."""
 
-# `dataclasses.fields` is not used, because HfArgumentParser replaces optional types there.
+# Types do not come from `dataclasses.fields`, because HfArgumentParser replaces optional types there.
 ARGUMENT_TYPES = {name: str(kind) for name, kind in typing.get_type_hints(TrainingArguments).items()}
 
 
@@ -41,7 +41,7 @@ class Range:
         low: smallest value.
         high: largest value, included.
         log: draw values from a log-uniform distribution.
-        step: distance of values; by default 1 for whole numbers, None for others.
+        step: distance between values. Defaults to 1 for whole numbers, and to None for other numbers.
     """
 
     low: float
@@ -73,7 +73,7 @@ class Range:
         return optuna.distributions.FloatDistribution(self.low, self.high, log=self.log, step=self.step)
 
     def value(self, stored: float) -> float:
-        """Convert a number that Optuna has drawn to the value of the trial."""
+        """Convert a number drawn by Optuna to the value of the trial."""
         return stored if isinstance(self.low, int) else float(f"{stored:.6g}")  # rounded as it is printed
 
     def stored(self, value: float) -> Any:
@@ -97,11 +97,11 @@ class Choices:
         return optuna.distributions.CategoricalDistribution([self.stored(value) for value in self.values])
 
     def value(self, stored: str) -> Any:
-        """Convert a text that Optuna has drawn to the value of the trial."""
+        """Convert a text drawn by Optuna to the value of the trial."""
         return json.loads(stored)
 
     def stored(self, value: Any) -> Any:
-        """Convert a value to the text that Optuna stores, which does not accept lists."""
+        """Convert a value to text for Optuna, because Optuna does not accept lists."""
         return json.dumps(value)
 
 
@@ -157,7 +157,7 @@ def read_space(path: str, model_args: ModelArguments) -> SearchSpace:
 
     Args:
         path: a .yaml, .yml or .json file.
-        model_args: the model, whose family has the fields.
+        model_args: the model. The fields belong to the configuration of its family.
 
     Raises:
         FileNotFoundError: the file does not exist.
@@ -173,8 +173,8 @@ def read_space(path: str, model_args: ModelArguments) -> SearchSpace:
     if model_args.family not in (None, PLAIN):
         family = get_family(str(model_args.family))
         content = family.config.current_names(content)
-        # Types stay text: `typing.get_type_hints` fails on transformers' configurations, whose module imports some
-        # names of its annotations for type checkers only.
+        # Types stay text, because `typing.get_type_hints` fails on transformers' configurations: their module imports
+        # some names in annotations for type checkers only.
         fields = {field.name: str(field.type) for field in dataclasses.fields(family.config)}
         settings = family.tokenizer_settings
     space = SearchSpace({}, {})
@@ -262,7 +262,7 @@ def _is_number(kind: str) -> bool:
 
 
 def _value(value: Any, kind: str) -> Any:
-    """Convert a number to the type of a field, also one that YAML 1.1 reads as text (1e-4); keep other values."""
+    """Convert a number to the type of a field; keep other values. YAML 1.1 reads some numbers as text (1e-4)."""
     if not _is_number(kind) or (value is None and "None" in kind):
         return value
     try:

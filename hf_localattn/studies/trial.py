@@ -1,4 +1,4 @@
-"""Trials: training runs as plain data, which any process can run or resume."""
+"""Trials: training runs as plain data. Any process can run or resume a trial."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 RESULT = "trial_results.json"
 UNUSED = Path("unused")
-"""Output folder for arguments that are not run."""
+"""Placeholder for the output folder when arguments are only read."""
 
 Arguments = tuple[ModelArguments, Any, TrainingArguments]
 
@@ -43,12 +43,12 @@ class Trial:
 
     Attributes:
         task: name of the task, such as "question-answering".
-        model: fields of `ModelArguments` by name, without those at their defaults.
+        model: fields of `ModelArguments` by name, without fields at their defaults.
         data: fields of the task's `DataArguments`.
-        training: fields of the task's `TrainingArguments`. With `do_eval` and `do_predict` the trained model is
-            evaluated and used for predictions.
+        training: fields of the task's `TrainingArguments`. With `do_eval` and `do_predict`, the trained model
+            is evaluated and used for predictions.
         seed: random seed of the run.
-        fold: fold of the data that the run uses; by default all data.
+        fold: fold of the data that the run uses. Defaults to all data.
 
     Example:
         >>> trial = Trial(
@@ -89,7 +89,7 @@ class Trial:
             ValueError: the task is not in `TASKS`.
         """
         fold = changes.pop("fold", data_args.fold)
-        # `to_dict` masks the token, which only uploads need.
+        # `to_dict` masks the token. Only uploads need the token.
         fixed = {"hub_token": None, "workers": 1, "ray_address": None}
         training = as_written({**training_args.to_dict(), **fixed, **changes})
         training.pop("output_dir")
@@ -100,7 +100,7 @@ class Trial:
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Trial:
-        """Return the trial of a dictionary that `dataclasses.asdict` has returned."""
+        """Return the trial from the result of `dataclasses.asdict`."""
         fold = found["fold"]
         return cls(**{**found, "fold": None if fold is None else Fold(**fold)})
 
@@ -114,7 +114,7 @@ class Trial:
         data_args = task.DataArguments(**self.data)
         data_args.fold = self.fold
         training_args = training_arguments_of(task)(**self.training, seed=self.seed, output_dir=str(folder))
-        # One GPU, as in a worker: with several GPUs Trainer would use larger batches.
+        # Use one GPU, as in a worker. With several GPUs, Trainer would use larger batches.
         training_args._n_gpu = min(1, training_args.n_gpu)
         return ModelArguments(**self.model), data_args, training_args
 
@@ -127,7 +127,7 @@ class Trial:
 
     @property
     def name(self) -> str:
-        """Name for the folder of the trial, equal for all trials with the same settings."""
+        """Name of the trial's folder. Trials with the same settings have the same name."""
         text = json.dumps(self.settings, sort_keys=True)
         return f"{self.task}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
@@ -141,8 +141,8 @@ class Prepared:
     """The prepared run of a trial.
 
     Attributes:
-        run: the run. It must be executed before arguments of another run are created, which resets accelerate.
-        is_first: True in the process that locks the folder, the first one of all machines.
+        run: the run. Execute it before creating arguments of another run, because they reset accelerate.
+        is_first: True in the first process of all machines. This process locks the folder.
         writes: True in the process that writes results.
     """
 
@@ -164,9 +164,9 @@ def run_trial(
 
     Args:
         trial: the trial.
-        folder: folder for this trial alone. Model and checkpoints are kept there.
-        prepared: result of `prepare_trial`, if it was called before.
-        set_up: function that is called with the run before it starts, for example to add a callback to its trainer.
+        folder: folder for this trial only. Model and checkpoints are kept there.
+        prepared: result of an earlier call of `prepare_trial`.
+        set_up: function that is called with the run before training, for example to add a callback to the trainer.
 
     Raises:
         ValueError: arguments, data or model are invalid, another process uses the folder, or it holds another trial.
@@ -184,7 +184,7 @@ def run_trial(
                     set_up(prepared.run)
                 metrics = prepared.run.execute()
                 if prepared.writes:
-                    # The file has the metrics that were written before the run was killed.
+                    # The file has metrics from before an interruption.
                     metrics = read_json(folder / "all_results.json") | metrics
                     write_results(folder / RESULT, {"settings": trial.settings, "metrics": metrics})
                 return metrics
@@ -194,7 +194,7 @@ def run_trial(
 
 
 def result_of(trial: Trial, folder: Path) -> dict[str, Any] | None:
-    """Return the metrics of a finished trial; None if it is not finished.
+    """Return the metrics of a trial; None if the trial is not finished.
 
     Raises:
         ValueError: the folder holds the results of another trial, or an invalid result file.
@@ -208,15 +208,15 @@ def result_of(trial: Trial, folder: Path) -> dict[str, Any] | None:
 
 
 def with_nan(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace None by NaN in metrics that were read from JSON, where NaN is null."""
+    """Replace None by NaN in metrics from JSON. NaN is written as null."""
     return {name: math.nan if value is None else value for name, value in metrics.items()}
 
 
 def prepare_trial(trial: Trial, folder: Path) -> Prepared:
-    """Load data and model of a trial, check its arguments, and build its trainer.
+    """Load the data and model of a trial, check the arguments, and build the trainer.
 
-    The run resumes from the last checkpoint in the folder. If it was killed before the first one, its files are
-    removed.
+    The run resumes from the last checkpoint in the folder. If the run was killed before its first checkpoint, its
+    files are removed.
 
     Args:
         trial: the trial.

@@ -28,11 +28,11 @@ class Jobs:
             self.open += 1
             self._lines.put(line)
         if self.open:
-            os._exit(1)  # like a kill: files are written atomically
+            os._exit(1)  # as safe as a kill, because files are written atomically
         self._lines.put("")
 
     def next(self) -> str:
-        """Wait for a job and return its line, an empty one at the end."""
+        """Wait for a job and return its line; return an empty line at the end."""
         return self._lines.get()
 
 
@@ -41,7 +41,7 @@ def main() -> None:
     answers = os.dup(1)
     os.dup2(2, 1)  # the output of trials goes to the log
     if hasattr(os, "register_at_fork"):
-        # The driver waits until all copies of the descriptor are closed, also those in processes of data loaders.
+        # The driver waits until all copies of the descriptor are closed, including copies in data loader processes.
         os.register_at_fork(after_in_child=lambda: os.close(answers))
     jobs = Jobs()
     while line := jobs.next():
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def answer(line: str) -> dict[str, object]:
-    """Run a job and return its metrics, or its error and True if the setting of the trial may be the cause."""
+    """Run a job and return its metrics, or its error with True if the setting of the trial may be the cause."""
     try:
         job = Job.from_json(line)
         set_up_logging(job.trial.arguments(job.folder)[2])

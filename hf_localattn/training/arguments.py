@@ -1,4 +1,4 @@
-"""Arguments of the training scripts: those of the transformers example scripts, and further ones of this package.
+"""Arguments of the training scripts: the arguments of the transformers example scripts, and new ones.
 
 The dataclasses are parsed by `transformers.HfArgumentParser`. Each field is a command-line option.
 """
@@ -25,7 +25,7 @@ PLAIN = "baseline"
 
 FORMER_PLAIN = "none"
 FORMER_OPTIONS = {"folds": "num_folds", "search": "search_space", "stray_scopes": "unmatched_scopes"}
-"""Names of options in version 0.1.0 and their present names. Former names work with a warning until version 0.3.0."""
+"""Names of options in version 0.1.0 and their current names. Old names work, with a warning, until version 0.3.0."""
 
 logger = logging.getLogger(__name__)
 
@@ -35,16 +35,18 @@ class ModelArguments:
     """The model to fine-tune: a checkpoint, or a pretrained backbone with new layers of a family.
 
     Args:
-        model_name_or_path (str, *optional*): Hub id or folder of the model. Either this, or `family` and `backbone`.
+        model_name_or_path (str, *optional*): Hub id or folder of the model. Give this, or `family` and
+            `backbone`.
         family (str, *optional*): Family of the new layers, or "baseline" for the backbone alone.
         backbone (str, *optional*): Hub id or folder of the pretrained encoder, or "tiny".
         local_config (list[str], *optional*): Fields of the family's configuration as `field=value`.
-        config_name (str, *optional*): Hub id or folder of the configuration, if not the model's.
-        tokenizer_name (str, *optional*): Hub id or folder of the tokenizer, if not the model's.
+        config_name (str, *optional*): Hub id or folder of the configuration. Defaults to the model's.
+        tokenizer_name (str, *optional*): Hub id or folder of the tokenizer. Defaults to the model's.
         cache_dir (str, *optional*): Cache folder for files from the Hub.
         model_revision (str, *optional*, defaults to "main"): Branch, tag or commit of the model.
         token (str, *optional*): Token for the Hub.
-        ignore_mismatched_sizes (bool, *optional*, defaults to False): Initialize a new head if the sizes differ.
+        ignore_mismatched_sizes (bool, *optional*, defaults to False): Initialize a new head if its size
+            differs from the checkpoint's.
         trust_remote_code (bool, *optional*, defaults to False): Run the Python code of the model's repository.
 
     Raises:
@@ -99,7 +101,7 @@ class ModelArguments:
         if self.local_config and self.family == PLAIN:
             raise ValueError("--local_config sets fields of a family's config: it needs --family and --backbone.")
         if self.family not in (None, PLAIN):
-            parse_config_fields(self.family, self.local_config)  # raise errors before the data are read
+            parse_config_fields(self.family, self.local_config)  # raise errors before the data is read
         if self.config_name is not None and self.family not in (None, PLAIN):
             raise ValueError("--config_name cannot be used with --family: set fields with --local_config.")
 
@@ -113,23 +115,23 @@ class ModelArguments:
 class TrainingArguments(StockTrainingArguments):
     """transformers' `TrainingArguments` with two learning rates, Lookahead, hyperparameter search and early stopping.
 
-    With `early_stopping_patience` the model is evaluated and saved after every epoch, unless other strategies are
-    given, and the best model is loaded at the end. With early stopping or a search, `metric_for_best_model` stays None
-    until the task sets it to its main score.
+    With `early_stopping_patience`, the best model is loaded at the end. The model is then evaluated and saved after
+    every epoch by default. With early stopping or a search, `metric_for_best_model` is None until the task sets it to
+    its main score.
 
     Args:
         local_learning_rate (float, *optional*): Learning rate of the parameters that are not pretrained.
-        early_stopping_patience (int, *optional*): Number of evaluations in a row without a better score, after which
-            training stops.
+        early_stopping_patience (int, *optional*): Stop training after this number of evaluations in a row without a
+            better score.
         lookahead_steps (int, *optional*): Steps of the optimizer between two updates of Lookahead's slow weights.
         lookahead_alpha (float, *optional*, defaults to 0.5): Step size of the slow weights. Needs `lookahead_steps`.
         search_space (str, *optional*): Path of a .yaml or .json file with the values to try.
-        search_trials (int, *optional*): Number of trials of the search. By default all combinations, if finite.
+        search_trials (int, *optional*): Number of trials of the search. Defaults to all combinations, if finite.
         workers (int, *optional*, defaults to 1): Number of folds or trials to run at a time.
         ray_address (str, *optional*): Address of the Ray cluster that runs folds or trials.
-        eval_strategy (str, *optional*): "no", "steps" or "epoch". By default "no", or "epoch" with early stopping.
-        save_strategy (str, *optional*): "no", "steps", "epoch" or "best". By default "steps", or the evaluation
-            strategy with early stopping.
+        eval_strategy (str, *optional*): "no", "steps" or "epoch". Defaults to "no", or to "epoch" with early stopping.
+        save_strategy (str, *optional*): "no", "steps", "epoch" or "best". Defaults to "steps", or to
+            `eval_strategy` with early stopping.
 
     Raises:
         ValueError: a strategy contradicts early stopping, a value is invalid, or an option needs another one.
@@ -174,7 +176,7 @@ class TrainingArguments(StockTrainingArguments):
         "Run folds or search trials on a Ray cluster: auto, HOST:PORT, or local. Its nodes must share a file system."
         " --workers limits how many run at a time; by default one on each GPU.",
     )
-    # The default None tells an option that was not given from one with transformers' default.
+    # None marks an option that was not given. transformers' default could also have been given.
     eval_strategy: str | None = option(
         None, "When to evaluate during training: no, steps or epoch. By default no, or epoch with early stopping."
     )
@@ -238,7 +240,7 @@ def parse_arguments(classes: Sequence[type], arguments: Sequence[str] | None = N
 
     Args:
         classes: dataclasses whose fields are the options.
-        arguments: words of the command line, or the path of a .json file alone; by default `sys.argv[1:]`.
+        arguments: words of the command line, or only the path of a .json file. Defaults to `sys.argv[1:]`.
 
     Returns:
         One instance of each class.
@@ -265,7 +267,7 @@ def parse_arguments(classes: Sequence[type], arguments: Sequence[str] | None = N
 
 
 def _current_option(word: str) -> str:
-    """Replace the name of an option of version 0.1.0 by its present name; return other words unchanged."""
+    """Replace an option name of version 0.1.0 by the current name; return other words unchanged."""
     name, equals, value = word.removeprefix("--").partition("=")
     if not word.startswith("--") or name not in FORMER_OPTIONS:
         return word

@@ -25,7 +25,7 @@ class GenerationTrainingArguments(TrainingArguments, StockTrainingArguments):
 
     Args:
         predict_with_generate (bool, *optional*, defaults to True): Generate texts for the evaluation.
-        generation_max_length (int, *optional*): Maximum number of generated tokens. By default the number of tokens
+        generation_max_length (int, *optional*): Maximum number of generated tokens. Defaults to the number of tokens
             of the longest reference text.
         generation_num_beams (int, *optional*, defaults to 5): Number of beams of the beam search.
     """
@@ -40,11 +40,11 @@ class GenerationTrainingArguments(TrainingArguments, StockTrainingArguments):
 
 
 class GenerationTrainer(LocalAttentionTrainer, StockTrainer):
-    """Trainer that generates texts and compares them with the column `reference` of a data set, if it has one.
+    """Trainer that generates texts, and compares them with the column `reference` if a data set has this column.
 
-    Predictions are texts without line breaks. Metrics are those of `metrics/generation`, `gen_len` (mean number of
-    generated tokens, without padding) and the loss. `notes` has sacreBLEU's signature of the last BLEU score as
-    `bleu_signature`.
+    Predictions are texts without line breaks. Metrics are the scores of `metrics/generation`, `gen_len` (mean number
+    of generated tokens, without padding) and the loss. `notes["bleu_signature"]` is sacreBLEU's signature of the last
+    BLEU score.
     """
 
     _references: list[str] | None = None
@@ -79,7 +79,7 @@ class GenerationTrainer(LocalAttentionTrainer, StockTrainer):
         ignore_keys: list[str] | None = None,
         metric_key_prefix: str = "eval",
     ) -> EvalLoopOutput:
-        """Run the model and add the metrics of the texts, where callbacks can read them."""
+        """Run the model and add the metrics of the texts, so that callbacks can read them."""
         generates = self.args.predict_with_generate and not self.args.prediction_loss_only
         loss_only = False if generates else prediction_loss_only
         output = super().evaluation_loop(dataloader, description, loss_only, ignore_keys, metric_key_prefix)

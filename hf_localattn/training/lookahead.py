@@ -7,7 +7,7 @@ import torch
 from hf_localattn.extras import import_extra
 
 DEFAULT_ALPHA = 0.5
-"""Value of the paper."""
+"""Step size in the paper."""
 
 
 def check_lookahead(steps: int | None, alpha: float | None) -> None:
@@ -32,13 +32,13 @@ def import_lookahead() -> Any:
 def with_lookahead(optimizer: torch.optim.Optimizer, steps: int, alpha: float) -> torch.optim.Optimizer:
     """Wrap an optimizer with Lookahead. The `state_dict` of the result contains the slow weights.
 
-    After every `steps` steps the slow weights move by `alpha` times their distance to the model's weights, and the
-    model's weights are set to them. A model that is evaluated or saved at a multiple of `steps` has the slow weights;
-    at other steps it has the fast weights.
+    After every `steps` steps, the slow weights move by `alpha` times their distance to the model's weights. Then the
+    slow weights are copied to the model. At multiples of `steps`, the model therefore has the slow weights when it is
+    evaluated or saved. At other steps it has the fast weights.
 
     Args:
         optimizer: the optimizer of the fast weights.
-        steps: number of its steps between two updates of the slow weights.
+        steps: number of optimizer steps between two updates of the slow weights.
         alpha: step size of the slow weights.
     """
     return import_lookahead()(optimizer, k=steps, alpha=alpha)

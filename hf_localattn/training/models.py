@@ -27,7 +27,8 @@ def load_model_and_tokenizer(
     Args:
         task: a key of `hf_localattn.registry.AUTO_CLASSES`.
         model_args: the model.
-        training_args: the seed of new layers, and the checkpoint to resume from, which must hold the same model.
+        training_args: the seed of new layers, and the checkpoint to resume from. The checkpoint must hold
+            the same model.
         **config_fields: fields of the configuration that depend on the data, such as `num_labels`.
 
     Returns:
@@ -78,7 +79,7 @@ def load_model_and_tokenizer(
         tokenizer = family.adapt_tokenizer(tokenizer, model, **settings)
     missing = missing_inputs(tokenizer, model.config)
     if missing:
-        own = get_family(model.config.model_type).tokenizer  # only models of a family have further inputs
+        own = get_family(model.config.model_type).tokenizer  # only models of a family have additional inputs
         raise ValueError(
             f"The model needs the inputs {missing}, which this tokenizer does not return. Use the tokenizer of the"
             f" family {model.config.model_type!r} ({own.__name__}; settings: {', '.join(own.SETTINGS)})."
@@ -103,7 +104,7 @@ def load_model_and_tokenizer(
 
 @contextmanager
 def _one_of_its_class(task: str, source: str) -> Iterator[None]:
-    """Replace transformers' list of all models that can do a task by a short error."""
+    """Replace transformers' error for an unsupported task, a list of all models, by a short error."""
     try:
         yield
     except ValueError as error:
@@ -120,11 +121,11 @@ def _one_of_its_class(task: str, source: str) -> Iterator[None]:
 
 
 def head_config(model_args: ModelArguments, head: str) -> PreTrainedConfig | None:
-    """Return the configuration of a checkpoint if it has a certain head; None if the model gets a new head.
+    """Return the configuration of a checkpoint that has a certain head; None if the model gets a new head.
 
     Args:
         model_args: the model.
-        head: suffix of the class of models with that head, such as "ForTokenClassification".
+        head: suffix of model classes with this head, such as "ForTokenClassification".
 
     Raises:
         ValueError, OSError: the configuration cannot be loaded.

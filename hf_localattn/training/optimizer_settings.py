@@ -1,4 +1,4 @@
-"""Optimizer settings that Trainer does not have: saved in checkpoints, and compared when training is resumed."""
+"""Optimizer settings of this package. They are saved in checkpoints, and compared when training is resumed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class OptimizerSettings(TrainerCallback, ExportableState):
     """Callback that saves the arguments of `NAMES` in the `trainer_state.json` of every checkpoint.
 
     Args:
-        **settings: values of these arguments. By default they are read from the training arguments.
+        **settings: values of these arguments. They default to the values in the training arguments.
     """
 
     def __init__(self, **settings: Any):
@@ -34,20 +34,20 @@ class OptimizerSettings(TrainerCallback, ExportableState):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Read the settings from the arguments, which a search changes, and add the entry to older states."""
+        """Read the settings again, because a search changes them, and add the entry to older states."""
         self.settings = settings_of_optimizer(args)
         state.stateful_callbacks[type(self).__name__] = self.state()
 
 
 def settings_of_optimizer(training_args: Any) -> dict[str, Any]:
-    """Return the arguments of `NAMES`, None for those that do not exist."""
+    """Return the arguments of `NAMES`. Missing arguments are None."""
     return {name: getattr(training_args, name, None) for name in NAMES}
 
 
 def check_same_optimizer(checkpoint: str | os.PathLike[str], training_args: TrainingArguments) -> None:
     """Raise `ValueError` if the optimizer state of a checkpoint belongs to other arguments.
 
-    Checkpoints without these settings, such as those of other programs, are accepted.
+    Checkpoints without these settings, for example from other programs, are accepted.
     """
     state = read_json(Path(checkpoint) / STATE)
     saved = state.get("stateful_callbacks", {}).get(OptimizerSettings.__name__, {}).get("args", {})

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 ASIDE = "_incomplete-"
 # Trainer writes this file last, after weights, optimizer, scheduler and random states.
 STATE = "trainer_state.json"
-# Fields that differ between a new configuration and that of a checkpoint of the same model.
+# Fields that differ between a new configuration and the configuration of a checkpoint of the same model.
 VOLATILE = (
     *("_name_or_path", "transformers_version", "architectures", "auto_map", "dtype", "problem_type", "use_cache"),
     *("pad_token_id", "bos_token_id", "eos_token_id", "hf_localattn_version"),
@@ -59,9 +59,10 @@ def prepare_output_folder(
     aside with a warning.
 
     Args:
-        output_dir: the output folder, which need not exist.
-        resume_from_checkpoint: a checkpoint folder, or True (also "true") for the last complete one in `output_dir`.
-        tidy: remove or move aside the leftovers of a killed run. Only one process of a run should do it.
+        output_dir: the output folder. It need not exist.
+        resume_from_checkpoint: a checkpoint folder, or True (also "true") for the last complete checkpoint in
+            `output_dir`.
+        tidy: remove or move aside the leftovers of a killed run. Set it in only one process of a run.
 
     Returns:
         The checkpoint folder; `output_dir` itself if the run was killed after training; None to start from the
@@ -69,7 +70,7 @@ def prepare_output_folder(
 
     Raises:
         ValueError: the folder holds other files or a finished run, the checkpoint does not exist or is incomplete, or
-            a file of it would run code when it is read.
+            reading it would run code.
     """
     folder = Path(output_dir)
     _check_is_folder(folder)
@@ -97,7 +98,7 @@ def prepare_output_folder(
         logger.warning("The model in %s is trained, but not evaluated: continuing with the evaluation.", folder)
         return str(folder)
     if checkpoint is None:
-        if not is_killed:  # the files of a killed run are from its final save, which is repeated
+        if not is_killed:  # the files of a killed run are from its final save; the save is repeated
             check_unused(folder, "checkpoint to resume from")
         return None
     if (folder / STATE).exists():
@@ -129,8 +130,8 @@ def check_unused(output_dir: str | os.PathLike[str], missing: str) -> None:
     """Raise `ValueError` if a folder is not empty.
 
     Args:
-        output_dir: the folder, which need not exist.
-        missing: the file that would allow an old run to continue, for the message.
+        output_dir: the folder. It need not exist.
+        missing: the file that an old run needs to continue, for the error message.
     """
     folder = Path(output_dir)
     _check_is_folder(folder)
@@ -142,7 +143,7 @@ def check_unused(output_dir: str | os.PathLike[str], missing: str) -> None:
 
 
 def last_complete_checkpoint(output_dir: str | os.PathLike[str], *, tidy: bool = True) -> str | None:
-    """Return the complete checkpoint with the most steps, None if there is none.
+    """Return the complete checkpoint with the most steps, or None.
 
     Args:
         output_dir: folder of the checkpoints.
@@ -163,12 +164,12 @@ def last_complete_checkpoint(output_dir: str | os.PathLike[str], *, tidy: bool =
 def remove_older_checkpoints(written: Path, limit: int | None, best: str | None) -> None:
     """Remove the oldest checkpoints, as Trainer does for `save_total_limit`.
 
-    A process that is killed meanwhile leaves no partly removed checkpoint.
+    If the process is killed during the removal, no checkpoint is left partly removed.
 
     Args:
-        written: the new checkpoint, which is kept.
-        limit: number of checkpoints to keep; None or 0 for all.
-        best: the best checkpoint, which is kept.
+        written: the new checkpoint. It is kept.
+        limit: number of checkpoints to keep. None or 0 keeps all.
+        best: the best checkpoint. It is kept.
     """
     if not limit or limit < 0:
         return
@@ -188,8 +189,8 @@ def is_last(checkpoint: Path) -> bool:
 def check_harmless(checkpoint: str | os.PathLike[str]) -> None:
     """Raise `ValueError` if a file of a checkpoint would run code when training is resumed from it.
 
-    Trainer and accelerate load the states of optimizer, scheduler, scaler and random numbers with `weights_only`,
-    which rejects code with a traceback in the middle of a run. torch unpickles the index of a sharded FSDP checkpoint
+    Trainer and accelerate load the states of optimizer, scheduler, scaler and random numbers with `weights_only`. If
+    a state contains code, the run ends with a traceback. torch unpickles the index of a sharded FSDP checkpoint
     (`.metadata`) without any check.
     """
     folder = Path(checkpoint)
@@ -209,7 +210,7 @@ def check_harmless(checkpoint: str | os.PathLike[str]) -> None:
 def _foreign_names(path: Path) -> list[str]:
     """Return the names in a pickle that a checkpoint must not contain."""
     if path.name != ".metadata":
-        with safe_globals():  # NumPy's, which Trainer allows too
+        with safe_globals():  # the NumPy names that Trainer also allows
             return get_unsafe_globals_in_checkpoint(path)
     try:
         with path.open("rb") as stream:
@@ -243,7 +244,7 @@ def is_trained(checkpoint: str | os.PathLike[str], training_args: TrainingArgume
 
 
 def check_same_model(checkpoint: str | os.PathLike[str], model: PreTrainedModel) -> None:
-    """Raise `ValueError` if the configuration or the weights of a checkpoint differ from those of a model."""
+    """Raise `ValueError` if a checkpoint and a model differ in configuration or weights."""
     path = Path(checkpoint) / "config.json"
     # Converted to JSON and back, because JSON has neither tuples nor numbers as keys.
     fields = parse_json(model.config.to_json_string(use_diff=False), type(model.config).__name__)
@@ -270,7 +271,7 @@ def _checkpoints(folder: Path) -> list[tuple[int, Path]]:
 
 
 def missing_parts(checkpoint: Path) -> str:
-    """Return a text that says why a checkpoint cannot be resumed, an empty one if it can."""
+    """Return the reason why training cannot resume from a checkpoint, or an empty text."""
     if not checkpoint.is_dir():
         return "no such folder"
     sharded = [path for path in checkpoint.glob("pytorch_model_fsdp*") if path.is_dir()]
@@ -293,7 +294,7 @@ def missing_parts(checkpoint: Path) -> str:
 
 
 def _torn_file(checkpoint: Path) -> str:
-    """Describe the first missing or truncated file of a checkpoint; return an empty text if there is none."""
+    """Describe the first missing or truncated file of a checkpoint, or return an empty text."""
     try:
         for path in checkpoint.glob("*.safetensors.index.json"):
             shards = set(read_json(path)["weight_map"].values())
@@ -315,7 +316,7 @@ def _check_is_folder(folder: Path) -> None:
 
 
 def _contents(folder: Path) -> list[str]:
-    """Return the names in a folder, without logs, hidden or set-aside files, and empty folders."""
+    """Return the names in a folder, except logs, empty folders, and hidden or set-aside files."""
     return sorted(path.name for path in folder.iterdir() if _is_in_the_way(path)) if folder.is_dir() else []
 
 

@@ -8,7 +8,7 @@ from torch.optim import Optimizer
 
 
 def pretrained_parameters(model: Any) -> list[nn.Parameter]:
-    """Return the pretrained parameters of a model: its `pretrained_parameters()`, or those of its base model.
+    """Return a model's `pretrained_parameters()`, or the parameters of its base model.
 
     Raises:
         ValueError: the model has no base model.
@@ -32,10 +32,10 @@ def split_parameter_groups(
         local_learning_rate: learning rate of the new parameters.
 
     Returns:
-        The new groups. They differ from the former ones only in their parameters and learning rates.
+        The new groups. Settings other than parameters and learning rates are unchanged.
 
     Raises:
-        ValueError: no pretrained parameter, or no new one, is trainable.
+        ValueError: no pretrained parameter is trainable, or no new parameter is.
     """
     of_backbone = {id(parameter) for parameter in pretrained}
     split = []

@@ -1,7 +1,6 @@
-"""Training loss saved in checkpoints: a resumed run reports the same loss as one without interruption.
+"""Training loss saved in checkpoints, so that a resumed run reports the same loss as an uninterrupted run.
 
-Trainer reports `train_loss` as the mean over the steps since it was started, and its first `loss` as that since the
-checkpoint.
+After a resumption, Trainer's `train_loss` and its first `loss` only cover the steps since the checkpoint.
 """
 
 from __future__ import annotations
@@ -65,12 +64,12 @@ def file_name(process: int) -> str:
 class RestoreProgress(TrainerCallback):
     """Callback that restores the loss and the path of the best checkpoint when training is resumed.
 
-    The state of a checkpoint contains the path of the best one, which is wrong after the folder has been moved. The
-    best checkpoint is therefore looked up in the same folder.
+    The state of a checkpoint contains the path of the best checkpoint. The path is wrong if the folder was moved, so
+    the best checkpoint is looked up by name in the current folder.
 
     Args:
         trainer: the trainer.
-        checkpoint: the checkpoint that it resumes from.
+        checkpoint: the checkpoint to resume from.
     """
 
     def __init__(self, trainer: Trainer, checkpoint: Path):
@@ -80,7 +79,7 @@ class RestoreProgress(TrainerCallback):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
     ) -> None:
-        """Restore loss and path, which Trainer has just reset."""
+        """Restore the loss and the path after Trainer has reset them."""
         state.best_model_checkpoint = best_sibling(self.checkpoint)
         if (loss := LossSoFar.load(self.checkpoint, args.process_index)) is not None:
             self.has_loss, trainer = True, self.trainer
@@ -89,7 +88,7 @@ class RestoreProgress(TrainerCallback):
 
 
 def best_sibling(checkpoint: Path) -> str | None:
-    """Return the best checkpoint that the state of a checkpoint names, in the same folder; None if it is missing."""
+    """Return the path of the best checkpoint, found by name in the folder of `checkpoint`; None if it is missing."""
     best = TrainerState.load_from_json(str(checkpoint / STATE)).best_model_checkpoint
     name = Path(best).name if isinstance(best, str) else ""
     path = checkpoint.with_name(name) if re.fullmatch(r"checkpoint-\d+", name) else None

@@ -40,15 +40,15 @@ def validate_arguments(
     """Check the training arguments and the output folder before anything is loaded.
 
     Args:
-        training_args: training arguments. Their `resume_from_checkpoint` is set to the checkpoint to resume from, or
+        training_args: training arguments. `resume_from_checkpoint` is set to the checkpoint to resume from, or to
             None.
-        metrics: values of `metric_for_best_model`, each with True if greater is better. The first one replaces
-            "loss". The first one other than "loss" is the main score.
-        all_reported: True if the task reports all of `metrics`. If False, `check_best_metric` has to be called when
-            the reported ones are known.
+        metrics: values of `metric_for_best_model`, each with True if greater is better. The first metric replaces
+            "loss". The first metric other than "loss" is the main score.
+        all_reported: True if the task reports all of `metrics`. If False, call `check_best_metric` when the reported
+            metrics are known.
 
     Raises:
-        ValueError: there is nothing to do, `metric_for_best_model` is unknown, or the output folder is not empty.
+        ValueError: no action is requested, `metric_for_best_model` is unknown, or the output folder is not empty.
         ImportError: an argument needs an extra that is not installed.
     """
     if not (training_args.do_train or training_args.do_eval or training_args.do_predict):
@@ -71,15 +71,15 @@ def validate_arguments(
             training_args.output_dir, training_args.resume_from_checkpoint, tidy=training_args.process_index == 0
         )
     if training_args.device.type == "cpu":
-        training_args.dataloader_pin_memory = False  # without an accelerator pinning only warns
+        training_args.dataloader_pin_memory = False  # without an accelerator, pinning only logs a warning
 
 
 def check_best_metric(training_args: TrainingArguments, known: Iterable[str]) -> None:
-    """Check `metric_for_best_model`. With early stopping or a search it defaults to the task's main score.
+    """Check `metric_for_best_model`. With early stopping or a search, it defaults to the task's main score.
 
     Args:
-        training_args: training arguments, whose `metric_for_best_model` and `greater_is_better` are set.
-        known: names of the reported metrics. The first one other than "loss" is the main score.
+        training_args: training arguments. `metric_for_best_model` and `greater_is_better` are set here.
+        known: names of the reported metrics. The first name other than "loss" is the main score.
 
     Raises:
         ValueError: `metric_for_best_model` is not a reported metric.
@@ -98,7 +98,7 @@ def check_best_metric(training_args: TrainingArguments, known: Iterable[str]) ->
 def prepare_run(
     task_class: type[Task], model_args: ModelArguments, data_args: DataArguments, training_args: TrainingArguments
 ) -> Run:
-    """Load data and model of a run, check all its arguments, and build its trainer.
+    """Load the data and model of a run, check all arguments, and build the trainer.
 
     Args:
         task_class: one of `hf_localattn.tasks.TASKS`.
@@ -204,10 +204,10 @@ class Run:
         task: the task.
         trainer: the trainer, with the model.
         data: rows of each split.
-        features: model inputs of each split. Further evaluation and test splits have a suffix
-            ("validation_mismatched"), as have their metrics ("eval_mismatched_accuracy").
+        features: model inputs of each split. Names of additional evaluation and test splits have a suffix
+            ("validation_mismatched"). Their metrics have the same suffix ("eval_mismatched_accuracy").
         model_args: the model that training starts from.
-        config_fields: fields of the configuration that depend on the data, with which the model can be built again.
+        config_fields: fields of the configuration that depend on the data. They are needed to build the model again.
     """
 
     def __init__(
@@ -224,13 +224,13 @@ class Run:
         self.scores: list[Score] = []
 
     def execute(self) -> dict[str, float]:
-        """Train, evaluate, predict and upload as the training arguments demand, and return all metrics."""
+        """Train, evaluate, predict and upload according to the training arguments, and return all metrics."""
         metrics = self.train() | self.evaluate() | self.predict()
         self.share()
         return metrics
 
     def train(self) -> dict[str, float]:
-        """Train with `do_train`, resume from a checkpoint if there is one, and save model, tokenizer and state."""
+        """Train with `do_train`, or resume from a checkpoint; save model, tokenizer and state."""
         trainer = self.trainer
         if not trainer.args.do_train:
             return {}
@@ -243,12 +243,12 @@ class Run:
             path = folder / "train_results.json"
             return read_json(path) if path.is_file() else {}
         if checkpoint and is_trained(checkpoint, trainer.args):
-            # Killed between the last checkpoint and the final save: Trainer would train one more step or epoch.
+            # Killed between the last checkpoint and the final save. Trainer would train one more step or epoch.
             logger.warning("%s is at its last step: no training is left to do.", checkpoint)
             found = trainer.finish_training(checkpoint)
         else:
             found = trainer.train(resume_from_checkpoint=checkpoint).metrics
-        trainer.save_model(_internal_call=True)  # without it the model would be uploaded here, before it has scores
+        trainer.save_model(_internal_call=True)  # `_internal_call` prevents an upload before the model has scores
         metrics = {**found, "train_samples": len(self.data["train"])}
         self._report("train", metrics)
         trainer.save_state()  # last, because this file marks training as complete
@@ -291,16 +291,16 @@ class Run:
         return metrics
 
     def share(self) -> None:
-        """Write the training record and the model card; with `--push_to_hub` upload the output folder.
+        """Write the training record and the model card, and upload the output folder if `push_to_hub` is set.
 
-        Without training it only uploads, because the files in the folder are from another run.
+        Without training, only the upload takes place, because the files in the folder are from another run.
         """
         args = self.trainer.args
         if args.do_train and args.should_save:
             rows = {split: len(rows) for split, rows in self.data.items()}
             record = record_of(self.task.model_task, self.model_args, self.task.args, args, rows, self.scores)
             record.save(args.output_dir)
-        if args.do_train and not args.push_to_hub:  # the upload writes the card itself
+        if args.do_train and not args.push_to_hub:  # an upload writes the card, too
             self.trainer.create_model_card()
         if args.do_train and args.should_save:
             mark_finished(args.output_dir)
@@ -340,4 +340,4 @@ class Run:
 
     def _report(self, stage: str, metrics: dict[str, float]) -> None:
         self.trainer.log_metrics(stage, metrics)
-        self.trainer.save_metrics(stage, metrics)  # also into all_results.json
+        self.trainer.save_metrics(stage, metrics)  # also written to all_results.json

@@ -54,7 +54,7 @@ def record_of(
 
 
 def hyperparameters_of(training_args: TrainingArguments) -> dict[str, Any]:
-    """Return the training arguments that affect the result, without those that are None or False."""
+    """Return the training arguments that affect the result, except None and False values."""
     values = {name: getattr(training_args, name) for name in HYPERPARAMETERS}
     del values["num_train_epochs" if training_args.max_steps > 0 else "max_steps"]
     if training_args.world_size > 1:
@@ -67,7 +67,7 @@ def hyperparameters_of(training_args: TrainingArguments) -> dict[str, Any]:
 
 
 def scores_of_split(metrics: Mapping[str, Any], prefix: str) -> list[Score]:
-    """Return the scores among the metrics of one split, whose names begin with `prefix`, such as "eval_mismatched"."""
+    """Return the scores among the metrics of one split. `prefix` is the prefix of names, such as "eval_mismatched"."""
     split = prefix.replace("eval", "validation").replace("predict", "test")
     return [Score(split, name.removeprefix(f"{prefix}_"), value) for name, value in scores_of(metrics).items()]
 

@@ -48,8 +48,8 @@ logger = logging.getLogger(__name__)
 class LocalAttentionTrainer(Trainer):
     """transformers' `Trainer` with `local_learning_rate`, `lookahead_steps` and `early_stopping_patience`.
 
-    These are fields of its `args`. Files are written completely or not at all. In a `hyperparameter_search`, the
-    final model of each trial is evaluated for its score.
+    The three settings are fields of `args`. Files are written completely or not at all. In a `hyperparameter_search`,
+    the score of a trial is computed with its final model.
 
     Args:
         *args: arguments of `Trainer`.
@@ -64,8 +64,8 @@ class LocalAttentionTrainer(Trainer):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._resumed: RestoreProgress | None = None
-        # With gradient accumulation Trainer expects models that accept any keyword to scale the loss. Only those with
-        # an argument `num_items_in_batch` do.
+        # With gradient accumulation, Trainer expects a model to scale its loss if `forward` accepts any keyword. Only
+        # models with an argument `num_items_in_batch` scale it.
         self.model_accepts_loss_kwargs = "num_items_in_batch" in inspect.signature(self.model.forward).parameters
         self.add_callback(OptimizerSettings())
         patience = getattr(self.args, "early_stopping_patience", None)
@@ -78,7 +78,7 @@ class LocalAttentionTrainer(Trainer):
         trial: Any = None,
         ignore_keys_for_eval: list[str] | None = None,
     ) -> TrainOutput:
-        """Train as `Trainer.train` does. A resumed training gives the same result as one without interruption."""
+        """Train like `Trainer.train`. A resumed run gives the same result as an uninterrupted run."""
         if resume_from_checkpoint is True:
             resume_from_checkpoint = last_complete_checkpoint(self.args.output_dir, tidy=self.args.process_index == 0)
             resume_from_checkpoint = resume_from_checkpoint or True
@@ -103,7 +103,7 @@ class LocalAttentionTrainer(Trainer):
         super().log(logs, *args, **kwargs)
 
     def finish_training(self, checkpoint: str) -> dict[str, float]:
-        """Load the checkpoint of the last step, when no step is left, and return its metrics without timings."""
+        """Load the checkpoint of a run whose steps are done, and return its metrics without timings."""
         folder = Path(checkpoint)
         self.state = TrainerState.load_from_json(str(folder / STATE))
         self.state.best_model_checkpoint = best_sibling(folder)
@@ -117,13 +117,13 @@ class LocalAttentionTrainer(Trainer):
         return metrics
 
     def _remove_older(self, checkpoint: Path) -> None:
-        """Remove older checkpoints that remain because the process was killed after saving this one."""
+        """Remove older checkpoints, left over if the process was killed after it saved `checkpoint`."""
         is_own = checkpoint.parent.absolute() == Path(self.args.output_dir).absolute()
         if self.args.should_save and is_own and is_last(checkpoint):
             remove_older_checkpoints(checkpoint, self.args.save_total_limit, best_sibling(checkpoint))
 
     def save_metrics(self, split: str, metrics: dict[str, float], combined: bool = True) -> None:
-        """Write the files that `Trainer.save_metrics` writes, atomically."""
+        """Write the files of `Trainer.save_metrics` atomically."""
         if not self.is_world_process_zero():
             return
         folder = Path(self.args.output_dir)
@@ -134,13 +134,13 @@ class LocalAttentionTrainer(Trainer):
             atomic_write(path, json.dumps(known | metrics, indent=4, sort_keys=True))
 
     def save_state(self) -> None:
-        """Write the file that `Trainer.save_state` writes, atomically."""
+        """Write the file of `Trainer.save_state` atomically."""
         if self.is_world_process_zero():
             content = json.dumps(dataclasses.asdict(self.state), indent=2, sort_keys=True) + "\n"
             atomic_write(Path(self.args.output_dir, STATE), content)
 
     def create_optimizer(self, model: PreTrainedModel | None = None) -> torch.optim.Optimizer:
-        """Create Trainer's optimizer, with parameter groups for `local_learning_rate` and wrapped by Lookahead."""
+        """Create Trainer's optimizer, split it into groups for `local_learning_rate`, and wrap it with Lookahead."""
         if self.optimizer is not None:
             return self.optimizer
         optimizer = super().create_optimizer(model)
@@ -157,7 +157,7 @@ class LocalAttentionTrainer(Trainer):
     def create_model_card(
         self, language: str | None = None, license: str | None = None, *args: Any, **kwargs: Any
     ) -> None:
-        """Write the model card to the output folder. Other arguments of `Trainer.create_model_card` are ignored."""
+        """Write the model card to the output folder. `*args` and `**kwargs` are ignored."""
         if self.is_world_process_zero():
             renew_card(self.args.output_dir, language=language, license=license)
 
@@ -189,7 +189,7 @@ class LocalAttentionTrainer(Trainer):
             return None
         self._finish_current_push()
         metadata = {name: kwargs.get(name) for name in ("language", "license")}
-        self.create_model_card(**metadata)  # before the upload, which may fail
+        self.create_model_card(**metadata)  # before the upload, because the upload may fail
         commit = push_checkpoint(
             self.args.output_dir,
             str(self.hub_model_id),
@@ -212,7 +212,7 @@ class LocalAttentionTrainer(Trainer):
             super().init_hf_repo(*args, **kwargs)
 
     def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
-        # Trainer's version uploads the output folder without the model code and with pickled arguments.
+        # Trainer's method uploads the output folder without the model code and with pickled arguments.
         args = self.args
         if not self.is_world_process_zero() or args.hub_strategy == HubStrategy.END:
             return
@@ -242,11 +242,11 @@ class LocalAttentionTrainer(Trainer):
                 logger.warning("A checkpoint was not uploaded during training: %s", hub_reason(error) or error)
 
     def _get_eval_sampler(self, eval_dataset: datasets.Dataset) -> torch.utils.data.Sampler | None:
-        # Predictions are matched to rows by their order. Trainer would change it if training groups rows by length.
+        # Predictions are matched to rows by order. Trainer would change the order if training groups rows by length.
         return torch.utils.data.SequentialSampler(eval_dataset) if self.args.world_size <= 1 else None
 
     def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
-        if not self.args.should_save:  # this process writes nothing, but may take part in gathering the weights
+        if not self.args.should_save:  # this process writes no files, but may take part in gathering the weights
             super()._save(output_dir, state_dict)
             return
         with atomic_directory(output_dir or self.args.output_dir) as staging:
@@ -256,16 +256,16 @@ class LocalAttentionTrainer(Trainer):
         args = self.args
         folder = Path(self._get_output_dir(trial), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
         if args.should_save:
-            discard(folder)  # a former checkpoint of this step would look complete while this one is written
+            discard(folder)  # an old checkpoint of this step would look complete during the write
         self.accelerator.wait_for_everyone()
-        limit, args.save_total_limit = args.save_total_limit, None  # keep the others until this one is complete
+        limit, args.save_total_limit = args.save_total_limit, None  # keep other checkpoints until this one is complete
         try:
             with writing(folder):
                 super()._save_checkpoint(model, trial)
                 if args.should_save:
                     make_durable(folder / STATE, folder, folder.parent)
         except Exception:
-            if args.should_save and missing_parts(folder):  # an incomplete checkpoint only takes space
+            if args.should_save and missing_parts(folder):  # an incomplete checkpoint is useless
                 discard(folder)
             raise
         finally:
@@ -283,7 +283,7 @@ class LocalAttentionTrainer(Trainer):
 
 
 class ExampleTrainer(LocalAttentionTrainer):
-    """Trainer that runs the model on features and computes metrics for the examples that they were made from.
+    """Trainer that runs the model on features, and computes metrics on the examples of these features.
 
     Args:
         *args: arguments of `Trainer`.
@@ -353,7 +353,7 @@ class ExampleTrainer(LocalAttentionTrainer):
         ignore_keys: list[str] | None = None,
         metric_key_prefix: str = "eval",
     ) -> EvalLoopOutput:
-        """Run the model on the features and add the metrics of the examples, where callbacks can read them."""
+        """Run the model on the features and add the metrics of the examples, so that callbacks can read them."""
         output = super().evaluation_loop(dataloader, description, False, ignore_keys, metric_key_prefix)
         assert self._evaluated is not None, "evaluation_loop is reached through evaluate or predict"
         predictions, scores = self.task.score_examples(output.predictions, *self._evaluated)
