@@ -54,9 +54,9 @@ def push_checkpoint(
 ) -> CommitInfo:
     """Upload a checkpoint folder to the Hub, with a card that pins the uploaded commit.
 
-    After a failure, the same call uploads the missing files. After a success, it changes nothing. Text that you added
-    to the card, in the folder or on the Hub, is kept. If you wrote the card in the folder yourself, it is uploaded
-    unchanged. If you wrote only the card on the Hub yourself, it is kept.
+    After a failure, repeat the call to upload the missing files. After a success, the same call changes nothing. Text
+    that you added to the card, in the folder or on the Hub, is kept. A card in the folder that you wrote yourself is
+    uploaded unchanged. If you wrote only the card on the Hub yourself, this card is kept.
 
     Args:
         checkpoint: Folder with a configuration and safetensors weights.

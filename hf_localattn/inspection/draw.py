@@ -221,7 +221,7 @@ def draw_bars(bars: Mapping[str, Series], *, y_label: str, x_label: str = "", ti
 
 
 def picture(figure: Any, form: str) -> bytes:
-    """Convert a figure into the content of a file, without a date, so that it is reproducible.
+    """Convert a figure into the content of a file. The file has no date, so that it is reproducible.
 
     Args:
         figure: A `matplotlib.figure.Figure`.

@@ -97,7 +97,7 @@ def usual_kind(config: PreTrainedConfig) -> str:
 
 
 def local_map_of(config: PreTrainedConfig) -> LocalMap | None:
-    """Return the view of the local attention of models with this configuration; None if they have none."""
+    """Return the view of the local attention of models with this configuration, or None."""
     family = family_of(config)
     view = None if family is None else family.local_map
     return view if view is not None and view.is_available(config) else None

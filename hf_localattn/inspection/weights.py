@@ -43,7 +43,7 @@ class TokenWeights:
 
 
 def gates_of(config: PreTrainedConfig) -> Gates | None:
-    """Return the view of the gates of models with this configuration; None if they have none."""
+    """Return the view of the gates of models with this configuration, or None."""
     family = family_of(config)
     view = None if family is None else family.gates
     return view if view is not None and view.is_available(config) else None
