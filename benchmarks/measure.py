@@ -16,7 +16,7 @@ from torch.profiler import ProfilerActivity, profile
 
 
 def measure(variants: dict[str, Callable[[], None]], device: torch.device, repeats: int) -> dict[str, dict[str, Any]]:
-    """Measure variants in turn, so that slow moments of the machine affect all of them.
+    """Measure variants in turn, so that a temporary slowdown of the machine affects all variants.
 
     Args:
         variants: Step of each variant by name. The first one is the peer.
@@ -24,9 +24,8 @@ def measure(variants: dict[str, Callable[[], None]], device: torch.device, repea
         repeats: Number of measured steps per variant, after a warm-up.
 
     Returns:
-        For each variant `seconds` of all repeats; `peak_bytes`, the memory that a step needs in addition to that in
-        use before; and ratios to the peer. The time ratio is that of the shortest times, as other processes can only
-        add time.
+        For each variant, `seconds` of all repeats; `peak_bytes`, the additional memory that a step needs; and ratios
+        to the peer. The time ratio compares the shortest times, because other processes can only add time.
     """
     results: dict[str, dict[str, Any]] = {}
     for name, step in variants.items():
@@ -54,7 +53,7 @@ def seconds(step: Callable[[], None], device: torch.device) -> float:
 
 
 def peak_bytes(step: Callable[[], None], device: torch.device) -> int:
-    """Return the peak memory of tensors in one step, in bytes, in addition to that in use before."""
+    """Return the additional peak memory of tensors in one step, in bytes."""
     if device.type == "cuda":
         synchronize(device)
         before = torch.cuda.memory_allocated(device)

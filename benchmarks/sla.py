@@ -19,7 +19,7 @@ TOKENS = 1024
 
 
 def sentences(batch: int, length: int) -> dict[str, torch.Tensor]:
-    """Generate texts of 20-word sentences. A fifth of the words has two tokens; heads are up to three words before."""
+    """Generate texts of 20-word sentences. A fifth of the words has two tokens. Heads are up to three words before."""
     rng = random.Random(0)
     rows = []
     for _ in range(batch):

@@ -28,13 +28,13 @@ from hf_localattn.tasks import QuestionAnswering
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.run import prepare_run
 
-# Few filters, as the backbone is narrow; other fields are as in the paper.
+# Few filters, because the backbone is narrow. Other fields have the paper's values.
 COOL = ["conv_filters=32"]
 
 RESULTS = "demo.json"
 """File with the scores. It marks a folder that the next demo may replace."""
 
-# Loads a checkpoint without this package: `python -I` and the first lines make sure that it cannot be imported.
+# Loads a checkpoint without this package. `python -I` and the first lines prevent importing the package.
 FRESH_PROCESS = """
 import sys
 sys.modules["hf_localattn"] = None  # importing it now raises an error
@@ -79,7 +79,7 @@ def main() -> None:
 
 
 def parse_arguments() -> argparse.Namespace:
-    """Parse the options. Exits before training if the output folder is in use."""
+    """Parse the options. Exit before training if the output folder is in use."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=Path("demo_output"), help="default: %(default)s")
     parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
@@ -157,7 +157,7 @@ class Curve(transformers.TrainerCallback):
 
 
 def save(trained: Trained, output: Path, results: dict[str, Any]) -> None:
-    """Write a complete checkpoint, then replace that of an earlier demo."""
+    """Write a complete checkpoint, then replace the checkpoint of an earlier demo."""
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=".demo-") as unfinished:
         checkpoint = Path(unfinished) / "checkpoint"

@@ -1,8 +1,8 @@
 """Test the capabilities of each family on each tested backbone, and write the table into the README.
 
-`python scripts/capabilities.py [FAMILY ...]` takes minutes, as flex attention and `torch.compile` compile. If families
-are given, the rows of other families are kept. A cell is "yes" if a tiny model runs with this capability and returns
-the same as without it. The backbone is also tested by itself: "backbone only" if it passes and the family does not.
+`python scripts/capabilities.py [FAMILY ...]` takes minutes, because models are compiled. If families are given, the
+rows of other families are kept. A cell is "yes" if a tiny model runs with this capability and returns the same as
+without it. The backbone is also tested by itself: "backbone only" if the backbone passes and the family fails.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def same(actual: torch.Tensor, expected: torch.Tensor, tolerance: float = 1e-5) 
 
 
 def attention(name: str) -> Callable[[Any], bool]:
-    """Return a test that an attention implementation is used and equals eager attention."""
+    """Return a test: an attention implementation is used, and equals eager attention."""
 
     def check(model: Any) -> bool:
         model.set_attn_implementation("eager")
@@ -113,7 +113,7 @@ TRACED = ("compile", "export")
 
 
 def subject(family: str, backbone: str, capability: str) -> Any:
-    """Return the model to test: the family's default, or for tracing a setting that can be one graph."""
+    """Return the model to test: the family's default, or, for tracing, a setting that can be one graph."""
     return tiny_model(family, backbone=backbone, **TRACEABLE.get(family, {}) if capability in TRACED else {})
 
 

@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def dump(half: dict[str, Any]) -> str:
-    """Return JSON with one paragraph per line, to be short but readable in diffs."""
+    """Return JSON with one paragraph per line: short, but readable in diffs."""
     articles = []
     for article in half["data"]:
         paragraphs = ",\n".join(json.dumps(paragraph) for paragraph in article["paragraphs"])

@@ -1,7 +1,7 @@
-"""A small question-answering set, generated from templates, in which the answer follows only from neighboring words.
+"""A small question-answering set, generated from templates. Answers follow only from neighboring words.
 
-Each passage says who a few people are, and each question asks for one of them. All names have all roles equally often,
-so that the answer cannot be guessed: it is the name next to the role. The splits have no sentence in common.
+Each passage names a few people and their roles, and each question asks for one person. The answer is the name next to
+the role. It cannot be guessed, because all names have all roles equally often. The splits have no sentence in common.
 """
 
 from __future__ import annotations
@@ -82,14 +82,14 @@ def reading_comprehension() -> dict[str, dict[str, Any]]:
     rng = random.Random(SEED)
     taken: set[str] = set()
     return {
-        # The smaller split first: it uses few sentences, so that enough are left for the other one.
+        # The smaller split comes first. It uses few sentences and leaves enough for the larger split.
         half: _squad(half, list(_passages(rounds, rng, taken)))
         for half, rounds in (("validation", VALIDATION_ROUNDS), ("train", TRAINING_ROUNDS))
     }
 
 
 def _passages(rounds: int, rng: random.Random, taken: set[str]) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
-    """Yield (place, [(role, name, sentence), ...]). In every round each name has each role exactly once.
+    """Yield (place, [(role, name, sentence), ...]). In every round, each name has each role exactly once.
 
     Sentences in `taken` are not used. At the end, the sentences of this call are added to it.
     """

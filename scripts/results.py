@@ -1,7 +1,6 @@
 """Write docs/results.md from the files in docs/results/, so that no number is copied by hand.
 
-`TABLE.json` is written by `hf-localattn reproduce TABLE`. `TABLE.md`, if it exists, has remarks on the data and on the
-result.
+`hf-localattn reproduce TABLE` writes `TABLE.json`. An optional `TABLE.md` has remarks on the data and on the result.
 
 Usage: python scripts/results.py
 """

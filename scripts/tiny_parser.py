@@ -33,7 +33,7 @@ SENTENCES = {
 
 
 def train_tiny_parser(folder: str | Path, language: str = "en") -> Path:
-    """Train a parser on `SENTENCES` and save it in a folder, with further components that parsing does not need.
+    """Train a parser on `SENTENCES` and save it in a folder, with components that parsing does not need.
 
     Chinese is split into characters. The state of random number generators is restored.
     """

@@ -25,20 +25,20 @@ def upload_in_background(
 ) -> Future[CommitInfo]:
     """Start uploading the current files of a checkpoint folder. Later changes to the folder are not uploaded.
 
-    The files are linked into a temporary folder in the same parent folder, or copied if links are not supported.
+    The files are linked into a temporary folder next to the checkpoint, or copied if links are not supported.
 
     Args:
         checkpoint: Checkpoint folder.
         repo_id: Name of the repository on the Hub, "owner/name".
         message: Message of the commit.
-        path_in_repo (*optional*): Folder in the repository. If given, all files are uploaded to it, including those
-            for resuming training. By default, only weights, code, tokenizer and configuration are uploaded, to the
-            root of the repository.
+        path_in_repo (*optional*): Folder in the repository. If given, all files are uploaded to this folder,
+            including the training state. By default, only weights, code, tokenizer and configuration are uploaded,
+            to the root of the repository.
         token (*optional*): Access token for the Hub. Defaults to the token of `hf auth login`.
         branch (*optional*, defaults to "main"): Branch of the repository.
 
     Returns:
-        The future of the commit.
+        A future whose result is the commit.
     """
     folder = Path(checkpoint)
     names = (

@@ -1,4 +1,4 @@
-"""Checkpoint folders with new local layers, for any script that takes a model name and `trust_remote_code`."""
+"""Checkpoint folders with new local layers, for scripts with a model name and `trust_remote_code` as arguments."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def init_checkpoint(
     seed: int = 0,
     **config_fields: Any,
 ) -> Path:
-    """Write a checkpoint folder with a pretrained backbone and new local layers, to be fine-tuned by any script.
+    """Write a checkpoint folder with a pretrained backbone and new local layers. Any script can fine-tune it.
 
     The folder has the weights, the configuration, the code files and the tokenizer. The weights are those of the model
     without a head, or of the generation model for an encoder-decoder. `auto_map` lists all heads of the family. If
@@ -39,7 +39,7 @@ def init_checkpoint(
 
     Args:
         family: Name of the family, a key of `hf_localattn.registry.FAMILIES`.
-        backbone: Hub id or folder of the backbone; or "tiny" or "tiny-bart", small random backbones in this package.
+        backbone: Hub id or folder of the backbone; or "tiny" or "tiny-bart", small random backbones of this package.
         output_dir: Folder of the checkpoint. It must be empty or not exist.
         revision (*optional*, defaults to "main"): Branch, tag or commit of the backbone on the Hub.
         token (*optional*): Access token for the Hub. Defaults to the token of `hf auth login`.
@@ -149,7 +149,7 @@ def warn_of_parser(tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig)
 
 
 def warn_of_parser_folder(parser: str | None) -> None:
-    """Warn if the parser is a folder. Other machines do not have it, and it is loaded only if the caller names it."""
+    """Warn if the parser is a folder. Other machines lack the folder, and loading requires its name as an argument."""
     if parser is not None and not parser.isidentifier():
         logger.warning(
             "The tokenizer parses with the pipeline in the folder %s. Before sharing the checkpoint, name a pipeline"

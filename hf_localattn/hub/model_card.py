@@ -48,8 +48,8 @@ def render_card(
         config: Content of `config.json`.
         record (*optional*): Record of the training run.
         repo_id (*optional*): Name on the Hub. By default the card has a placeholder.
-        revision (*optional*): Commit to load. By default the card recommends to add one.
-        metadata (*optional*): Further metadata, such as `license` and `language`. They replace those of the record.
+        revision (*optional*): Commit to load. By default the card recommends adding one.
+        metadata (*optional*): Further metadata, such as `license` and `language`. They override the record.
         code (*optional*): Result of `verify_checkpoint`. By default the card does not mention it.
 
     Returns:
@@ -94,7 +94,7 @@ def _name(config: Mapping[str, Any], repo_id: str | None) -> str:
 def _with_texts(
     function: Callable[[str], str], config: Mapping[str, Any], record: TrainingRecord | None
 ) -> tuple[dict[str, Any], TrainingRecord | None]:
-    """Apply a function to every string of a configuration and a record, neither of which can be trusted."""
+    """Apply a function to every string of a configuration and a record. Neither can be trusted."""
     if record is not None:
         record = TrainingRecord.from_dict(_mapped(dataclasses.asdict(record), function))
     return _mapped(config, function), record
@@ -134,17 +134,17 @@ def write_card(
     published: str | None = None,
     **metadata: Any,
 ) -> Path:
-    """Write or update the card of a checkpoint folder. Text and metadata that people have added are kept.
+    """Write or update the card of a checkpoint folder. Text and metadata added by people are kept.
 
-    Added text is the text below the last line that was written here. The name on the Hub and the commit are also kept.
+    Added text is the text below the last generated line. The name on the Hub and the commit are also kept.
 
     Args:
         checkpoint: Folder with a `config.json`.
-        repo_id (*optional*): Name on the Hub, for the loading instructions. By default that of the present card.
-        revision (*optional*): Commit on the Hub to load. By default that of the present card.
-        overwrite (*optional*, defaults to False): If True, replace a card that was not written here.
-        published (*optional*): Card of the same model on the Hub. Additions to it are kept, too; those in the folder
-            take precedence.
+        repo_id (*optional*): Name on the Hub, for the loading instructions. Defaults to the name in the existing card.
+        revision (*optional*): Commit on the Hub to load. Defaults to the commit in the existing card.
+        overwrite (*optional*, defaults to False): If True, replace a card that this package did not write.
+        published (*optional*): Card of the same model on the Hub. Additions to this card are kept, too. Additions to
+            the card in the folder take precedence.
         **metadata: Further metadata, such as `license` and `language`.
 
     Returns:
@@ -152,7 +152,7 @@ def write_card(
 
     Raises:
         FileNotFoundError: The folder is not a checkpoint.
-        ValueError: The folder has a card that was not written here, or a file that cannot be read.
+        ValueError: The folder has a card that this package did not write, or a file that cannot be read.
     """
     folder = Path(checkpoint)
     config, record = _with_texts(_in_line, read_config(folder), TrainingRecord.load(folder))
@@ -183,7 +183,7 @@ def write_card(
 
 
 def renew_card(checkpoint: str | os.PathLike[str], **settings: Any) -> None:
-    """Write or update a card as `write_card` does, but keep a card that was not written here, with a warning.
+    """Write or update a card like `write_card`, but keep a card that this package did not write, with a warning.
 
     Args:
         checkpoint: Folder with a `config.json`.
@@ -201,7 +201,7 @@ def renew_card(checkpoint: str | os.PathLike[str], **settings: Any) -> None:
 
 
 def pinned_commit(card: str, repo_id: str) -> str | None:
-    """Return the commit of a repository that a card pins, or None if the card pins none of it."""
+    """Return the commit of a repository that a card pins, or None if the card pins no such commit."""
     name, commit = _pinned(card) or (None, None)
     return commit if name == repo_id else None
 
@@ -287,7 +287,7 @@ def _results(task: str | None, record: TrainingRecord) -> list[EvalResult]:
 
 
 def _added(found: dict[str, Any], config: Mapping[str, Any], record: TrainingRecord | None) -> dict[str, Any]:
-    """Return the metadata of a card that people have added: entries, and additional values of lists."""
+    """Return the metadata that people have added to a card: entries, and additional values of lists."""
     ours = _own_metadata(config, record)
     known = ours.keys() | (_OF_RECORDS if record is not None else set())
     added = {name: value for name, value in found.items() if name not in known and value is not None}

@@ -1,4 +1,4 @@
-"""Uploading checkpoint folders to the Hub: first weights, code and tokenizer, then a card that pins their commit."""
+"""Uploading checkpoint folders to the Hub: weights, code and tokenizer, then a card that pins their commit."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SHARED = (
     *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "*.jinja"),
     *("vocab.txt", "vocab.json", "merges.txt", "*.model", "preprocessor_config.json", "processor_config.json"),
 )
-"""Patterns of the files that are uploaded. Other files of the folder, such as logs and pickles, are not."""
+"""Patterns of the uploaded files. Other files of the folder, such as logs and pickles, are not uploaded."""
 
 STALE = (*WEIGHTS, "training_args.bin", "trainer_state.json")
 """Patterns of files that are deleted on the Hub unless uploaded again: old weights and local files of Trainer.
@@ -54,9 +54,9 @@ def push_checkpoint(
 ) -> CommitInfo:
     """Upload a checkpoint folder to the Hub, with a card that pins the uploaded commit.
 
-    After a failure, the same call uploads the missing files. After a success, it changes nothing. Text that you added
-    to the card, in the folder or on the Hub, is kept. If you wrote the card in the folder yourself, it is uploaded
-    unchanged. If you wrote only the card on the Hub yourself, it is kept.
+    After a failure, repeat the call to upload the missing files. After a success, the same call changes nothing. Text
+    that you added to the card, in the folder or on the Hub, is kept. A card in the folder that you wrote yourself is
+    uploaded unchanged. If you wrote only the card on the Hub yourself, this card is kept.
 
     Args:
         checkpoint: Folder with a configuration and safetensors weights.
@@ -136,7 +136,7 @@ def _push(
 
 
 def _remedy(folder: Path, repo_id: str, options: Mapping[str, Any]) -> str:
-    """Return the part of an error message that says how to complete the upload."""
+    """Return the instructions of an error message to complete the upload."""
     words = [str(folder), repo_id]
     for name, value in options.items():
         if value is not None:
@@ -148,14 +148,14 @@ def _remedy(folder: Path, repo_id: str, options: Mapping[str, Any]) -> str:
 
 
 def shared_files(folder: Path) -> list[str]:
-    """Return the names of the files in a checkpoint folder that are uploaded."""
+    """Return the names of the files of a checkpoint folder to upload."""
     return sorted(path.name for path in folder.iterdir() if path.is_file() and _matches(path.name, SHARED))
 
 
 def check_weights(folder: Path) -> None:
     """Raise `ValueError` for missing, damaged or pickled weights, and for links to files outside the folder.
 
-    An upload follows links, so a link could publish any file of this machine.
+    Uploading follows links, so a link could publish any file of this machine.
     """
     for path in folder.iterdir():
         is_read = path.name == CARD or _matches(path.name, SHARED)

@@ -57,12 +57,12 @@ class TrainingRecord:
     versions: dict[str, str] = field(default_factory=lambda: {name: version(name) for name in LIBRARIES})
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the record into a checkpoint folder. The file is replaced as a whole."""
+        """Write the record into a checkpoint folder. The file is written completely or not at all."""
         atomic_write(Path(folder, RECORD), json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False) + "\n")
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> TrainingRecord | None:
-        """Read the record of a checkpoint folder; None if it has none.
+        """Read the record of a checkpoint folder; return None without a record.
 
         Raises:
             ValueError: The file is not a record.
@@ -79,7 +79,7 @@ class TrainingRecord:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> TrainingRecord:
-        """Build a record from the content of its file. Entries of later versions are ignored."""
+        """Build a record from the content of a file. Entries of later versions are ignored."""
         known = {name.name for name in dataclasses.fields(cls)} & content.keys()
         for name in ("files", "rows", "hyperparameters", "versions"):
             if not isinstance(content.get(name, {}), dict):

@@ -35,7 +35,7 @@ CONFIGURATIONS = ("config.json", "tokenizer_config.json", "processor_config.json
 """Files that can name code (`auto_map`, `custom_pipelines`)."""
 
 _OTHER_CHECKPOINT = re.compile(r"checkpoint-\d+|last-checkpoint|_incomplete-.*|_saving-.*")
-"""Folders that training leaves next to the model. No code in them is loaded with it, as `auto_map` is checked."""
+"""Folders that training leaves next to the model. `auto_map` is checked, so no code in them is loaded."""
 
 MOST_BYTES = 256 * 1024
 """Largest file, in bytes, whose difference is shown."""
@@ -46,7 +46,7 @@ class CodeFile:
     """The verdict on one code file of a checkpoint, or on one entry of a configuration that names code.
 
     Attributes:
-        name: Path of the file relative to the checkpoint, with ": " and the entry if it is about an entry.
+        name: Path of the file relative to the checkpoint. For an entry, ": " and the entry follow.
         verdict: "equal", "differs", "missing" or "extra".
         difference: Unified diff from the package's file, or the value of an extra entry. Control characters are
             escaped.
@@ -63,7 +63,7 @@ class Verification:
 
     Attributes:
         files: Verdicts in the order of the files' names, then verdicts on entries.
-        saved_by: Version of the package that saved the checkpoint, or None if the checkpoint does not have it.
+        saved_by: Version of the package that saved the checkpoint, or None if it is not recorded.
         compared_with: Installed version of the package.
     """
 
@@ -97,17 +97,17 @@ _WORDS = {EQUAL: "equal", DIFFERS: "different", MISSING: "missing", EXTRA: "extr
 
 
 def verify_checkpoint(checkpoint: str | os.PathLike[str]) -> Verification:
-    """Compare the code files of a checkpoint with those of the installed package, byte for byte. Runs none of them.
+    """Compare the code files of a checkpoint with the installed package, byte for byte, without running them.
 
     Args:
-        checkpoint: Folder, or `OWNER/NAME` or `OWNER/NAME@REVISION` on the Hub, of which only the code files and
-            configurations are downloaded.
+        checkpoint: Folder, or `OWNER/NAME` or `OWNER/NAME@REVISION` on the Hub. Only code files and configurations
+            are downloaded.
 
     Returns:
         The verdicts on all files.
 
     Raises:
-        ValueError: The model is of no family of this package, or a file cannot be read.
+        ValueError: The model belongs to no family of this package, or a file cannot be read.
         OSError: The checkpoint does not exist, or cannot be downloaded.
     """
     folder = _local(checkpoint)
@@ -125,7 +125,7 @@ def verify_checkpoint(checkpoint: str | os.PathLike[str]) -> Verification:
 
 
 def _local(checkpoint: str | os.PathLike[str]) -> Path:
-    """Return the folder of a checkpoint. Downloads it if it is on the Hub."""
+    """Return the folder of a checkpoint. Download checkpoints on the Hub."""
     name = os.fspath(checkpoint)
     if Path(name).is_dir() or not re.fullmatch(r"[\w.-]+/[\w.-]+(@[^@\s]+)?", name):
         return Path(name)
@@ -213,5 +213,5 @@ def _saved_by(folder: Path, config: dict[str, Any]) -> str | None:
 
 
 def _harmless(text: str) -> str:
-    """Escape control characters, which could change the terminal."""
+    """Escape control characters. They could change the terminal."""
     return "".join(one if one.isprintable() or one == "\t" else repr(one)[1:-1] for one in text)

@@ -42,15 +42,15 @@ class Inspection:
 
     Attributes:
         checkpoint: Hub id or folder of a model.
-        texts: Input texts, unless there is a file.
-        pair: Second text of a pair. The first one is the only one of `texts`.
+        texts: Input texts, unless `file` is given.
+        pair: Second text of a pair. `texts` then has only the first text.
         compare: Hub id or folder of a second model.
         file: File with texts, or with rows of a task.
         max_samples: Largest number of rows read from the file.
         text_column_names: Columns of the file with texts: one name, or two separated by a comma.
         label_column_name: Column of the file with labels.
         kind: AUTO, SELF, LOCAL, GATES, TOKENS or ANSWERS.
-        layers: Indices of layers, separated by commas. By default all layers.
+        layers: Indices of layers, separated by commas. Defaults to all layers.
         special_tokens: If True, show special tokens such as [CLS].
         trust_remote_code: If True, run the code of the checkpoints.
         settings: `setting=value` strings for the tokenizers.
@@ -77,7 +77,7 @@ def run(arguments: Inspection) -> None:
     """Run `hf-localattn inspect`.
 
     Raises:
-        ValueError: The arguments contradict each other, or the model has no such attention.
+        ValueError: The arguments contradict each other, or the model has no attention of this kind.
         OSError: A model or a file cannot be loaded.
         ImportError: The output is a picture, and matplotlib is not installed.
     """
@@ -222,7 +222,7 @@ def _looks(
 
 
 def _common_kind(models: list[Loaded], *, of_file: bool) -> str:
-    """Return the default kind that all models share; self-attention if there is none."""
+    """Return the default kind that all models share, or self-attention if the defaults differ."""
     kinds = set()
     for model, _ in models:
         if weighs_tokens(model.config):

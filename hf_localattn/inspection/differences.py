@@ -57,7 +57,7 @@ def differing_answers(
     """Return the rows that two models for the same task answer differently, in order.
 
     Answers to questions are compared as in SQuAD, without case, articles and punctuation. For labeled words and scopes
-    of cues, only the words are reported on which the models differ.
+    of cues, only words with different predictions are reported.
 
     Args:
         model_a: First model. It is not changed.
@@ -72,8 +72,7 @@ def differing_answers(
         The rows, with both answers.
 
     Raises:
-        ValueError: The models are for different tasks or for one that is not supported, or the rows are for another
-            task.
+        ValueError: The models have different tasks, the task is not supported, or the rows are for another task.
     """
     task = task_of(model_a)
     if task_of(model_b) != task:

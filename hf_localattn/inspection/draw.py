@@ -1,6 +1,6 @@
 """Drawing of maps, weights and curves with matplotlib's objects, without windows or global state.
 
-Each function returns a figure, whose size depends on its content. `picture` converts it into the content of a file.
+Each function returns a figure with a size that fits its content. `picture` converts a figure to a file's content.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ OTHER_FONTS = (
 )
 
 Series = Mapping[Any, float | Sequence[float]]
-"""Value or values by place. Of several values, such as those of several seeds, mean and deviation are drawn."""
+"""Value or values by place. Several values, such as scores of several seeds, are drawn as mean and deviation."""
 
 
 def draw_maps(maps: Sequence[AttentionMap], titles: Sequence[str] | None = None) -> Any:
@@ -221,7 +221,7 @@ def draw_bars(bars: Mapping[str, Series], *, y_label: str, x_label: str = "", ti
 
 
 def picture(figure: Any, form: str) -> bytes:
-    """Convert a figure into the content of a file, without a date, so that it is reproducible.
+    """Convert a figure into the content of a file. The file has no date, so that it is reproducible.
 
     Args:
         figure: A `matplotlib.figure.Figure`.
@@ -240,13 +240,13 @@ def picture(figure: Any, form: str) -> bytes:
 
 
 def _means_and_deviations(values: Sequence[float | Sequence[float]]) -> tuple[list[float], list[float]]:
-    """Return the mean and the sample deviation of each. The deviation of a single value is NaN: not drawn."""
+    """Return the mean and sample deviation of each. A single value has the deviation NaN, which is not drawn."""
     rows = [np.atleast_1d(np.asarray(one, dtype=float)) for one in values]
     return [float(row.mean()) for row in rows], [float(row.std(ddof=1)) if len(row) > 1 else np.nan for row in rows]
 
 
 def _explained(y_label: str, series: Mapping[str, Series]) -> str:
-    """Return the label of the y axis, which explains the error bars if there are any."""
+    """Return the label of the y axis. It explains the error bars, if any."""
     deviates = any(np.size(one) > 1 for values in series.values() for one in values.values())
     return f"{y_label}, ± deviation" if deviates else y_label
 
@@ -267,7 +267,7 @@ def _check_not_empty(things: Any, what: str) -> None:
 
 
 def _figure() -> Any:
-    """Create an empty figure of one inch, in which relative coordinates are inches."""
+    """Create an empty figure of one inch. Its relative coordinates are inches."""
     figure = import_extra("matplotlib.figure", *EXTRA).Figure(figsize=(1, 1))
     import_extra("matplotlib.backends.backend_agg", *EXTRA).FigureCanvasAgg(figure)
     return figure
@@ -331,14 +331,14 @@ def _settle_texts(figure: Any) -> None:
 
 @contextmanager
 def _said_already() -> Iterator[None]:
-    """Suppress matplotlib's warnings for each missing character; `_settle_texts` has warned of all."""
+    """Suppress matplotlib's warnings for each missing character. `_settle_texts` has warned of all characters."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield
 
 
 def _families(letters: set[str]) -> tuple[list[str], set[str]]:
-    """Return the installed fonts that are needed, matplotlib's default first, and the characters that none has."""
+    """Return the required installed fonts, matplotlib's default first, and the characters missing in all fonts."""
     chosen: list[str] = []
     missing = letters
     for family in ("DejaVu Sans", *OTHER_FONTS):

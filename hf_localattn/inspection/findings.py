@@ -43,7 +43,7 @@ class Findings:
         """Return the content of a file with one of `SUFFIXES`.
 
         Raises:
-            ValueError: There are no pictures of these results.
+            ValueError: These results cannot be drawn.
         """
         if suffix == ".json":
             return json.dumps(self.as_json(), ensure_ascii=False, indent=1) + "\n"
@@ -104,7 +104,7 @@ class Findings:
         return "\n".join([self.summary(), *(["", *lines] if differences else [])])
 
     def summary(self) -> str:
-        """Return the number of rows that are answered differently, and how often each model is correct on them."""
+        """Return the number of rows with different answers, and how often each model is correct on these rows."""
         differences = self.differences or []
         judged = [one.right for one in differences if one.right]
         text = f"{len(differences)} of {self.num_rows} rows are answered differently"
@@ -128,6 +128,6 @@ def _cell(text: str) -> str:
 
 
 def labels(names: Sequence[str]) -> tuple[str, ...]:
-    """Return short names of checkpoints: the last parts of their paths, or the full paths if those are equal."""
+    """Return short names of checkpoints: the last parts of their paths, or the full paths if the parts are equal."""
     short = tuple(name.rstrip("/").rpartition("/")[2] or name for name in names)
     return short if len(set(short)) == len(short) else tuple(names)

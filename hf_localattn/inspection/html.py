@@ -24,7 +24,7 @@ def render_page(
     differences: Sequence[Difference] | None = None,
     names: Sequence[str] = ("first", "second"),
 ) -> str:
-    """Render results as an HTML page, with one color scale. Hovering over a cell shows its value.
+    """Render results as an HTML page with one color scale. Hovering over a cell shows the value.
 
     Args:
         title: Title of the page.

@@ -27,7 +27,7 @@ class AttentionMap:
 
     Attributes:
         tokens: Attending tokens, the rows.
-        sources: Attended tokens, the columns. For orthogonal attention those of the query, or else `tokens`.
+        sources: Attended tokens, the columns: the query's tokens for orthogonal attention, else `tokens`.
         weights: (tokens, sources).
         title: Description of the map.
         row_label: Label of the rows.
@@ -61,14 +61,14 @@ def attention_map(
         tokenizer: Fast tokenizer of the model.
         text: Text, or first text of a pair. For orthogonal attention without a pair, cues are marked.
         text_pair (*optional*): Second text of a pair; the passage for question answering.
-        kind (*optional*, defaults to "auto"): "self", the self-attention of the encoder, which in SLA is the mixture
-            of local and global attention (figure 3 of its paper, figure 4 of COOL's). "local", local attention: in
-            COOL the weight of each column's token in each row's output, in SLA local attention before the mixture, in
-            OA attention to the query. "auto", "local" if a model of COOL or OA has it, or else "self". SAM has weights
-            of single tokens instead: see `token_weights`.
-        layers (*optional*): Indices of layers with this kind of attention, from 0. By default all.
-        special_tokens (*optional*, defaults to False): If True, include special tokens, such as [CLS]. If False, their
-            rows and columns are removed without normalization, so that rows may sum to less than 1.
+        kind (*optional*, defaults to "auto"): "self", the self-attention of the encoder (figure 4 of the COOL paper);
+            for SLA, the mixture of local and global attention (figure 3 of the SLA paper). "local", local attention:
+            for COOL, the weight of each column's token in each row's output; for SLA, local attention before the
+            mixture; for OA, attention to the query. "auto", "local" for models of COOL or OA with local attention,
+            else "self". SAM has weights of single tokens instead: see `token_weights`.
+        layers (*optional*): Indices of layers with this kind of attention, from 0. Defaults to all.
+        special_tokens (*optional*, defaults to False): If True, include special tokens, such as [CLS]. If False,
+            remove their rows and columns without normalization. Rows may then sum to less than 1.
 
     Returns:
         The map.
@@ -91,13 +91,13 @@ def attention_map(
 
 
 def usual_kind(config: PreTrainedConfig) -> str:
-    """Return the kind that "auto" means for models with this configuration."""
+    """Return the kind selected by "auto" for models with this configuration."""
     view = local_map_of(config)
     return LOCAL if view is not None and view.by_default else SELF
 
 
 def local_map_of(config: PreTrainedConfig) -> LocalMap | None:
-    """Return the view of the local attention of models with this configuration; None if they have none."""
+    """Return the view of the local attention of models with this configuration, or None."""
     family = family_of(config)
     view = None if family is None else family.local_map
     return view if view is not None and view.is_available(config) else None

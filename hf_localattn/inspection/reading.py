@@ -45,7 +45,7 @@ class Reading:
 
 
 def read(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[Text], *, cut: bool) -> Reading:
-    """Run a model on a batch of texts, on its device and without changing it.
+    """Run a model on a batch of texts, on the device of the model. The model is not changed.
 
     Args:
         model: Model with or without a head.
@@ -57,7 +57,7 @@ def read(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequ
         ValueError: There are no texts, a text is empty, or a text is too long and `cut` is False.
     """
     sides, strategy = _columns(texts), "longest_first"
-    # As in training: with padding on the left the passage comes first, and only it is truncated.
+    # As in training: with padding on the left, the passage comes first, and only the passage is truncated.
     if len(sides) == 2 and tokenizer.padding_side == "left" and "QuestionAnswering" in type(model).__name__:
         sides, strategy = sides[::-1], "only_first"
     limit = longest_input(model, tokenizer) or MOST_TOKENS
@@ -99,7 +99,7 @@ def read(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequ
 def read_all(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[Text], batch_size: int
 ) -> Iterator[Reading]:
-    """Run a model on any number of texts in batches. Truncates texts that are too long, with a warning."""
+    """Run a model on any number of texts in batches. Truncate texts that are too long, with a warning."""
     if batch_size < 1:
         raise ValueError(f"`batch_size` must be at least 1; got {batch_size}.")
     _columns(texts)
@@ -153,7 +153,7 @@ def printable_tokens(encoding: EncodingFast, texts: Sequence[str], *, of_bytes: 
 
     Args:
         encoding: Encoding of one text or one pair.
-        texts: The one or two texts, to which the offsets refer.
+        texts: The one or two texts of the encoding. Its offsets refer to these texts.
         of_bytes (*optional*, defaults to False): True for a byte-level tokenizer (RoBERTa).
     """
     tokens = []

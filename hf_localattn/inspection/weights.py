@@ -33,7 +33,7 @@ class TokenWeights:
 
     Attributes:
         tokens: Printable tokens.
-        weights: (tokens,). With those of special tokens they sum to 1.
+        weights: (tokens,). All weights, including special tokens, sum to 1.
         features (*optional*): (D,), weights of the features, if the model has them.
     """
 
@@ -43,7 +43,7 @@ class TokenWeights:
 
 
 def gates_of(config: PreTrainedConfig) -> Gates | None:
-    """Return the view of the gates of models with this configuration; None if they have none."""
+    """Return the view of the gates of models with this configuration, or None."""
     family = family_of(config)
     view = None if family is None else family.gates
     return view if view is not None and view.is_available(config) else None
@@ -63,7 +63,7 @@ def gate_values(
     Special tokens are included, padding is not. Texts that are too long are truncated, with a warning.
 
     Args:
-        model: SLA model with gates, that is with "syntax" or "window" attention. It is not changed.
+        model: SLA model with gates ("syntax" or "window" attention). It is not changed.
         tokenizer: Tokenizer of the model.
         texts: Single texts, or pairs of texts.
         batch_size (*optional*, defaults to 8): Number of texts per forward pass.

@@ -1,6 +1,6 @@
 """Tiny backbones, a tiny parser, a small question-answering set, and samples of all file formats.
 
-All but the samples are written by `scripts/make_resources.py`.
+`scripts/make_resources.py` writes everything except the samples.
 """
 
 from __future__ import annotations
