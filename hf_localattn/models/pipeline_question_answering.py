@@ -286,8 +286,10 @@ def read_inputs(inputs: tuple[Any, ...], question: Any, context: Any) -> Any:
 
 
 def _pairs(question: Any, context: Any) -> list[tuple[Any, Any]]:
-    if question is None or context is None:
-        raise ValueError("Nothing is asked: give `question=` and `context=`, or a mapping with both.")
+    missing = [name for name, value in (("question", question), ("context", context)) if value is None]
+    if missing:
+        names = " and ".join(f"`{name}`" for name in missing)
+        raise ValueError(f"No {names} is given: pass `question=` and `context=`, or a mapping with both.")
     if not isinstance(question, list | tuple):
         if isinstance(context, list | tuple):
             raise ValueError("One question needs one context: pass the question once for each of several contexts.")

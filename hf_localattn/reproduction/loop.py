@@ -87,8 +87,9 @@ def _reproduce(
     for line in estimates(runner, left, runs, search):
         print(line)
     if is_spread:
-        timed = sum(run.is_timed for run in left)
-        print(f"This is for one run at a time. {timed or 'No'} of {len(left)} runs measure times and run alone, here.")
+        print("This is for one run at a time.")
+        if timed := sum(run.is_timed for run in left):
+            print(f"{timed} of {len(left)} runs measure times, and run alone in this process.")
     if dry_run:
         return
     if search is not None:

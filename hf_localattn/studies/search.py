@@ -225,7 +225,6 @@ class Search:
     def _tried(self, study: Any) -> list[dict[str, Any]]:
         """Return the trials that have a score or an error, in the order of their start."""
         errors, state = study.user_attrs.get(FAILED, {}), self.optuna.trial.TrialState
-        ended = [trial for trial in self._begun(study) if trial.state != state.RUNNING]
         return [
             {
                 "trial": place,
@@ -238,7 +237,8 @@ class Search:
                 "seconds": round(trial.duration.total_seconds(), 1),
                 "number": trial.number,
             }
-            for place, trial in enumerate(ended, start=1)
+            for place, trial in enumerate(self._begun(study), start=1)  # running trials have a place, too
+            if trial.state != state.RUNNING
         ]
 
     def as_options(self, setting: Mapping[str, Any]) -> str:

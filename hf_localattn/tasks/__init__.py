@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+import logging
+
 from hf_localattn.tasks.arguments import DataArguments
 from hf_localattn.tasks.multiple_choice import MultipleChoice
 from hf_localattn.tasks.negation import NegationScope
@@ -10,6 +13,8 @@ from hf_localattn.tasks.question_generation import QuestionGeneration
 from hf_localattn.tasks.task import Checkpoint, Task
 from hf_localattn.tasks.text_classification import TextClassification
 from hf_localattn.tasks.token_classification import NEGATION, TokenClassification
+
+logger = logging.getLogger(__name__)
 
 TASKS: dict[str, type[Task]] = {
     task.name: task
@@ -42,7 +47,12 @@ def get_task(name: str) -> type[Task]:
 
 def choose_task(task: type[Task], args: DataArguments) -> type[Task]:
     """Return the task class for these arguments: `NegationScope` for token classification with `--task negation`."""
-    return NegationScope if task is TokenClassification and getattr(args, "task_name", None) == NEGATION else task
+    name = getattr(args, "task_name", None)
+    if task is not TokenClassification or name is None:
+        return task
+    if name != NEGATION and difflib.get_close_matches(name, [NEGATION], cutoff=0.8):
+        logger.warning("--task %s labels words. To find the scopes of negation cues, use --task %s.", name, NEGATION)
+    return NegationScope if name == NEGATION else task
 
 
 __all__ = [

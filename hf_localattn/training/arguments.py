@@ -88,7 +88,9 @@ class ModelArguments:
 
     def __post_init__(self) -> None:
         if self.family == FORMER_PLAIN:
-            logger.warning("--family %s is called %s now.", FORMER_PLAIN, PLAIN)
+            logger.warning(
+                "--family %s is called %s now. The former name is read until version 0.3.0.", FORMER_PLAIN, PLAIN
+            )
             self.family = PLAIN
         if (self.model_name_or_path is None) == (self.family is None):
             raise ValueError("Give either --model_name_or_path, or --family together with --backbone.")

@@ -104,3 +104,9 @@ def test_scopes_are_a_task_of_their_own():
     )
     assert choose_task(TokenClassification, ner) is TokenClassification
     assert choose_task(TokenClassification, negation) is NegationScope
+
+
+def test_a_misspelt_task_is_warned_of(caplog):
+    arguments = TokenClassification.DataArguments(train_file="x.conll", task_name="nagation")
+    assert choose_task(TokenClassification, arguments) is TokenClassification
+    assert "--task nagation labels words. To find the scopes of negation cues, use --task negation" in caplog.text
