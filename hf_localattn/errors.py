@@ -50,7 +50,7 @@ def _is_connection_error(error: BaseException) -> bool:
 
 
 UNREADABLE = (ImportError, LookupError, TypeError, AttributeError, RecursionError)
-"""Errors that transformers raises for unexpected values in files or missing libraries."""
+"""Errors that transformers raises for missing libraries, or for unexpected values in files."""
 
 
 @contextmanager

@@ -41,7 +41,7 @@ class Column:
         names: name of the column, or several names. The first name found in a row is used.
         kind: type of the values: `str` for texts, `list` for lists of texts, None for any type.
         required: raise an error for rows without a value.
-        may_be_empty: accept blank texts, and lists of blank texts only.
+        may_be_empty: accept blank texts, empty lists, and lists in which every text is blank.
         remedy: advice for errors about a missing column.
     """
 

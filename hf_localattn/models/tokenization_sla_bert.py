@@ -26,9 +26,9 @@ class SlaBertTokenizer(BackboneTokenizer):
     * `dep_heads` (B, L): the position in the sequence of the first token of the word's head. All tokens of a word have
       the same head. The root of a sentence, and a word whose head was truncated, point at their own first token.
 
-    Both are -1 at special tokens and padding. Without special tokens (`add_special_tokens=False`) a pair of texts
-    counts as one text. A text is parsed as a whole, before it is truncated or split into windows. Recent parses are
-    cached for the whole process.
+    Both are -1 at special tokens and padding. SLA models tell the two texts of a pair apart by the special tokens
+    between them. Without these (`add_special_tokens=False`), they treat the pair as one text. A text is parsed as a
+    whole, before it is truncated or split into windows. Recent parses are cached for the whole process.
 
     With `is_split_into_words=True`, calls also accept known heads as `heads`, and as `heads_pair` for second texts.
     Give one list of word indices per text, counted from 0; a root is its own head. The parser is not used then.
@@ -49,7 +49,7 @@ class SlaBertTokenizer(BackboneTokenizer):
 
     Raises:
         ValueError: If `words` or `parser` is invalid. In calls: if `heads` do not form a tree, if they are given for a
-            text that is not split into words, or if only the checkpoint names a folder as the parser.
+            text that is not split into words, or if the parser is a folder that a checkpoint, not the caller, named.
         ImportError: In calls, if spaCy is not installed.
         OSError: In calls, if the pipeline is not installed.
 
@@ -136,7 +136,7 @@ class SlaBertTokenizer(BackboneTokenizer):
         Raises:
             ImportError: If spaCy is not installed.
             OSError: If the pipeline is not installed.
-            ValueError: If the pipeline cannot parse, or only the checkpoint names a folder as the parser.
+            ValueError: If the pipeline cannot parse, or is a folder that a checkpoint, not the caller, named.
         """
         if self.parser is not None:
             load_pipeline(self.parser, named_by_checkpoint=self.parser_named_by_checkpoint)

@@ -100,7 +100,7 @@ class ScopeExamples:
         return scopes if any(scopes) else None
 
     def scopes(self, logits: np.ndarray, inside: int) -> list[list[int]]:
-        """Return the scope of each row, empty for rows without a feature.
+        """Return the scope of each row, all 0 for rows without a feature.
 
         Args:
             logits: (features, tokens, labels).

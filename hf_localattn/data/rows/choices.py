@@ -22,12 +22,13 @@ class ChoiceColumns:
     """Columns of rows that do not have SWAG's columns.
 
     SWAG's columns (Zellers et al. 2018) are always recognized: `sent1` is the context, `sent2` is the beginning
-    of all choices, and `ending0`, `ending1` and so on are their ends. `startphrase` joins `sent1` and `sent2`.
+    of all choices, and `ending0`, `ending1` and so on are their ends. Without `sent1`, `startphrase` is the context.
 
     Args:
         context: column of the context. It is optional if there is a question.
         question: column of the question. It is put before each choice, and is optional if there is a context.
-        choices: column of the choices: a list of texts, or an object with the lists "text" and "label" (their names).
+        choices: column of the choices: a list of texts, or an object with two lists, "text" (the choices) and "label"
+            (a name for each choice).
         label: column of the correct choice: its number from 0, its letter (A is the first), its name, or its text.
     """
 

@@ -71,8 +71,9 @@ def normalize_negation(
     """Convert the rows of a data set to `NEGATION_FEATURES`.
 
     The columns `tokens`, `cue` and `scope` are needed; `cue` and `scope` have 0 or 1 for each word. Other columns are
-    filled in if missing: `cue_type` from the number of cue words (affixes must be marked), `document_id` from `name`,
-    and `sentence_id` from the words. Rows with the same words then belong to one sentence. Row ids are made unique.
+    filled in if missing: `cue_type` from the number of cue words (rows with an affix need `cue_type` "affix"),
+    `document_id` from `name`, and `sentence_id` from the words. Rows with the same words then belong to one sentence.
+    Row ids are made unique.
 
     Args:
         dataset: data set with a row for each cue of each sentence.

@@ -57,8 +57,9 @@ def load_sentences(
         path: file in .json or .jsonl format (rows with a list of words and a list of labels), .conllu, .xml (CGED), or
             CoNLL columns.
         columns: columns of words and labels.
-        require_labels: raise an error for a file without labels. If False, the `labels` of the file are empty lists.
-        skip_empty: leave out rows without words. If False, only CGED files with such rows raise an error.
+        require_labels: raise an error for a file without labels. If False, such a file gets empty lists as `labels`.
+        skip_empty: leave out rows without words. If False, such rows are an error in CGED files, and are kept in .json
+            and .jsonl files.
 
     Raises:
         FileNotFoundError: the file does not exist.
