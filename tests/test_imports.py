@@ -34,7 +34,7 @@ def test_help_waits_for_no_library(words):
 
 
 def test_importing_the_package_registers_and_brings_only_what_models_need():
-    """Then, in the same process, its modules that are programs: the command, and workers that have nothing to do."""
+    """Then, in the same process, its subpackages and its programs: workers without work, and the command."""
     program = """
 import hf_localattn
 from transformers import CONFIG_MAPPING, AutoModelForQuestionAnswering, AutoTokenizer
@@ -44,6 +44,8 @@ assert hf_localattn.CoolConfig in AutoModelForQuestionAnswering._model_mapping
 """
     programs = """
 import os, runpy
+for name in ("data", "hub", "inference", "inspection", "models", "registry", "resources", "tasks"):
+    assert getattr(hf_localattn, name).__name__ == f"hf_localattn.{name}"
 sys.stdout.flush()
 out = os.dup(1)  # workers let it be the log
 runpy.run_module("hf_localattn.studies.worker", run_name="__main__")
