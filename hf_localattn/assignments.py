@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hf_localattn.parsing import parse_yaml
@@ -30,6 +30,18 @@ def read_value(text: str, assignment: str) -> Any:
 def format_value(value: Any) -> str:
     """Format a value so that `read_value` can parse it."""
     return value if isinstance(value, str) else json.dumps(value)
+
+
+def format_assignments(values: Mapping[str, Any]) -> list[str]:
+    """Return named values as `name=value` strings."""
+    return [f"{name}={format_value(value)}" for name, value in values.items()]
+
+
+def current_assignments(family: str, assignments: Iterable[str]) -> list[str]:
+    """Return `field=value` strings with the present names of fields that version 0.1.0 named otherwise."""
+    names = get_family(family).config.attribute_map
+    parts = [assignment.partition("=") for assignment in assignments]
+    return [f"{names.get(name.strip(), name)}{equals}{value}" for name, equals, value in parts]
 
 
 def parse_config_fields(family: str, assignments: Iterable[str]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from hf_localattn.assignments import format_value
+from hf_localattn.assignments import format_assignments, format_value
 from hf_localattn.data.folds import Fold
 from hf_localattn.reproduction.entries import first_problem
 from hf_localattn.studies.trial import Trial
@@ -90,18 +90,13 @@ def _typed_values(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
 def _typed(name: str, kind: Any, value: Any) -> Any:
     """Convert a value to the type of its option, such as 3 to 3.0. Equal settings then compare equal."""
     if isinstance(value, Mapping):
-        return assignments(value)
+        return format_assignments(value)
     try:
         return TypeAdapter(kind).validate_python(value, strict=True)
     except ValidationError as error:
         if kind is str or str in get_args(kind):  # YAML reads some names as numbers
             return format_value(value)
         raise ValueError(first_problem(error, f"--{name}")) from None
-
-
-def assignments(values: Mapping[str, Any]) -> list[str]:
-    """Return named values as `name=value` strings."""
-    return [f"{name}={format_value(value)}" for name, value in values.items()]
 
 
 def to_cli_args(arguments: Mapping[str, Any]) -> list[str]:
@@ -114,7 +109,7 @@ def to_cli_args(arguments: Mapping[str, Any]) -> list[str]:
     words = []
     for name, value in arguments.items():
         if isinstance(value, Mapping):
-            words += [f"--{name}", *assignments(value)] if value else []
+            words += [f"--{name}", *format_assignments(value)] if value else []
         elif value is not None:
             words += [f"--{name}", *map(format_value, value if isinstance(value, list | tuple) else [value])]
     return words

@@ -14,7 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from hf_localattn.assignments import format_value
+from hf_localattn.assignments import format_assignments, format_value
 from hf_localattn.errors import listed
 from hf_localattn.extras import import_extra
 from hf_localattn.files import STAGING, make_durable, remove_leftovers, writing
@@ -272,7 +272,7 @@ class Search:
     def _local_config(self, setting: Mapping[str, Any]) -> list[str]:
         """Return the values of `--local_config`, overridden by the values of a trial."""
         given = [own for own in self.model_args.local_config if own.partition("=")[0].strip() not in self.space.fields]
-        return [*given, *(f"{name}={format_value(setting[name])}" for name in self.space.fields)]
+        return [*given, *format_assignments({name: setting[name] for name in self.space.fields})]
 
     def _ranked(self, trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the trials with a score, best first."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from transformers import AutoConfig
 
-from hf_localattn.assignments import format_value, parse_config_fields
+from hf_localattn.assignments import format_assignments, parse_config_fields
 from hf_localattn.errors import loading
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
 from hf_localattn.pretrained import resolve_backbone
@@ -67,7 +67,7 @@ class SettingCheck:
                     " learning_rate alone."
                 )
         except ValueError as error:
-            values = ", ".join(f"{name}={format_value(value)}" for name, value in setting.items())
+            values = ", ".join(format_assignments(setting))
             raise ValueError(f"--search_space {self.training_args.search_space}, with {values}: {error}") from None
         idle = {name: getattr(type(config), name) for name in config.inactive_fields() if name in fields}
         return {**setting, **idle}

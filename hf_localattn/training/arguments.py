@@ -14,7 +14,7 @@ from typing import Any
 from transformers import HfArgumentParser
 from transformers import TrainingArguments as StockTrainingArguments
 
-from hf_localattn.assignments import parse_config_fields
+from hf_localattn.assignments import current_assignments, parse_config_fields
 from hf_localattn.parsing import parse_json, read_utf8
 from hf_localattn.registry import FAMILIES
 from hf_localattn.tasks.arguments import option
@@ -104,6 +104,7 @@ class ModelArguments:
             raise ValueError("--local_config sets fields of a family's config: it needs --family and --backbone.")
         if self.family not in (None, PLAIN):
             parse_config_fields(self.family, self.local_config)  # raise errors before the data is read
+            self.local_config = current_assignments(self.family, self.local_config)
         if self.config_name is not None and self.family not in (None, PLAIN):
             raise ValueError("--config_name cannot be used with --family: set fields with --local_config.")
 

@@ -1,10 +1,12 @@
 """Ablations and baselines of every family, as fields of its configuration; the contract holds for each."""
 
 from itertools import product
+from typing import Any
 
 from hf_localattn.models.configuration_cool import LOCAL_LAYERS
 from hf_localattn.models.configuration_sam_roberta import POOLINGS
 from hf_localattn.models.oa_interaction import INTERACTIONS
+from hf_localattn.registry import FAMILIES
 
 PLACED = ("outlook", "conv", *LOCAL_LAYERS[1:])
 """Local encoders of COOL that stand below, above or beside its backbone."""
@@ -45,16 +47,24 @@ SAM_ROWS = {
 # Hidden layers wide enough that none falls silent as a whole.
 SAM_SIZES = {"fam_reduction": 1, "tam_max_length": 20, "bilstm_hidden_size": 6, "disan_hidden_size": 5}
 
-ABLATIONS = {
+SIZES = {"oa-xlnet": {"oa_num_heads": 2}, "sam-roberta": SAM_SIZES}  # OA's heads are squares
+"""Fields that all rows of a family have."""
+
+MORE = {
     "cool": {**OUTLOOKERS, **{"-".join(map(str, fields.values())): fields for fields in LOCAL_ENCODERS}},
     "sla-bert": {kind: {"local_attention": kind} for kind in ("syntax", "window", "lisa", "sgnet", "none")},
     "oa-xlnet": {
-        f"{interaction}-{sharing}": {
-            "local_attention": interaction,
-            "kv_sharing": sharing,
-            "oa_num_heads": 2,  # square heads
-        }
+        f"{interaction}-{sharing}": {"local_attention": interaction, "kv_sharing": sharing}
         for interaction, sharing in product(INTERACTIONS, ("trunk", "none", "all"))
     },
-    "sam-roberta": {row: {**SAM_SIZES, **fields} for row, fields in SAM_ROWS.items()},
+    "sam-roberta": SAM_ROWS,
 }
+"""Rows that the entries of the registry need not declare."""
+
+
+def ablations_of(name: str) -> dict[str, dict[str, Any]]:
+    """The rows that a family's entry declares, and those in `MORE`, each once."""
+    more = MORE.get(name, {})
+    declared = [fields for fields in FAMILIES[name].ablations if fields not in more.values()]
+    rows = {" ".join(f"{field}={value}" for field, value in fields.items()): fields for fields in declared} | more
+    return {row: {**SIZES.get(name, {}), **fields} for row, fields in rows.items()}

@@ -5,7 +5,7 @@ import torch
 
 from hf_localattn.models.configuration_cool import LOCAL_ATTENTIONS
 from hf_localattn.registry import FAMILIES
-from tests.models.ablations import ABLATIONS, SAM_ROWS
+from tests.models.ablations import MORE, ablations_of
 from tests.models.test_family_contract import assert_close, assert_equal, auto_class, check_padding
 from tests.models.tiny import CASES, enable_checkpointing, gradients, main_outputs, run, tiny_model, token_ids
 
@@ -18,23 +18,18 @@ CANCELED = {
 """Parameters whose gradient may be 0."""
 
 
-def ablations_of(name):
-    """The rows of a family, or what its entry in the registry declares."""
-    return ABLATIONS.get(name) or {str(list(fields.items())): fields for fields in FAMILIES[name].ablations}
-
-
-def _is_fast(name, task, backbone, row):
+def _is_fast(name, task, backbone, fields):
     if backbone != FAMILIES[name].config.default_backbone:
         return False
     # SLA has a loss of its own in each head, and the vectors of SAM's baselines are not all alike.
-    return task == "headless" or name == "sla-bert" or (name == "sam-roberta" and "pooling" in SAM_ROWS[row])
+    return task == "headless" or name == "sla-bert" or (name == "sam-roberta" and "pooling" in fields)
 
 
 TABLE = [
     pytest.param(
         *(name, task, backbone, fields),
         id="-".join([name, task, backbone, row]),
-        marks=() if _is_fast(name, task, backbone, row) else ELSEWHERE,
+        marks=() if _is_fast(name, task, backbone, fields) else ELSEWHERE,
     )
     for name, task in CASES
     for backbone in FAMILIES[name].config.tested_backbones
@@ -44,7 +39,7 @@ TABLE = [
 
 def test_every_family_declares_its_ablations():
     assert all(ablations_of(name) for name in FAMILIES)
-    tried = {fields.get("local_attention", "outlook") for fields in ABLATIONS["cool"].values()}
+    tried = {fields.get("local_attention", "outlook") for fields in MORE["cool"].values()}
     assert tried == set(LOCAL_ATTENTIONS)
 
 
