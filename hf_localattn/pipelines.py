@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from transformers import AutoModelForQuestionAnswering, pipelines
+from transformers import AutoModelForQuestionAnswering, AutoModelForTokenClassification, pipelines
 
+from hf_localattn.models.pipeline_negation import NegationPipeline
 from hf_localattn.models.pipeline_question_answering import QuestionAnsweringPipeline
 
 QUESTION_ANSWERING = "question-answering"
+NEGATION = "negation"
 
 
 class TrainedReader(AutoModelForQuestionAnswering):
@@ -41,11 +43,12 @@ class TrainedReader(AutoModelForQuestionAnswering):
 
 
 def register_pipelines() -> None:
-    """Register the question-answering pipeline if transformers does not have one."""
+    """Register the pipelines for negation and, if transformers does not have one, question answering."""
+    # With `register_pipeline`, stock checkpoints saved by a pipeline would refer to code files that they lack.
     known = pipelines.PIPELINE_REGISTRY.supported_tasks
+    known[NEGATION] = {"impl": NegationPipeline, "pt": (AutoModelForTokenClassification,), "type": "text"}
     if QUESTION_ANSWERING in known:
         return
-    # With `register_pipeline`, stock checkpoints saved by the pipeline would refer to code files that they lack.
     known[QUESTION_ANSWERING] = {
         "impl": QuestionAnsweringPipeline,
         "pt": (TrainedReader,),

@@ -8,6 +8,7 @@ from .configuration_oa_xlnet import OaXLNetConfig
 from .configuration_sam_roberta import SamRobertaConfig
 from .configuration_sla_bert import SlaBertConfig
 from .cool_outlook import outlook_attention, outlook_attention_matrix
+from .cue_markers import mark_cues
 from .modeling_cool import (
     CoolForConditionalGeneration,
     CoolForMultipleChoice,
@@ -41,7 +42,6 @@ from .modeling_sla_bert import (
     SlaBertModel,
     SlaBertPreTrainedModel,
 )
-from .oa_cues import mark_cues
 from .tokenization_oa_xlnet import OaXLNetTokenizer
 from .tokenization_sla_bert import SlaBertTokenizer
 

@@ -44,7 +44,7 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
     """
 
     pipelines: ClassVar[dict[str, Any]] = {}
-    """Pipelines of this class, saved as `custom_pipelines` in checkpoints."""
+    """Pipelines of this class, saved as `custom_pipelines` in checkpoints (see `saved_pipelines`)."""
 
     backbone_auto_class: ClassVar[Any] = AutoModel
     """Auto class of the backbone."""
@@ -201,8 +201,8 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
         """
         self.config.check()
         self.config.auto_map = dict(self.auto_classes)
-        if self.pipelines:
-            self.config.custom_pipelines = copy.deepcopy(self.pipelines)
+        if self.saved_pipelines:
+            self.config.custom_pipelines = copy.deepcopy(self.saved_pipelines)
         elif hasattr(self.config, "custom_pipelines"):
             del self.config.custom_pipelines  # pipelines of another head
         # `fully_shard` sets a class made by torch. Its name and file would be saved as code.
@@ -252,6 +252,11 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
         # transformers assumes that `_init_weights` outside its package overwrites loaded weights, and skips modules
         # without weights. Ours overwrites nothing and needs those modules: drop `is_custom_code`.
         super()._initialize_weights(module)
+
+    @property
+    def saved_pipelines(self) -> dict[str, Any]:
+        """The pipelines that this model is saved with, by default those of its class."""
+        return self.pipelines
 
     @property
     def backbone_model(self) -> PreTrainedModel:

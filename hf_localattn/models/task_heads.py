@@ -25,12 +25,14 @@ from transformers.modeling_outputs import (
 from transformers.utils import can_return_tuple
 
 from .backbone_features import LocalModelOutput, LocalOutputs
+from .cue_labels import is_cue_label
 from .input_checks import IGNORED, WHOLE, check_numbers, check_positions, check_tensor, check_text_labels
 from .modeling_local_attention import LocalAttentionPreTrainedModel
 
 if TYPE_CHECKING:
-    # Never executed. transformers follows this import to find the files to save with a checkpoint, such as the
-    # question-answering pipeline. Only users of the pipeline import it.
+    # Never executed. transformers follows these imports to find the files to save with a checkpoint, such as its
+    # pipelines. Only users of a pipeline import it.
+    from .pipeline_negation import NegationPipeline  # noqa: F401
     from .pipeline_question_answering import QuestionAnsweringPipeline  # noqa: F401
 
 
@@ -193,6 +195,15 @@ class SequenceClassificationHead(LocalAttentionPreTrainedModel):
 
 class TokenClassificationHead(LocalAttentionPreTrainedModel):
     """Logits of each token, by dropout and a linear layer."""
+
+    pipelines: ClassVar = {
+        "negation": {"impl": "pipeline_negation.NegationPipeline", "pt": ["AutoModelForTokenClassification"]}
+    }
+
+    @property
+    def saved_pipelines(self) -> dict[str, Any]:
+        """The pipelines of this model: models with labels of cues have one for negation."""
+        return self.pipelines if any(map(is_cue_label, self.config.id2label.values())) else {}
 
     def __init__(self, config: Any):
         super().__init__(config)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from transformers import BatchEncoding
 from transformers.tokenization_utils_base import EncodingFast
 
-from .oa_cues import MARKER_MODES, MARKERS, CuedText, CuedWords, read_cues
+from .cue_markers import MARKER_MODES, MARKERS, CuedText, CuedWords, read_cues
 from .tokenization_local_attention import (
     BackboneTokenizer,
     check_texts,

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 from transformers import BatchEncoding
 from transformers.utils import logging
 
+from .cue_markers import is_marker
 from .sla_alignment import NO_WORD, STRUCTURE, Words, align, checked_heads
 from .sla_parser import WORDS, load_pipeline, parse, pipeline_version, whitespace_words
 from .tokenization_local_attention import BackboneTokenizer, is_batch, sample_numbers, samples_of, set_columns
@@ -32,6 +33,7 @@ class SlaBertTokenizer(BackboneTokenizer):
 
     With `is_split_into_words=True`, calls also accept known heads as `heads`, and as `heads_pair` for second texts.
     Give one list of word indices per text, counted from 0; a root is its own head. The parser is not used then.
+    A cue marker such as `[CUE]` in a list of words is not parsed and not counted: it belongs to the word after it.
 
     Args:
         parser (str or PathLike, *optional*, defaults to "en_core_web_sm"): Name or folder of a spaCy pipeline. It
@@ -168,12 +170,23 @@ class SlaBertTokenizer(BackboneTokenizer):
         if not batched:
             heads, heads_pair = (None if one is None else [one] for one in (heads, heads_pair))
         samples = samples_of(text, text_pair, is_split_into_words)
+        numbers: list[list[list[int]]] = []
+        if is_split_into_words:
+            numbers = [[_numbers_without_markers(words) for words in sample] for sample in samples]
+            samples = [
+                tuple([word for word in words if not is_marker(word)] for words in sample) for sample in samples
+            ]
         segments = self._segments(samples, is_split_into_words, heads, heads_pair)
         rows = [
             align(
                 encoding.sequence_ids,
                 None if is_split_into_words else encoding.offsets,
-                encoding.word_ids if is_split_into_words else None,
+                [
+                    word if word is None or of is None else numbers[sample][of][word]
+                    for word, of in zip(encoding.word_ids, encoding.sequence_ids, strict=True)
+                ]
+                if is_split_into_words
+                else None,
                 segments[sample],
             )
             for encoding, sample in zip(encoded.encodings, sample_numbers(encoded), strict=True)
@@ -198,6 +211,15 @@ class SlaBertTokenizer(BackboneTokenizer):
         parses = parse(texts, self.parser, self.words, named_by_checkpoint=self.parser_named_by_checkpoint)
         parsed = iter(parses)
         return [[next(parsed) for _ in sample] for sample in samples]
+
+
+def _numbers_without_markers(words: Sequence[str]) -> list[int]:
+    """Return the index of each word, not counting cue markers. A marker belongs to the word after it."""
+    numbers, number = [], 0
+    for word in words:
+        numbers.append(number)
+        number += not is_marker(word)
+    return [min(one, number - 1) for one in numbers]
 
 
 def _segments_with_heads(

@@ -30,7 +30,7 @@ from hf_localattn.data.rows.negation import load_negation, normalize_negation
 from hf_localattn.data.schema import row_numbers
 from hf_localattn.files import atomic_write
 from hf_localattn.metrics import load_metric
-from hf_localattn.models.oa_cues import is_marker
+from hf_localattn.models.cue_markers import is_marker
 from hf_localattn.tasks.lengths import input_length, padding
 from hf_localattn.tasks.splits import Data
 from hf_localattn.tasks.task import Checkpoint, Task

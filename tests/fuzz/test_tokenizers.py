@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 import pytest
 from transformers import AutoTokenizer
 
-from hf_localattn.models.oa_cues import MARKER_MODES, MARKERS, mark_cues
+from hf_localattn.models.cue_markers import MARKER_MODES, MARKERS, mark_cues
 from hf_localattn.models.tokenization_oa_xlnet import OaXLNetTokenizer
 from hf_localattn.models.tokenization_sla_bert import SlaBertTokenizer
 from hf_localattn.resources import tiny_backbone, tiny_parser

@@ -20,7 +20,7 @@ from transformers import (
     XLNetTokenizer,
 )
 
-from hf_localattn.models.oa_cues import MARKERS, TYPED_MARKERS, is_marker, mark_cues, read_cues
+from hf_localattn.models.cue_markers import MARKERS, TYPED_MARKERS, is_marker, mark_cues, read_cues
 from hf_localattn.models.tokenization_oa_xlnet import OaXLNetTokenizer
 from hf_localattn.resources import tiny_backbone
 from tests.fresh_process import run_fresh
@@ -534,5 +534,5 @@ def test_loads_where_the_package_is_not_installed(backbones, tmp_path):
         assert result.returncode == 0, result.stderr
         said.append(result.stdout.split())
     assert said[0] == said[1]
-    code = {"oa_cues.py", "tokenization_local_attention.py", "tokenization_oa_xlnet.py"}
+    code = {"cue_markers.py", "tokenization_local_attention.py", "tokenization_oa_xlnet.py"}
     assert code == {path.name for path in again.glob("*.py")}

@@ -7,22 +7,32 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from datasets import Dataset
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from hf_localattn.data.features.words import IGNORED
-from hf_localattn.models.oa_cues import CUE_MARKER, mark_cues
+from hf_localattn.models.cue_labels import INSIDE, OUTSIDE, SCOPE_LABELS
+from hf_localattn.models.cue_markers import CUE_MARKER
+from hf_localattn.models.marked_words import NO_WORD, encode_marked, knows_cues, word_logits
 
-OUTSIDE, INSIDE = SCOPE_LABELS = ("O", "SCOPE")
-"""Labels of words outside the scope, and of words in it."""
-
-NO_WORD = -1
-"""Word index of tokens that belong to no word of the sentence: special tokens and cue markers."""
+__all__ = [
+    "INSIDE",
+    "NO_WORD",
+    "OUTSIDE",
+    "SCOPE_LABELS",
+    "ScopeExamples",
+    "Unseen",
+    "check_knows_cues",
+    "find_unseen",
+    "scope_features",
+    "words_in_scope",
+]
 
 
 def check_knows_cues(tokenizer: PreTrainedTokenizerBase) -> None:
     """Raise `ValueError` if a tokenizer has no cue markers. Its model could not tell which cue is meant."""
-    if CUE_MARKER not in tokenizer.get_added_vocab():
+    if not knows_cues(tokenizer):
         raise ValueError(
             f"The tokenizer ({type(tokenizer).__name__}) has no cue marker {CUE_MARKER}, so the model cannot know"
             " which cue is meant: use --family oa-xlnet, with --local_config local_attention=none for the baseline"
@@ -33,29 +43,31 @@ def check_knows_cues(tokenizer: PreTrainedTokenizerBase) -> None:
 def scope_features(
     examples: dict[str, list[Any]], tokenizer: PreTrainedTokenizerBase, max_length: int, label_ids: dict[str, int]
 ) -> BatchEncoding:
-    """Tokenize a batch of sentences with marked cues.
+    """Tokenize a batch of sentences, with a marker before each word of their cues.
 
     Args:
-        examples: columns `tokens`, `cue`, `cue_type` and `scope`; `scope` is empty if unknown.
+        examples: columns `tokens`, `cue`, `cue_type` and `scope`; `scope` is empty if unknown. Rows without a cue ask
+            for the cues of the sentence, and have the labels of its words in the column `cue_labels`.
         tokenizer: tokenizer with cue markers, see `check_knows_cues`.
         max_length: maximum number of tokens; longer inputs are cut.
-        label_ids: index of each of `SCOPE_LABELS`.
+        label_ids: index of each of `SCOPE_LABELS`, and of the labels of cues.
 
     Returns:
         The model inputs, `labels` and `word_numbers`. Tokens have the label of their word; special tokens and
         markers have -100. If the scope is unknown, all labels are -100. `word_numbers` is the index of each token's
         word in the sentence, counted without markers, or `NO_WORD`.
     """
-    columns = zip(examples["tokens"], examples["cue"], examples["cue_type"], strict=True)
-    marked = [mark_cues(tokens, cue, cue_type) for tokens, cue, cue_type in columns]
-    encoded = tokenizer(marked, is_split_into_words=True, truncation=True, max_length=max_length)
-    encoded["labels"], encoded["word_numbers"] = [], []
-    for row, (cue, scope) in enumerate(zip(examples["cue"], examples["scope"], strict=True)):
-        numbers = _numbers_without_markers(cue)
-        words = [NO_WORD if place is None else numbers[place] for place in encoded.word_ids(row)]
-        known = [label_ids[INSIDE if inside else OUTSIDE] for inside in scope] or [IGNORED] * len(cue)
-        encoded["labels"].append([IGNORED if word == NO_WORD else known[word] for word in words])
-        encoded["word_numbers"].append(words)
+    encoded, word_numbers = encode_marked(
+        tokenizer, examples["tokens"], examples["cue"], examples["cue_type"], truncation=True, max_length=max_length
+    )
+    encoded["labels"], encoded["word_numbers"] = [], word_numbers
+    for row, (numbers, cue) in enumerate(zip(word_numbers, examples["cue"], strict=True)):
+        if any(cue) or "cue_labels" not in examples:
+            names = [INSIDE if inside else OUTSIDE for inside in examples["scope"][row]]
+        else:
+            names = examples["cue_labels"][row]
+        known = [label_ids[name] for name in names] or [IGNORED] * len(cue)
+        encoded["labels"].append([IGNORED if word == NO_WORD else known[word] for word in numbers])
     return encoded
 
 
@@ -70,13 +82,8 @@ def words_in_scope(logits: np.ndarray, word_numbers: Sequence[int], length: int,
         length: number of words of the sentence.
         inside: index of the label of words in scope.
     """
-    numbers = np.asarray(word_numbers, dtype=int)
-    tokens = np.flatnonzero(numbers != NO_WORD)
-    sums = np.zeros((length, logits.shape[-1]))
-    np.add.at(sums, numbers[tokens], logits[tokens])
-    counts = np.bincount(numbers[tokens], minlength=length)
-    means = sums / np.maximum(counts, 1)[:, None]
-    return ((means.argmax(axis=-1) == inside) & (counts > 0)).astype(int).tolist()
+    means, seen = word_logits(torch.from_numpy(np.array(logits, order="C")), word_numbers, length)
+    return ((means.argmax(dim=-1) == inside) & seen).int().tolist()
 
 
 @dataclass(frozen=True)
@@ -139,11 +146,3 @@ def find_unseen(rows: Dataset, features: Dataset) -> Unseen:
         elif seen_of_cue < sum(cue):
             parts.append(row)
     return Unseen(cues, parts, words)
-
-
-def _numbers_without_markers(cue: Sequence[int]) -> list[int]:
-    """Return the word index of each item of `mark_cues`, and `NO_WORD` for the markers before the words of a cue."""
-    numbers: list[int] = []
-    for word, is_cue in enumerate(cue):
-        numbers += [NO_WORD, word] if is_cue else [word]
-    return numbers

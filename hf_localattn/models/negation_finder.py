@@ -1,0 +1,129 @@
+"""Prediction of cues and of their scopes with a token classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers import PreTrainedTokenizerBase
+
+from .cue_labels import INSIDE, OUTSIDE, FoundCue, group_cues, is_cue_label
+from .forward_inputs import accepted_inputs, longest_input
+from .marked_words import encode_marked, knows_cues, word_logits
+
+MARKER_ROOM = 8
+"""Tokens of a sentence's input that are kept free for cue markers."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The scope of a cue.
+
+    Attributes:
+        words: True for each word in scope.
+        score: Mean probability of the words' labels.
+    """
+
+    words: list[bool]
+    score: float
+
+
+class NegationFinder:
+    """Finds cues and scopes in sentences that are split into words.
+
+    Args:
+        model: A token classification model. It labels cues in sentences without markers, and scopes in sentences with
+            markers.
+        tokenizer: The fast tokenizer of the model, with cue markers.
+
+    Raises:
+        ValueError: The model or the tokenizer is for another task.
+    """
+
+    def __init__(self, model: Any, tokenizer: PreTrainedTokenizerBase):
+        self.model, self.tokenizer = model, tokenizer
+        self.labels = {name: number for number, name in model.config.id2label.items()}
+        self.cue_names = [OUTSIDE, *filter(is_cue_label, self.labels)]
+        for names in (self.cue_names, (OUTSIDE, INSIDE)):
+            if len(names) < 2 or not self.labels.keys() >= set(names):
+                raise ValueError(
+                    f"{type(model).__name__} does not find cues and their scopes: its labels are"
+                    f" {', '.join(map(str, self.labels))}. Train it with `run_ner.py --task negation --detect_cues`."
+                    " If the cues are known, `find_scope` needs only the label SCOPE."
+                )
+        if not getattr(tokenizer, "is_fast", False) or not knows_cues(tokenizer):
+            raise ValueError(
+                f"{type(tokenizer).__name__} is not a fast tokenizer with cue markers: load the tokenizer of the"
+                " checkpoint with AutoTokenizer."
+            )
+        self.limit = longest_input(model, tokenizer)
+
+    def pieces(self, words: Sequence[str]) -> list[range]:
+        """Return the ranges of words that the model can take at once, the whole sentence if possible.
+
+        A longer sentence is cut after punctuation, if there is any in the second half of a piece.
+        """
+        if self.limit is None:
+            return [range(len(words))]
+        room = self.limit - self.tokenizer.num_special_tokens_to_add()
+        room = max(room - MARKER_ROOM, room // 2, 1)
+        encoded = self.tokenizer([list(words)], is_split_into_words=True, add_special_tokens=False, verbose=False)
+        counts = [0] * len(words)
+        for word in encoded.word_ids(0):
+            if word is not None:
+                counts[word] += 1
+        pieces, start, size = [], 0, 0
+        for end, count in enumerate(counts):
+            if size + count > room and end > start:
+                middle = (start + end) // 2
+                stops = (stop for stop in range(end, middle, -1) if not any(map(str.isalnum, words[stop - 1])))
+                stop = next(stops, end)
+                pieces.append(range(start, stop))
+                start, size = stop, sum(counts[stop:end])
+            size += count
+        return [*pieces, range(start, len(words))]
+
+    def find_cues(self, sentences: Sequence[Sequence[str]]) -> list[list[tuple[FoundCue, float]]]:
+        """Return the cues of each sentence, each with the mean probability of its words' labels."""
+        known = [words for words in sentences if words]
+        unmarked = [[0] * len(words) for words in known]
+        found = []
+        for probabilities, seen in self._probabilities(known, unmarked, [None] * len(known), self.cue_names):
+            values, best = probabilities.max(dim=-1)
+            labels = [self.cue_names[i] if is_seen else OUTSIDE for i, is_seen in zip(best, seen, strict=True)]
+            found.append([(cue, float(values[list(cue.words)].mean())) for cue in group_cues(labels)])
+        remaining = iter(found)
+        return [next(remaining) if words else [] for words in sentences]
+
+    def find_scopes(self, sentences: Sequence[Sequence[str]], cues: Sequence[FoundCue]) -> list[Scope]:
+        """Return the scope of one cue of each sentence."""
+        marked = [[int(i in cue.words) for i in range(len(words))] for words, cue in zip(sentences, cues, strict=True)]
+        types = [cue.type for cue in cues]
+        scopes = []
+        for probabilities, seen in self._probabilities(sentences, marked, types, (OUTSIDE, INSIDE)):
+            values, best = probabilities.max(dim=-1)
+            score = float(values[seen].mean()) if seen.any() else 0.0
+            scopes.append(Scope(((best == 1) & seen).tolist(), score))
+        return scopes
+
+    def _probabilities(
+        self,
+        sentences: Sequence[Sequence[str]],
+        cues: Sequence[Sequence[int]],
+        cue_types: Sequence[str | None],
+        names: Sequence[str],
+    ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Yield the probabilities (words, names) of each sentence, and a mask of the words that the model sees."""
+        if not sentences:
+            return
+        truncation = {} if self.limit is None else {"truncation": True, "max_length": self.limit}
+        encoded, word_numbers = encode_marked(self.tokenizer, sentences, cues, cue_types, **truncation)
+        batch = self.tokenizer.pad(dict(encoded), return_tensors="pt", verbose=False).to(self.model.device)
+        logits = self.model(**accepted_inputs(self.model, batch), return_dict=True).logits.float().cpu()
+        columns = [self.labels[name] for name in names]
+        for row, (words, numbers) in enumerate(zip(sentences, word_numbers, strict=True)):
+            own = logits[row] if self.tokenizer.padding_side == "right" else logits[row, -len(numbers) :]
+            means, seen = word_logits(own[:, columns], numbers, len(words))
+            yield means.softmax(dim=-1), seen

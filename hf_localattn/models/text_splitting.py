@@ -1,0 +1,73 @@
+"""Split raw text into sentences and words, as in the Penn Treebank and the corpora that follow it."""
+
+import re
+
+Offsets = tuple[int, int]
+
+_APOSTROPHE = "['\u2019]"
+_WORD = re.compile(
+    rf"""
+    \w+?(?=n{_APOSTROPHE}t\b) | n{_APOSTROPHE}t\b     # do n't
+    | o{_APOSTROPHE}clock
+    | can(?=not\b) | (?<=can)not\b                    # can not
+    | {_APOSTROPHE}(?:s|m|d|ll|re|ve)\b               # she 'll
+    | (?:[^\W\d_]\.){{2,}}                            # U.S. and e.g.
+    | (?:Mr|Mrs|Ms|Dr|Prof|St|vs|Fig)\.(?=\s*[\w(]) | No\.(?=\s*\d)
+    | \d+(?:[.,:/]\d+)+(?!\w)                         # 1,000 and 3.5
+    | \w+(?:[-\u2010\u2011]\w+)*
+    | (?P<repeated>[^\w\s])(?P=repeated)*             # ... and --
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_ABBREVIATION = re.compile(
+    r"(?:\b(?i:mr|mrs|ms|dr|prof|st|vs|fig|figs|e\.g|i\.e|cf|al|approx|inc|ltd|jr|sr)|\b[A-Z])\.$"
+)
+_NUMBER = re.compile(r"\bno\.\s*\d", re.IGNORECASE)
+# The end of a sentence: its marks with closing quotes and brackets, before a capital, a digit or an opening mark.
+_END = re.compile(
+    r"[.!?\u2026]+[\"'\u201d\u2019)\]]*(?=\s+[\"'\u201c\u2018(\[]*[^\W_a-z])|[\u3002\uff01\uff1f]+|\n\s*\n"
+)
+_LINE_END = re.compile(r"\n")
+
+
+def split_sentences(text: str, lines: bool = False) -> list[Offsets]:
+    """Return the characters [start, end) of each sentence, without the white space around it.
+
+    Args:
+        text: Raw text.
+        lines (bool, *optional*, defaults to False): If True, a sentence also ends at each line break.
+
+    Example:
+        >>> text = "Dr. Moran saw no one. He left."
+        >>> [text[start:end] for start, end in split_sentences(text)]
+        ['Dr. Moran saw no one.', 'He left.']
+    """
+    ends = {match.end() for match in _END.finditer(text) if not _is_abbreviation(text, match)}
+    if lines:
+        ends.update(match.end() for match in _LINE_END.finditer(text))
+    sentences, start = [], 0
+    for end in (*sorted(ends), len(text)):
+        sentence = text[start:end]
+        begin = start + len(sentence) - len(sentence.lstrip())
+        if stripped := sentence.strip():
+            sentences.append((begin, begin + len(stripped)))
+        start = end
+    return sentences
+
+
+def split_words(text: str) -> list[Offsets]:
+    """Return the characters [start, end) of each word and punctuation mark.
+
+    Example:
+        >>> text = "She didn't go."
+        >>> [text[start:end] for start, end in split_words(text)]
+        ['She', 'did', "n't", 'go', '.']
+    """
+    return [match.span() for match in _WORD.finditer(text)]
+
+
+def _is_abbreviation(text: str, match: re.Match[str]) -> bool:
+    if match.group() != ".":
+        return False
+    before = text[max(0, match.start() - 8) : match.end()]
+    return bool(_ABBREVIATION.search(before) or _NUMBER.match(text, match.start() - 2))
