@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 from transformers import BatchEncoding
+from transformers.tokenization_utils_base import EncodingFast
 from transformers.utils import logging
 
 from .cue_markers import is_marker
@@ -173,20 +174,13 @@ class SlaBertTokenizer(BackboneTokenizer):
         numbers: list[list[list[int]]] = []
         if is_split_into_words:
             numbers = [[_numbers_without_markers(words) for words in sample] for sample in samples]
-            samples = [
-                tuple([word for word in words if not is_marker(word)] for words in sample) for sample in samples
-            ]
+            samples = [tuple(_without_markers(words) for words in sample) for sample in samples]
         segments = self._segments(samples, is_split_into_words, heads, heads_pair)
         rows = [
             align(
                 encoding.sequence_ids,
                 None if is_split_into_words else encoding.offsets,
-                [
-                    word if word is None or of is None else numbers[sample][of][word]
-                    for word, of in zip(encoding.word_ids, encoding.sequence_ids, strict=True)
-                ]
-                if is_split_into_words
-                else None,
+                _words_of_tokens(encoding, numbers[sample]) if is_split_into_words else None,
                 segments[sample],
             )
             for encoding, sample in zip(encoded.encodings, sample_numbers(encoded), strict=True)
@@ -211,6 +205,16 @@ class SlaBertTokenizer(BackboneTokenizer):
         parses = parse(texts, self.parser, self.words, named_by_checkpoint=self.parser_named_by_checkpoint)
         parsed = iter(parses)
         return [[next(parsed) for _ in sample] for sample in samples]
+
+
+def _without_markers(words: Sequence[str]) -> tuple[str, ...]:
+    return tuple(word for word in words if not is_marker(word))
+
+
+def _words_of_tokens(encoding: EncodingFast, numbers: Sequence[Sequence[int]]) -> list[int | None]:
+    """Return the index of each token's word, not counting cue markers."""
+    places = zip(encoding.word_ids, encoding.sequence_ids, strict=True)
+    return [None if word is None or of is None else numbers[of][word] for word, of in places]
 
 
 def _numbers_without_markers(words: Sequence[str]) -> list[int]:
