@@ -213,7 +213,7 @@ def test_folds_keep_the_cues_of_a_sentence_together(main, tmp_path):
         (["--train_file", "{files}/bare.jsonl"], "scope"),
         (["--train_file", "{files}/marked.jsonl"], "[CUE]"),
         (["--max_seq_length", "2"], "No train row has its cue within 2 tokens: check --max_seq_length"),
-        (["--cues", "doubt"], "--cues must be negation or speculation; got 'doubt'"),
+        (["--cues", "doubt"], "--cues must be negation or speculation or both; got 'doubt'"),
         (["--cue_in_scope", "always"], "--cue_in_scope must be never or corpus; got 'always'"),
         (["--label_column_name", "scope"], "--label_column_name cannot be used with --task negation"),
         (["--task", "ner", "--cues", "speculation"], "--cues can only be used with --task negation"),

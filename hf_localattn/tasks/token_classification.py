@@ -17,7 +17,7 @@ from transformers.trainer_utils import PredictionOutput
 from hf_localattn.data.features.scopes import SCOPE_LABELS
 from hf_localattn.data.features.words import IGNORED, prepare_tokenizer, subword_features, word_features
 from hf_localattn.data.readers.column_files import CONLLU_COLUMNS, UNSPECIFIED
-from hf_localattn.data.readers.negation.rows import CUE_IN_SCOPE, CUE_KINDS, UNMATCHED_SCOPES
+from hf_localattn.data.readers.negation.rows import ASKED_CUES, CUE_IN_SCOPE, UNMATCHED_SCOPES
 from hf_localattn.data.rows.sentences import (
     TokenColumns,
     check_labels,
@@ -77,7 +77,7 @@ class TokenClassificationDataArguments(DataArguments):
         False,
         "Report precision, recall and F1 of each type of entity, or of each label, in addition to the overall ones.",
     )
-    cues: str = option("negation", f"With --task negation: kind of cues, {' or '.join(CUE_KINDS)}.")
+    cues: str = option("negation", f"With --task negation: kind of cues, {' or '.join(ASKED_CUES)}.")
     cue_in_scope: str = option(
         "never", "With --task negation: never removes the cue's words from its scope; corpus keeps the scope."
     )
@@ -90,7 +90,7 @@ class TokenClassificationDataArguments(DataArguments):
         if self.conllu_column not in CONLLU_COLUMNS:
             raise ValueError(f"--conllu_column must be {' or '.join(CONLLU_COLUMNS)}; got {self.conllu_column!r}.")
         for name, choices in (
-            ("cues", CUE_KINDS),
+            ("cues", ASKED_CUES),
             ("cue_in_scope", CUE_IN_SCOPE),
             ("unmatched_scopes", UNMATCHED_SCOPES),
         ):

@@ -40,14 +40,22 @@ def test_a_cue_in_pieces_inside_another_scope(tmp_path):
         "tokens": tokens,
         "cue": [0, 0, 0, 0, 1, 0, 1, 0, 0],
         "cue_type": "multi",
+        "cue_kind": "negation",
+        "cue_text": ["", "", "", "", "neither", "", "nor", "", ""],
         "scope": [0, 0, 0, 0, 0, 1, 0, 1, 0],
+        "scope_text": ["", "", "", "", "", "old", "", "new", ""],
+        "lemma": [],
+        "pos": [],
+        "parse": [],
     }
     assert load(tmp_path, NESTED, PLAIN) == [expected]
     (row,) = load(tmp_path, NESTED, PLAIN, cue_in_scope="corpus")
-    assert row == {**expected, "scope": [0, 0, 0, 0, 1, 1, 1, 1, 0]}
+    assert row == {**expected, "scope": [0, 0, 0, 0, 1, 1, 1, 1, 0], "scope_text": ["", "", "", "", *tokens[4:8], ""]}
     (row,) = load(tmp_path, NESTED, cues="speculation")
     assert (row["id"], row["cue_type"], row["tokens"]) == ("D1/S1/1", "single", tokens)
     assert row["scope"] == [0, 0, 1, 1, 1, 1, 1, 1, 0]
+    both = load(tmp_path, NESTED, cues="both")
+    assert [(row["id"], row["cue_kind"]) for row in both] == [("D1/S1/1", "speculation"), ("D1/S1/2", "negation")]
 
 
 def test_words_end_at_white_space_and_at_tags(tmp_path):
@@ -136,7 +144,7 @@ def test_what_is_not_text_and_what_is_not_there(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"cues": "doubt"}, "cues must be negation or speculation; got 'doubt'"),
+        ({"cues": "doubt"}, "cues must be negation or speculation or both; got 'doubt'"),
         ({"cue_in_scope": "yes"}, "cue_in_scope must be never or corpus; got 'yes'"),
         ({"unmatched_scopes": "keep"}, "unmatched_scopes must be error or skip; got 'keep'"),
     ],

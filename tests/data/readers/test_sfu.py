@@ -48,7 +48,11 @@ def test_a_folder(folder):
             "tokens": ["Why", "?", "Not", ".", "old", "or", "new", "or"],
             "cue": [0, 0, 1, 0, 0, 0, 0, 0],
             "cue_type": "single",
+            "cue_kind": "negation",
+            "cue_text": ["", "", "Not", "", "", "", "", ""],
             "scope": [0] * 8,
+            "scope_text": [""] * 8,
+            **{"lemma": [], "pos": [], "parse": []},
         },
         {
             "id": "B/no1.xml/1/1",
@@ -57,7 +61,11 @@ def test_a_folder(folder):
             "tokens": ["It", "did", "n't", "help", "me", "."],
             "cue": [0, 1, 1, 0, 0, 0],
             "cue_type": "multi",
+            "cue_kind": "negation",
+            "cue_text": ["", "did", "n't", "", "", ""],
             "scope": [1, 0, 0, 1, 1, 0],
+            "scope_text": ["It", "", "", "help", "me", ""],
+            **{"lemma": [], "pos": [], "parse": []},
         },
     ]
 

@@ -1,8 +1,11 @@
 import hypothesis.strategies as st
 import pytest
+from datasets import Dataset
 from hypothesis import given, settings
 
 from hf_localattn.data import load_negation, load_starsem
+from hf_localattn.data.readers.negation import describe_cues
+from hf_localattn.data.rows.negation import normalize_negation
 
 
 def sentence(number, *lines, chapter="tale"):
@@ -45,13 +48,46 @@ def test_negations_of_every_type(tmp_path, end):
         "tokens": ["Not", "infrequent", "visits"],
         "cue": [0, 1, 0],
         "cue_type": "affix",
+        "cue_kind": "negation",
+        "cue_text": ["", "in", ""],
         "scope": [1, 1, 1],
+        "scope_text": ["Not", "frequent", "visits"],
+        "lemma": ["Not", "infrequent", "visits"],
+        "pos": ["X", "X", "X"],
+        "parse": ["*", "*", "*"],
     }
     assert [(row["id"], row["cue_type"], row["cue"], row["scope"]) for row in rows if row != rows[1]] == [
         ("tale/1/1", "single", [1, 0, 0], [0, 1, 1]),
         ("tale/2/1", "single", [1, 0], [0, 0]),
         ("tale/3/1", "multi", [1, 0, 1, 0], [0, 1, 0, 1]),
     ]
+
+
+def test_the_characters_of_the_scope_are_those_of_the_file(tmp_path):
+    text = sentence(1, "Dr. _ Dr _", "carelessly less care _", "unkind un unkind _", "no no _ _")
+    (row,) = load(tmp_path, text)
+    assert row["cue_text"] == ["", "less", "un", "no"]
+    assert row["scope_text"] == ["Dr", "care", "unkind", ""]
+    (row,) = normalize_negation(Dataset.from_list(load(tmp_path, text))).to_list()
+    assert (row["cue_text"], row["scope_text"]) == (["", "less", "un", "no"], ["Dr", "care", "unkind", ""])
+
+
+def test_sentences_without_a_cue_on_request(tmp_path):
+    rows = load(tmp_path, PLAIN + RARE, all_sentences=True)
+    assert [row["id"] for row in rows] == ["tale/0/0", "tale/1/1", "tale/1/2"]
+    assert rows[1:] == load(tmp_path, PLAIN + RARE)
+    none = {name: rows[0][name] for name in ("cue", "cue_type", "cue_kind", "cue_text", "scope", "scope_text")}
+    assert none == {
+        "cue": [0, 0],
+        "cue_type": "none",
+        "cue_kind": None,
+        "cue_text": ["", ""],
+        "scope": [0, 0],
+        "scope_text": ["", ""],
+    }
+    assert rows[0]["pos"] == ["X", "X"]
+    assert load(tmp_path, PLAIN, all_sentences=True) == rows[:1]
+    assert describe_cues(Dataset.from_list(rows)) == "2 cues (1 affix, 1 single) in 2 sentences, 0 with an empty scope"
 
 
 def test_words_that_are_cue_and_scope(tmp_path):
@@ -112,6 +148,7 @@ def test_files_that_cannot_be_used(tmp_path, text, message):
 def test_there_is_no_speculation(tmp_path):
     with pytest.raises(ValueError, match=r"a\.txt: \*SEM 2012 has cues of negation only; got cues='speculation'"):
         load_negation(write(tmp_path, EMPTY), "speculation")
+    assert load_negation(write(tmp_path, EMPTY), "both").to_list() == load(tmp_path, EMPTY)
 
 
 @st.composite

@@ -28,7 +28,13 @@ def test_rows_are_completed(tmp_path):
         "tokens": ["I", "never", "did"],
         "cue": [0, 1, 0],
         "cue_type": "single",
+        "cue_kind": "negation",
+        "cue_text": ["", "never", ""],
         "scope": [1, 0, 1],
+        "scope_text": ["I", "", "did"],
+        "lemma": [],
+        "pos": [],
+        "parse": [],
     }
     assert [row["cue_type"] for row in rows] == ["single", "multi", "affix"]
     assert [row["scope"] for row in rows[1:]] == [[1, 0, 0], [1, 1, 1]]
@@ -37,10 +43,33 @@ def test_rows_are_completed(tmp_path):
 
 
 def test_what_is_given_is_kept(tmp_path):
-    given = {**ROW, "id": "x", "document_id": 7, "sentence_id": "s", "scope": [1, 0, 1], "cue_type": "single"}
+    given = {
+        **{"id": "x", "document_id": 7, "sentence_id": "s", "tokens": ["I", "unable", "Mr."], "cue": [0, 1, 0]},
+        **{"cue_type": "affix", "cue_kind": "speculation", "cue_text": ["", "un", ""]},
+        **{"scope": [1, 1, 1], "scope_text": ["I", "able", "Mr"]},
+        **{name: ["X", "Y", "Z"] for name in ("lemma", "pos", "parse")},
+    }
     first, second = load(tmp_path, given, given)
     assert first == {**given, "document_id": "7"}
     assert second["id"] == "x~2"
+
+
+def test_affixes(tmp_path):
+    row = {"tokens": ["neither", "I", "unable"], "cue": [1, 0, 1], "scope": [1, 1, 1]}
+    (whole,) = load(tmp_path, {**row, "cue_type": "affix"})
+    assert (whole["cue_text"], whole["scope_text"]) == (["neither", "", "unable"], ["neither", "I", "unable"])
+    (part,) = load(tmp_path, {**row, "cue_text": ["neither", "", "un"]})
+    assert (part["cue_type"], part["scope"], part["scope_text"]) == ("multi", [0, 1, 1], ["", "I", "able"])
+
+
+def test_rows_without_a_cue_on_request(tmp_path):
+    bare = {**ROW, "cue": [0, 0, 0], "scope": [0, 0, 0]}
+    rows = load(tmp_path, ROW, bare, all_sentences=True, cues="speculation")
+    assert [(row["cue_type"], row["cue_kind"]) for row in rows] == [("single", "speculation"), ("none", None)]
+    assert rows[1]["scope"] == [0, 0, 0]
+    assert normalize_negation(Dataset.from_list(rows), all_sentences=True).to_list() == rows
+    with pytest.raises(ValueError, match=r"a\.jsonl, line 2 \(id 2\): no word is a cue"):
+        load(tmp_path, ROW, rows[1])
 
 
 def test_rows_to_predict_on_need_no_scope(tmp_path):
@@ -77,6 +106,10 @@ def test_data_sets(tmp_path):
         ({**ROW, "cue": [0, 2, 0]}, "line 1: 'cue' must have 0 or 1 for each word; found 2"),
         ({**ROW, "scope": ["I", "O", "O"]}, "line 1: 'scope' must have 0 or 1 for each word; found 'I'"),
         ({**ROW, "cue": [0, 0, 0]}, "line 1: no word is a cue; 'cue' needs a 1 for each cue word"),
+        ({**ROW, "cue_kind": "doubt"}, "line 1: 'cue_kind' must be negation, speculation, or left out; found 'doubt'"),
+        ({**ROW, "pos": ["X"]}, "line 1: 'pos' must be a list with a text for each of its 3 words; found a list of 1"),
+        ({**ROW, "cue_text": ["", "nay", ""]}, "line 1: 'cue_text' must be a part of 'never'; found 'nay'"),
+        ({**ROW, "cue_text": ["", "", ""]}, "line 1: 'cue_text' must be a part of 'never'; found ''"),
         (
             {**ROW, "cue_type": "prefix"},
             "line 1: 'cue_type' must be affix, single, multi, or left out; found 'prefix'",
@@ -109,6 +142,7 @@ def test_an_unknown_root(tmp_path):
         ("bioscope.xml", "speculation", "9 cues (9 single) in 8 sentences, 0 with an empty scope"),
         ("sfu", "negation", "29 cues (27 single, 2 multi) in 24 sentences, 2 with an empty scope"),
         ("sfu/garden.xml", "speculation", "3 cues (3 single) in 3 sentences, 0 with an empty scope"),
+        ("bioscope.xml", "both", "36 cues (32 single, 4 multi) in 29 sentences, 2 with an empty scope"),
         ("starsem.txt", "negation", "32 cues (5 affix, 23 single, 4 multi) in 28 sentences, 2 with an empty scope"),
     ],
 )

@@ -28,7 +28,12 @@ ROOT = "Annotation"
 
 
 def load_bioscope(
-    path: PathLike, cues: str = "negation", cue_in_scope: str = "never", *, unmatched_scopes: str = "error"
+    path: PathLike,
+    cues: str = "negation",
+    cue_in_scope: str = "never",
+    *,
+    unmatched_scopes: str = "error",
+    all_sentences: bool = False,
 ) -> Dataset:
     """Read BioScope's XML (abstracts, full papers, clinical records) into rows of `NEGATION_FEATURES`.
 
@@ -45,6 +50,7 @@ def load_bioscope(
         cues: see `load_negation`.
         cue_in_scope: see `load_negation`.
         unmatched_scopes: see `load_negation`.
+        all_sentences: see `load_negation`.
 
     Raises:
         FileNotFoundError: the file does not exist.
@@ -53,7 +59,7 @@ def load_bioscope(
     Corpus: Vincze et al. 2008, *The BioScope corpus: biomedical texts annotated for uncertainty, negation and
     their scopes*.
     """
-    path, options = Path(path), Options(cues, cue_in_scope, unmatched_scopes)
+    path, options = Path(path), Options(cues, cue_in_scope, unmatched_scopes, all_sentences)
     return build_rows(lambda unmatched: _sentences(path, unmatched), str(path), options)
 
 

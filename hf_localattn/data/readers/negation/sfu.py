@@ -25,7 +25,12 @@ ROOT = "DOCUMENT"
 
 
 def load_sfu(
-    path: PathLike, cues: str = "negation", cue_in_scope: str = "never", *, unmatched_scopes: str = "error"
+    path: PathLike,
+    cues: str = "negation",
+    cue_in_scope: str = "never",
+    *,
+    unmatched_scopes: str = "error",
+    all_sentences: bool = False,
 ) -> Dataset:
     """Read the SFU Review Corpus, annotated for negation and speculation, into rows of `NEGATION_FEATURES`.
 
@@ -40,6 +45,7 @@ def load_sfu(
         cues: see `load_negation`.
         cue_in_scope: see `load_negation`. The published corpus has few cue words in scopes.
         unmatched_scopes: see `load_negation`. The published corpus has 69 scopes whose cue is not in their document.
+        all_sentences: see `load_negation`.
 
     Raises:
         FileNotFoundError: the file or folder does not exist.
@@ -47,7 +53,7 @@ def load_sfu(
 
     Corpus: Konstantinova et al. 2012, *A review corpus annotated for negation, speculation and their scope*.
     """
-    path, options = Path(path), Options(cues, cue_in_scope, unmatched_scopes)
+    path, options = Path(path), Options(cues, cue_in_scope, unmatched_scopes, all_sentences)
     files = sorted(path.rglob("*.xml")) if path.is_dir() else [path]
     if not files:
         raise ValueError(f"{path}: there is no .xml file in this folder or below it.")
