@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,23 @@ def check_lengths(predictions: Sequence[Sequence[Any]], references: Sequence[Seq
 def as_iobes(sentences: Sequence[Sequence[str]]) -> list[list[str]]:
     """Convert BILOU and BMES labels to IOBES for seqeval; keep IOB, IOE and IOBES labels."""
     return [[SAME_LETTERS.get(label[:1], label[:1]) + label[1:] for label in labels] for labels in sentences]
+
+
+def set_scores(predictions: Iterable[Set[Any]], references: Iterable[Set[Any]]) -> dict[str, float]:
+    """Return precision, recall and F1 of the members of sets, 0 if undefined.
+
+    Args:
+        predictions: predicted members of each sentence's set.
+        references: true members of each sentence's set.
+    """
+    correct = predicted = true = 0
+    for found, wanted in zip(predictions, references, strict=True):
+        correct, predicted, true = correct + len(found & wanted), predicted + len(found), true + len(wanted)
+    return {
+        "f1": 2 * correct / (predicted + true) if correct else 0.0,
+        "precision": correct / predicted if correct else 0.0,
+        "recall": correct / true if correct else 0.0,
+    }
 
 
 def binary_prf(predictions: Sequence[bool], references: Sequence[bool], beta: float = 1.0) -> tuple[float, ...]:

@@ -37,12 +37,13 @@ class NegationFinder:
         model: A token classification model. It labels cues in sentences without markers, and scopes in sentences with
             markers.
         tokenizer: The fast tokenizer of the model, with cue markers.
+        max_length (int, *optional*): Maximum number of tokens of an input. By default the model's limit.
 
     Raises:
         ValueError: The model or the tokenizer is for another task.
     """
 
-    def __init__(self, model: Any, tokenizer: PreTrainedTokenizerBase):
+    def __init__(self, model: Any, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None):
         self.model, self.tokenizer = model, tokenizer
         self.labels = {name: number for number, name in model.config.id2label.items()}
         self.cue_names = [OUTSIDE, *filter(is_cue_label, self.labels)]
@@ -58,7 +59,7 @@ class NegationFinder:
                 f"{type(tokenizer).__name__} is not a fast tokenizer with cue markers: load the tokenizer of the"
                 " checkpoint with AutoTokenizer."
             )
-        self.limit = longest_input(model, tokenizer)
+        self.limit = longest_input(model, tokenizer) if max_length is None else max_length
 
     def pieces(self, words: Sequence[str]) -> list[range]:
         """Return the ranges of words that the model can take at once, the whole sentence if possible.

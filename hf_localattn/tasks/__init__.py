@@ -8,6 +8,7 @@ import logging
 from hf_localattn.tasks.arguments import DataArguments
 from hf_localattn.tasks.multiple_choice import MultipleChoice
 from hf_localattn.tasks.negation import NegationScope
+from hf_localattn.tasks.negation_detection import NegationDetection
 from hf_localattn.tasks.question_answering import QuestionAnswering
 from hf_localattn.tasks.question_generation import QuestionGeneration
 from hf_localattn.tasks.task import Checkpoint, Task
@@ -46,13 +47,18 @@ def get_task(name: str) -> type[Task]:
 
 
 def choose_task(task: type[Task], args: DataArguments) -> type[Task]:
-    """Return the task class for these arguments: `NegationScope` for token classification with `--task negation`."""
+    """Return the task class for these arguments.
+
+    It is `NegationScope` for token classification with `--task negation`, and `NegationDetection` with `--detect_cues`.
+    """
     name = getattr(args, "task_name", None)
     if task is not TokenClassification or name is None:
         return task
     if name != NEGATION and difflib.get_close_matches(name, [NEGATION], cutoff=0.8):
         logger.warning("--task %s labels words. To find the scopes of negation cues, use --task %s.", name, NEGATION)
-    return NegationScope if name == NEGATION else task
+    if name != NEGATION:
+        return task
+    return NegationDetection if getattr(args, "detect_cues", False) else NegationScope
 
 
 __all__ = [
@@ -60,6 +66,7 @@ __all__ = [
     "Checkpoint",
     "DataArguments",
     "MultipleChoice",
+    "NegationDetection",
     "NegationScope",
     "QuestionAnswering",
     "QuestionGeneration",

@@ -17,7 +17,6 @@ from transformers import DataCollatorForTokenClassification, PreTrainedModel, Pr
 from transformers.trainer_utils import PredictionOutput
 
 from hf_localattn.data.features.scopes import (
-    INSIDE,
     SCOPE_LABELS,
     ScopeExamples,
     check_knows_cues,
@@ -30,7 +29,8 @@ from hf_localattn.data.rows.negation import load_negation, normalize_negation
 from hf_localattn.data.schema import row_numbers
 from hf_localattn.files import atomic_write
 from hf_localattn.metrics import load_metric
-from hf_localattn.models.cue_markers import is_marker
+from hf_localattn.models.cue_markers import CUE_MARKER, is_marker
+from hf_localattn.models.marked_words import knows_cues
 from hf_localattn.tasks.lengths import input_length, padding
 from hf_localattn.tasks.splits import Data
 from hf_localattn.tasks.task import Checkpoint, Task
@@ -83,11 +83,19 @@ class NegationScope(Task):
             unmatched_scopes=args.unmatched_scopes,
             require_scopes=labeled,
             skip_empty=args.skip_empty,
+            all_sentences=args.detect_cues,
         )
 
     def normalize(self, rows: datasets.Dataset, name: str, labeled: bool) -> datasets.Dataset:
+        args = self.args
         return normalize_negation(
-            rows, name, self.args.cue_in_scope, require_scopes=labeled, skip_empty=self.args.skip_empty
+            rows,
+            name,
+            args.cue_in_scope,
+            require_scopes=labeled,
+            skip_empty=args.skip_empty,
+            cues=args.cues,
+            all_sentences=args.detect_cues,
         )
 
     def load(self, parts: Mapping[str, str], **hub: Any) -> Data:
@@ -104,9 +112,15 @@ class NegationScope(Task):
                     )
         return data
 
+    @property
+    def label_names(self) -> list[str]:
+        """The labels that the model needs."""
+        return list(SCOPE_LABELS)
+
     def config_fields(self, data: Data, checkpoint: Checkpoint) -> dict[str, Any]:
+        self.trained = checkpoint.trained
         self.names = choose_names(
-            SCOPE_LABELS,
+            self.label_names,
             checkpoint_names(checkpoint.config),
             trained=checkpoint.trained,
             may_be_fresh=checkpoint.may_be_fresh,
@@ -114,6 +128,8 @@ class NegationScope(Task):
         return label_fields(self.names)
 
     def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Data) -> None:
+        if self.trained:
+            add_cue_marker(tokenizer, model)
         check_knows_cues(tokenizer)
         if getattr(tokenizer, "cue_marker", "keep") == "drop" and not model.config.required_inputs:
             logger.warning(
@@ -142,7 +158,7 @@ class NegationScope(Task):
     def score_examples(
         self, logits: tuple[np.ndarray, ...], examples: ScopeExamples, features: datasets.Dataset
     ) -> tuple[list[list[int]], dict[str, float]]:
-        scopes, true = examples.scopes(logits[0], self.names.index(INSIDE)), examples.true_scopes
+        scopes, true = examples.scopes(logits[0], self.names), examples.true_scopes
         if true is None:
             return scopes, {}
         return scopes, load_metric("negation_scope").compute(predictions=scopes, references=true)
@@ -157,6 +173,15 @@ class NegationScope(Task):
             for row, scope in zip(rows.select_columns(names), output.predictions, strict=True)
         ]
         atomic_write(folder / PREDICTIONS, "".join(lines))
+
+
+def add_cue_marker(tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -> None:
+    """Add the cue marker as a special token with a new embedding, unless the tokenizer has one."""
+    if knows_cues(tokenizer):
+        return
+    tokenizer.add_special_tokens({"extra_special_tokens": [CUE_MARKER]}, replace_extra_special_tokens=False)
+    if len(tokenizer) > model.get_input_embeddings().weight.shape[0]:
+        model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
 
 
 def drop_unseen_cues(

@@ -78,6 +78,9 @@ class TokenClassificationDataArguments(DataArguments):
         "Report precision, recall and F1 of each type of entity, or of each label, in addition to the overall ones.",
     )
     cues: str = option("negation", f"With --task negation: kind of cues, {' or '.join(ASKED_CUES)}.")
+    detect_cues: bool = option(
+        False, "With --task negation: train one model that finds the cues of a sentence, too, not only their scopes."
+    )
     cue_in_scope: str = option(
         "never", "With --task negation: never removes the cue's words from its scope; corpus keeps the scope."
     )
@@ -97,6 +100,7 @@ class TokenClassificationDataArguments(DataArguments):
             if getattr(self, name) not in choices:
                 raise ValueError(f"--{name} must be {' or '.join(choices)}; got {getattr(self, name)!r}.")
             self._check_task(name, for_negation=True)
+        self._check_task("detect_cues", for_negation=True)
         for name in ("text_column_name", "label_column_name", "label_names_file", "return_entity_level_metrics"):
             self._check_task(name, for_negation=False)
 
@@ -133,7 +137,7 @@ class TokenClassification(Task):
         self._found: set[str] = set()
 
     def check_checkpoint(self, checkpoint: Checkpoint) -> None:
-        if set(checkpoint_names(checkpoint.config)) == set(SCOPE_LABELS):
+        if set(checkpoint_names(checkpoint.config)) >= set(SCOPE_LABELS):
             raise ValueError(f"{checkpoint.name} predicts the scopes of cues: pass --task {NEGATION}.")
 
     def read(self, path: str, labeled: bool) -> datasets.Dataset:

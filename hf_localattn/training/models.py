@@ -27,15 +27,14 @@ def load_model_and_tokenizer(
     Args:
         task: a key of `hf_localattn.registry.AUTO_CLASSES`.
         model_args: the model.
-        training_args: the seed of new layers, and the checkpoint to resume from. The checkpoint must hold
-            the same model.
+        training_args: the seed of new layers, and the learning rate of local layers.
         **config_fields: fields of the configuration that depend on the data, such as `num_labels`.
 
     Returns:
         The model and the tokenizer.
 
     Raises:
-        ValueError: a name or field is invalid, or model, tokenizer, task and checkpoint do not match.
+        ValueError: a name or field is invalid, or model, tokenizer and task do not match.
         OSError: a file cannot be loaded or downloaded.
     """
     set_seed(training_args.seed)  # for the initialization of new layers
@@ -91,15 +90,19 @@ def load_model_and_tokenizer(
             " together. Check --tokenizer_name."
         )
     model = model.to(torch.float32)
-    if training_args.do_train and training_args.resume_from_checkpoint:
-        check_same_model(training_args.resume_from_checkpoint, model)
-        check_same_optimizer(training_args.resume_from_checkpoint, training_args)
     if training_args.local_learning_rate is not None:  # raise errors before training begins
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         split_parameter_groups(
             [{"params": parameters}], pretrained_parameters(model), training_args.local_learning_rate
         )
     return model, tokenizer
+
+
+def check_resumed(model: PreTrainedModel, training_args: TrainingArguments) -> None:
+    """Raise `ValueError` if the checkpoint to resume from, if any, holds another model or optimizer."""
+    if training_args.do_train and training_args.resume_from_checkpoint:
+        check_same_model(training_args.resume_from_checkpoint, model)
+        check_same_optimizer(training_args.resume_from_checkpoint, training_args)
 
 
 @contextmanager

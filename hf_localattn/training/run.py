@@ -20,7 +20,7 @@ from hf_localattn.tasks.splits import Data, warn_of_no_query
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.generation import GenerationTrainer, GenerationTrainingArguments
 from hf_localattn.training.lookahead import import_lookahead
-from hf_localattn.training.models import head_config, load_model_and_tokenizer
+from hf_localattn.training.models import check_resumed, head_config, load_model_and_tokenizer
 from hf_localattn.training.output_folder import (
     STATE,
     is_trained,
@@ -125,6 +125,7 @@ def prepare_run(
     data = task.number_labels(data)
     model, tokenizer = load_model_and_tokenizer(task.model_task, model_args, training_args, **fields)
     task.adapt(model, tokenizer, data)
+    check_resumed(model, training_args)
     features = task.finish_features(data, make_features(task, data, tokenizer, training_args))
     kwargs: dict[str, Any] = {
         "model": model,

@@ -26,6 +26,7 @@ __all__ = [
     "check_knows_cues",
     "find_unseen",
     "scope_features",
+    "word_labels",
     "words_in_scope",
 ]
 
@@ -71,6 +72,22 @@ def scope_features(
     return encoded
 
 
+def word_labels(logits: np.ndarray, word_numbers: Sequence[int], length: int, names: Sequence[str]) -> list[str]:
+    """Return the best label of each word of a sentence, by the mean logits of its tokens.
+
+    Args:
+        logits: (>= tokens, labels); rows after the last token are padding.
+        word_numbers: word index of each token, from `scope_features`.
+        length: number of words of the sentence.
+        names: names of the labels. Words without tokens have the first label.
+    """
+    means, seen = word_logits(torch.from_numpy(np.array(logits, order="C")), word_numbers, length)
+    return [
+        names[best if is_seen else 0]
+        for best, is_seen in zip(means.argmax(dim=-1).tolist(), seen.tolist(), strict=True)
+    ]
+
+
 def words_in_scope(logits: np.ndarray, word_numbers: Sequence[int], length: int, inside: int) -> list[int]:
     """Return 1 for each word of a sentence that is in scope, and 0 for every other word.
 
@@ -106,16 +123,17 @@ class ScopeExamples:
         scopes: list[list[int]] = self.rows["scope"][:]
         return scopes if any(scopes) else None
 
-    def scopes(self, logits: np.ndarray, inside: int) -> list[list[int]]:
+    def scopes(self, logits: np.ndarray, names: Sequence[str]) -> list[list[int]]:
         """Return the scope of each row, all 0 for rows without a feature.
 
         Args:
             logits: (features, tokens, labels).
-            inside: index of the label of words in scope.
+            names: names of the labels. Labels other than `SCOPE_LABELS` are ignored.
         """
+        columns = [names.index(name) for name in SCOPE_LABELS]
         scopes = [[0] * len(cue) for cue in self.rows["cue"][:]]
         for row, numbers, own in zip(self.kept, self.word_numbers, logits, strict=True):
-            scopes[row] = words_in_scope(own, numbers, len(scopes[row]), inside)
+            scopes[row] = words_in_scope(own[:, columns], numbers, len(scopes[row]), 1)
         return scopes
 
 
@@ -135,12 +153,14 @@ class Unseen:
 
 
 def find_unseen(rows: Dataset, features: Dataset) -> Unseen:
-    """Find the cues and words that have no tokens in the features of their rows."""
+    """Find the cues and words that have no tokens in the features of their rows. Rows without a cue miss none."""
     cues, parts, words = [], [], []
     for row, (cue, numbers) in enumerate(zip(rows["cue"][:], features["word_numbers"][:], strict=True)):
         seen = set(numbers) - {NO_WORD}
         words.append(len(cue) - len(seen))
         seen_of_cue = sum(cue[word] for word in seen)
+        if not any(cue):
+            continue
         if not seen_of_cue:
             cues.append(row)
         elif seen_of_cue < sum(cue):

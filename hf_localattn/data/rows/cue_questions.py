@@ -1,0 +1,54 @@
+"""Rows that ask for the cues of a sentence, next to the rows that ask for the scope of a cue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+from datasets import Dataset, Features, List, Value
+
+from hf_localattn.data.readers.negation.rows import NEGATION_FEATURES, no_cue_columns
+from hf_localattn.models.cue_labels import OUTSIDE, cue_label
+
+QUESTION_FEATURES = Features({**NEGATION_FEATURES, "cue_labels": List(Value("string"))})
+"""`NEGATION_FEATURES` with the labels of the words of a sentence whose cues are asked for; empty in other rows."""
+
+
+def add_questions(rows: Dataset) -> Dataset:
+    """Add a row for each sentence, which asks for its cues. It comes before the rows with its cues.
+
+    Args:
+        rows: rows of `NEGATION_FEATURES`. Sentences without a cue have a row without one.
+    """
+    questions_and_rows: list[dict[str, Any]] = []
+    for sentence in group_sentences(rows):
+        first, known = sentence[0], all(row["scope"] for row in sentence)
+        question = {
+            **first,
+            "id": first["sentence_id"],
+            **no_cue_columns(len(first["tokens"]), known=known),
+            "cue_labels": labels_of_cues(sentence),
+        }
+        cues = [{**row, "cue_labels": []} for row in sentence if any(row["cue"])]
+        questions_and_rows += [question, *cues]
+    return Dataset.from_list(questions_and_rows, features=QUESTION_FEATURES)
+
+
+def group_sentences(rows: Dataset) -> list[list[dict[str, Any]]]:
+    """Return the rows of each sentence, in the order of the sentences' first rows."""
+    order: dict[str, int] = {}
+    for name in rows["sentence_id"]:
+        order.setdefault(name, len(order))
+    ordered = sorted(rows, key=lambda row: order[row["sentence_id"]])
+    return [list(own) for _, own in groupby(ordered, key=lambda row: row["sentence_id"])]
+
+
+def labels_of_cues(sentence: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the label of each word of a sentence, given its rows. A word of two cues has the label of the first."""
+    labels = [OUTSIDE] * len(sentence[0]["tokens"])
+    for row in sentence:
+        for word, is_cue in enumerate(row["cue"]):
+            if is_cue and labels[word] == OUTSIDE:
+                labels[word] = cue_label(row["cue_kind"], row["cue_type"])
+    return labels
