@@ -49,7 +49,7 @@ def get_task(name: str) -> type[Task]:
 def choose_task(task: type[Task], args: DataArguments) -> type[Task]:
     """Return the task class for these arguments.
 
-    It is `NegationScope` for token classification with `--task negation`, and `NegationDetection` with `--detect_cues`.
+    Token classification with `--task negation` is `NegationScope`, or `NegationDetection` with `--detect_cues`.
     """
     name = getattr(args, "task_name", None)
     if task is not TokenClassification or name is None:

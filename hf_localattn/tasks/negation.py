@@ -157,7 +157,7 @@ class NegationScope(Task):
 
     def score_examples(
         self, logits: tuple[np.ndarray, ...], examples: ScopeExamples, features: datasets.Dataset
-    ) -> tuple[list[list[int]], dict[str, float]]:
+    ) -> tuple[Any, dict[str, float]]:
         scopes, true = examples.scopes(logits[0], self.names), examples.true_scopes
         if true is None:
             return scopes, {}

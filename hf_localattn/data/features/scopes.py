@@ -82,10 +82,8 @@ def word_labels(logits: np.ndarray, word_numbers: Sequence[int], length: int, na
         names: names of the labels. Words without tokens have the first label.
     """
     means, seen = word_logits(torch.from_numpy(np.array(logits, order="C")), word_numbers, length)
-    return [
-        names[best if is_seen else 0]
-        for best, is_seen in zip(means.argmax(dim=-1).tolist(), seen.tolist(), strict=True)
-    ]
+    best = (means.argmax(dim=-1) * seen).tolist()
+    return [names[label] for label in best]
 
 
 def words_in_scope(logits: np.ndarray, word_numbers: Sequence[int], length: int, inside: int) -> list[int]:
