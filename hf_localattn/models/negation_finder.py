@@ -30,6 +30,21 @@ class Scope:
     score: float
 
 
+@dataclass(frozen=True)
+class Finding:
+    """A cue that was found, with its scope.
+
+    Attributes:
+        cue: The cue.
+        score: Mean probability of the labels of its words.
+        scope: Its scope.
+    """
+
+    cue: FoundCue
+    score: float
+    scope: Scope
+
+
 class NegationFinder:
     """Finds cues and scopes in sentences that are split into words.
 
@@ -85,6 +100,17 @@ class NegationFinder:
                 start, size = stop, sum(counts[stop:end])
             size += count
         return [*pieces, range(start, len(words))]
+
+    def find(self, sentences: Sequence[Sequence[str]]) -> list[list[Finding]]:
+        """Return the cues of each sentence and their scopes, from batches of at most as many inputs as sentences."""
+        cues = self.find_cues(sentences)
+        queries = [(words, cue) for words, own in zip(sentences, cues, strict=True) for cue, _ in own]
+        scopes: list[Scope] = []
+        for start in range(0, len(queries), max(len(sentences), 1)):
+            batch = queries[start : start + len(sentences)]
+            scopes += self.find_scopes([words for words, _ in batch], [cue for _, cue in batch])
+        remaining = iter(scopes)
+        return [[Finding(cue, score, next(remaining)) for cue, score in own] for own in cues]
 
     def find_cues(self, sentences: Sequence[Sequence[str]]) -> list[list[tuple[FoundCue, float]]]:
         """Return the cues of each sentence, each with the mean probability of its words' labels."""

@@ -8,9 +8,9 @@ from typing import Any
 
 from transformers.pipelines.base import ChunkPipeline
 
-from .cue_labels import FoundCue, affix_offsets
+from .cue_labels import affix_offsets
 from .cue_markers import MARKERS
-from .negation_finder import NegationFinder, Scope
+from .negation_finder import Finding, NegationFinder
 from .text_splitting import Offsets, split_sentences, split_words
 
 
@@ -128,26 +128,19 @@ class NegationPipeline(ChunkPipeline):
         # The base class makes lists of the inputs of a batch, but not of a single piece.
         batched = isinstance(inputs["is_last"], list)
         pieces: list[Piece] = inputs["piece"] if batched else [inputs["piece"]]
-        cues = self.finder.find_cues([piece.words for piece in pieces])
-        queries = [(piece.words, cue) for piece, own in zip(pieces, cues, strict=True) for cue, _ in own]
-        scopes: list[Scope] = []
-        for start in range(0, len(queries), len(pieces)):
-            batch = queries[start : start + len(pieces)]
-            scopes += self.finder.find_scopes([words for words, _ in batch], [cue for _, cue in batch])
-        remaining = iter(scopes)
-        found = [[(cue, score, next(remaining)) for cue, score in own] for own in cues]
+        found = self.finder.find([piece.words for piece in pieces])
         return {**inputs, "found": found if batched else found[0]}
 
     def postprocess(self, outputs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the cues of a text, in its order."""
-        found = [(output, one) for output in outputs for one in output["found"]]
-        return [_describe(output["text"], output["piece"], *one) for output, one in found]
+        return [_describe(output["text"], output["piece"], one) for output in outputs for one in output["found"]]
 
 
-def _describe(text: str, piece: Piece, cue: FoundCue, score: float, scope: Scope) -> dict[str, Any]:
+def _describe(text: str, piece: Piece, found: Finding) -> dict[str, Any]:
     """Return one result."""
+    cue = found.cue
     parts = [piece.offsets[word] for word in cue.words]
-    inside = [offsets for offsets, is_inside in zip(piece.offsets, scope.words, strict=True) if is_inside]
+    inside = [offsets for offsets, is_inside in zip(piece.offsets, found.scope.words, strict=True) if is_inside]
     if cue.type == "affix":
         (start, end), (word,) = affix_offsets(piece.words[cue.words[0]]), parts
         parts = [(word[0] + start, word[0] + end)]
@@ -158,9 +151,9 @@ def _describe(text: str, piece: Piece, cue: FoundCue, score: float, scope: Scope
         "cue": [_span(text, *part) for part in parts],
         "kind": cue.kind,
         "type": cue.type,
-        "score": score,
+        "score": found.score,
         "scope": [_span(text, *span) for span in _joined(text, inside)],
-        "scope_score": scope.score,
+        "scope_score": found.scope.score,
         "sentence": dict(zip(("start", "end"), piece.sentence, strict=True)),
     }
 

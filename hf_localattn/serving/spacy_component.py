@@ -1,0 +1,186 @@
+"""spaCy component that finds negated entities with a checkpoint for negation detection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+from spacy.language import Language
+from spacy.tokens import Doc, Span, Token
+from spacy.util import minibatch
+from transformers import AutoModelForTokenClassification, AutoTokenizer
+
+from hf_localattn.models.negation_finder import Finding, NegationFinder
+from hf_localattn.models.text_splitting import split_sentences
+
+FACTORY = "hf_localattn_negation"
+SCOPES = {"negation": "negation_scope", "speculation": "speculation_scope"}
+"""Token extension for each kind of cue."""
+
+
+class NegationComponent:
+    """Component that marks the tokens, spans and entities in the scope of a negation.
+
+    It sets these extensions:
+
+    * `doc._.negations`: a list of dicts, one for each cue, with the token indices `cue` and `scope`, and `kind`,
+      `type`, `score` and `scope_score` as in the pipeline "negation".
+    * `token._.negation_scope` and `token._.speculation_scope`: True in the scope of such a cue.
+    * `span._.negated`: True if at least half of the tokens of a span are in the scope of negation cues outside it.
+    * `ent._.negex`, or the extension `ent_attribute`: the same, set for each entity that the document has when the
+      component runs. Add the component after those that set entities.
+
+    Sentences are those of the document. Without sentence boundaries, the text is split by rules.
+
+    Args:
+        model: Hub id or folder of a checkpoint trained with `run_ner.py --task negation --detect_cues`.
+        name: name of the component in its pipeline.
+        revision: branch, tag or commit on the Hub.
+        device: device of the model, such as "cpu" or "cuda:0".
+        batch_size: sentences per forward pass.
+        ent_attribute: extension of entities, such as "is_negated" for programs written for medspaCy.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        name: str = FACTORY,
+        revision: str | None = None,
+        device: str = "cpu",
+        batch_size: int = 32,
+        ent_attribute: str = "negex",
+    ):
+        self.name, self.batch_size, self.ent_attribute = name, batch_size, ent_attribute
+        loaded = AutoModelForTokenClassification.from_pretrained(model, revision=revision).to(device).eval()
+        self.finder = NegationFinder(loaded, AutoTokenizer.from_pretrained(model, revision=revision))
+        set_extensions(ent_attribute)
+
+    def __call__(self, doc: Doc) -> Doc:
+        """Annotate a document."""
+        return next(self.pipe([doc]))
+
+    def pipe(self, stream: Iterable[Doc], batch_size: int = 128) -> Iterator[Doc]:
+        """Annotate documents; the sentences of `batch_size` documents are batched together."""
+        for docs in minibatch(stream, batch_size):
+            parts = [(doc, start, end) for doc in docs for start, end in self._parts(doc)]
+            parts.sort(key=lambda part: part[2] - part[1])  # little padding
+            found: dict[int, list[dict[str, Any]]] = {id(doc): [] for doc in docs}
+            for start in range(0, len(parts), self.batch_size):
+                batch = parts[start : start + self.batch_size]
+                with torch.inference_mode():
+                    findings = self.finder.find([[token.text for token in doc[i:j]] for doc, i, j in batch])
+                for (doc, i, _), own in zip(batch, findings, strict=True):
+                    found[id(doc)] += [describe(finding, i) for finding in own]
+            for doc in docs:
+                self._annotate(doc, sorted(found[id(doc)], key=lambda one: one["cue"]))
+                yield doc
+
+    def _parts(self, doc: Doc) -> Iterator[tuple[int, int]]:
+        """Yield the first and last token (exclusive) of each sentence, in parts that the model can take."""
+        if doc.has_annotation("SENT_START"):
+            sentences = [(sentence.start, sentence.end) for sentence in doc.sents]
+        else:
+            spans = (doc.char_span(*offsets, alignment_mode="expand") for offsets in split_sentences(doc.text))
+            sentences = [(span.start, span.end) for span in spans]
+        for start, end in sentences:
+            for part in self.finder.pieces([token.text for token in doc[start:end]]):
+                if part:
+                    yield start + part.start, start + part.stop
+
+    def _annotate(self, doc: Doc, negations: list[dict[str, Any]]) -> None:
+        doc._.negations = negations
+        for one in negations:
+            for place in one["scope"]:
+                doc[place]._.set(SCOPES[one["kind"]], True)
+        for entity in doc.ents:
+            entity._.set(self.ent_attribute, entity._.negated)
+
+    def to_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> None:
+        """Write nothing: the pipeline's configuration names the checkpoint."""
+
+    def from_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> NegationComponent:
+        """Read nothing: the pipeline's configuration names the checkpoint."""
+        return self
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        """Return nothing: the pipeline's configuration names the checkpoint."""
+        return b""
+
+    def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> NegationComponent:
+        """Read nothing: the pipeline's configuration names the checkpoint."""
+        return self
+
+
+def describe(finding: Finding, start: int) -> dict[str, Any]:
+    """Return a finding as a dict, with token indices counted from the beginning of the document.
+
+    Args:
+        finding: cue and scope, with indices counted from token `start`.
+        start: index of a token in the document.
+    """
+    return {
+        "cue": [start + word for word in finding.cue.words],
+        "kind": finding.cue.kind,
+        "type": finding.cue.type,
+        "score": finding.score,
+        "scope": [start + word for word, inside in enumerate(finding.scope.words) if inside],
+        "scope_score": finding.scope.score,
+    }
+
+
+def set_extensions(ent_attribute: str) -> None:
+    """Define the extensions, unless they exist, such as those of another component."""
+    if not Doc.has_extension("negations"):
+        Doc.set_extension("negations", default=[])
+    for extension in SCOPES.values():
+        if not Token.has_extension(extension):
+            Token.set_extension(extension, default=False)
+    if not Span.has_extension("negated"):
+        Span.set_extension("negated", getter=is_negated)
+    if not Span.has_extension(ent_attribute):
+        Span.set_extension(ent_attribute, default=False)
+
+
+def is_negated(span: Span) -> bool:
+    """Return True if at least half of the tokens of a span are in the scope of negation cues outside the span."""
+    inside = set(range(span.start, span.end))
+    scopes = [
+        one["scope"]
+        for one in span.doc._.negations
+        if one["kind"] == "negation" and not inside.intersection(one["cue"])
+    ]
+    return 2 * len(inside.intersection(*[set().union(*scopes)])) >= len(inside) > 0
+
+
+@Language.factory(
+    FACTORY,
+    assigns=["doc._.negations", "token._.negation_scope", "span._.negated"],
+    default_config={
+        "model": None,
+        "revision": None,
+        "device": "cpu",
+        "batch_size": 32,
+        "ent_attribute": "negex",
+    },
+)
+def make_component(
+    nlp: Language,
+    name: str,
+    model: str | None,
+    revision: str | None,
+    device: str,
+    batch_size: int,
+    ent_attribute: str,
+) -> NegationComponent:
+    """Make the component for `nlp.add_pipe("hf_localattn_negation", config={"model": ...})`.
+
+    Raises:
+        ValueError: `model` is missing, or is not a checkpoint for negation detection.
+    """
+    if model is None:
+        raise ValueError(f'Give the checkpoint: nlp.add_pipe("{FACTORY}", config={{"model": "OWNER/NAME"}}).')
+    return NegationComponent(
+        model, name=name, revision=revision, device=device, batch_size=batch_size, ent_attribute=ent_attribute
+    )
