@@ -9,8 +9,8 @@ def load_metric(name: str, config_name: str | None = None) -> evaluate.Evaluatio
     """Load a metric of this package, without network access.
 
     Args:
-        name: one of "entities", "error_detection", "error_diagnosis", "generation", "glue", "negation_scope", "squad"
-            and "squad_v2".
+        name: one of "entities", "error_detection", "error_diagnosis", "generation", "glue", "negation_scope", "squad",
+            "squad_v2" and "starsem".
         config_name: configuration of the metric, *optional*. Only "glue" has configurations: its tasks.
 
     Returns:

@@ -1,0 +1,1 @@
+"""Metric for negations in sentences."""

@@ -1,0 +1,181 @@
+"""The measures of *SEM 2012 and means over negations; test_starsem_program.py compares with the program itself."""
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given, settings
+
+from hf_localattn.metrics import load_metric
+from hf_localattn.metrics.starsem_scores import MEASURES, STARSEM_SCORES, instance_scores, starsem_scores
+
+LEFT = "He/PRP never/RB left/VBD Mr./NNP Li/NNP ,/, unhappy/JJ and/CC careless/JJ ./."
+NEITHER = "Neither/CC he/PRP nor/CC I/PRP (/-LRB- ever/RB )/-RRB- left/VBD"
+NEVER = "_ never _ _ _ _ _ _ _ _", "He _ left Mr. Li _ _ _ _ _"
+UNHAPPY = "_ _ _ _ _ _ un _ _ _", "He _ _ _ _ _ happy _ _ _"
+CARELESS = "_ _ _ _ _ _ _ _ less _", "He _ _ _ _ _ _ _ care _"
+NEITHER_NOR = "Neither _ nor _ _ _ _ _", "_ he _ I ( ever ) left"
+NEITHER_ALONE = "Neither _ _ _ _ _ _ _", "_ he _ _ _ _ _ left"
+NOR_ALONE = "_ _ nor _ _ _ _ _", "_ _ _ I _ _ _ left"
+EMPTY = "_ never _ _ _ _ _ _ _ _", "_ _ _ _ _ _ _ _ _ _"
+NO_CUE = "_ _ _ _ _ _ _ _ _ _", "He _ _ _ _ _ _ _ _ _"
+
+CASES = {
+    "all right": (LEFT, [NEVER, UNHAPPY, CARELESS], [CARELESS, NEVER, UNHAPPY]),
+    "punctuation": (LEFT, [NEVER], [(NEVER[0], "He _ left Mr Li , _ _ _ .")]),
+    "a word less": (LEFT, [NEVER, UNHAPPY], [(NEVER[0], "He _ left Mr. _ _ _ _ _ _"), UNHAPPY]),
+    "the whole word for its affix": (LEFT, [UNHAPPY], [(UNHAPPY[0].replace("un", "unhappy"), UNHAPPY[1])]),
+    "the whole word in scope": (LEFT, [UNHAPPY], [(UNHAPPY[0], UNHAPPY[1].replace("happy", "unhappy"))]),
+    "a cue split in two": (NEITHER, [NEITHER_NOR], [NEITHER_ALONE, NOR_ALONE]),
+    "two cues joined": (NEITHER, [NEITHER_ALONE, NOR_ALONE], [NEITHER_NOR]),
+    "brackets": (NEITHER, [NEITHER_NOR], [(NEITHER_NOR[0], "_ he _ I _ ever _ left")]),
+    "one too many": (LEFT, [NEVER], [NEVER, CARELESS]),
+    "one too few": (LEFT, [NEVER, CARELESS], [CARELESS]),
+    "a scope that is empty": (LEFT, [EMPTY, CARELESS], [NEVER, CARELESS]),
+    "an empty scope of a wrong cue": (LEFT, [("He never _ _ _ _ _ _ _ _", EMPTY[1]), CARELESS], [NEVER, CARELESS]),
+    "nothing found": (LEFT, [NEVER], []),
+    "nothing there": (LEFT, [], [NEVER]),
+}
+
+
+def texts(cells):
+    return ["" if cell == "_" else cell for cell in cells.split()]
+
+
+def inputs(*cases):
+    tokens = [[word.rsplit("/", 1) for word in sentence.split()] for sentence, _, _ in cases]
+    gold, predicted = (
+        [[{"cue_text": texts(cue), "scope_text": texts(scope)} for cue, scope in case[own]] for case in cases]
+        for own in (1, 2)
+    )
+    return {"predictions": predicted, "references": gold, "pos": [[tag for _, tag in own] for own in tokens]}
+
+
+# F1 of cues, scopes with and without cue match, scope tokens and the B variants, as the task's program prints it
+PRINTED = {
+    "all right": [100.0, 100.0, 100.0, 100.0, 100.0, 100.0, 100.0],
+    "punctuation": [100.0, 100.0, 100.0, 100.0, 100.0, 100.0, 100.0],
+    "a word less": [100.0, 66.67, 66.67, 90.91, 100.0, 50.0, 50.0],
+    "the whole word for its affix": [0.0, 0.0, 100.0, 100.0, 0.0, 0.0, 100.0],
+    "the whole word in scope": [100.0, 0.0, 0.0, 50.0, 100.0, 0.0, 0.0],
+    "a cue split in two": [0.0, 0.0, 0.0, 50.0, 0.0, 0.0, 0.0],
+    "two cues joined": [0.0, 0.0, 0.0, 50.0, 0.0, 0.0, 0.0],
+    "brackets": [100.0, 100.0, 100.0, 100.0, 100.0, 100.0, 100.0],
+    "one too many": [66.67, 66.67, 66.67, 80.0, 66.67, 66.67, 66.67],
+    "one too few": [66.67, 66.67, 66.67, 50.0, 66.67, 66.67, 66.67],
+    "a scope that is empty": [100.0, 66.67, 66.67, 50.0, 100.0, 66.67, 66.67],
+    "an empty scope of a wrong cue": [66.67, 100.0, 66.67, 50.0, 50.0, 66.67, 66.67],
+    "nothing found": [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],
+}
+TABLE = {  # precision, recall and F1 of all cases together
+    "cues": (81.25, 65.00, 72.22),
+    "scopes_cue_match": (71.43, 55.56, 62.50),
+    "scopes_no_cue_match": (68.75, 61.11, 64.71),
+    "scope_tokens": (66.67, 73.08, 69.73),
+    "cues_b": (65.00, 65.00, 65.00),
+    "scopes_cue_match_b": (50.00, 55.56, 52.63),
+    "scopes_no_cue_match_b": (55.00, 61.11, 57.89),
+}
+
+
+def percent(value):
+    return round(100 * value, 2)
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_each_case_as_the_program_prints_it(name):
+    scores = starsem_scores(**inputs(CASES[name]))
+    measures = [*MEASURES, *(f"{measure}_b" for measure in MEASURES[:3])]
+    assert [percent(scores[f"starsem_{measure}_f1"]) for measure in measures] == PRINTED[name]
+
+
+def test_all_cases_as_the_program_prints_them():
+    scores = load_metric("starsem").compute(**inputs(*CASES.values()))
+    for measure, values in TABLE.items():
+        recall = scores[f"starsem_{measure.removesuffix('_b')}_recall"]
+        found = (scores[f"starsem_{measure}_precision"], recall, scores[f"starsem_{measure}_f1"])
+        assert tuple(map(percent, found)) == values, measure
+    assert percent(scores["starsem_correct_sentences"]) == 21.43
+    assert percent(scores["starsem_correct_negation_sentences"]) == 23.08
+    assert {*STARSEM_SCORES, "instance_f1", "instance_precision", "instance_recall"} == set(scores)
+
+
+def test_without_any_negation():
+    scores = load_metric("starsem").compute(**inputs((LEFT, [], [])))
+    assert scores.pop("starsem_correct_sentences") == 1
+    assert set(scores.values()) == {0}
+
+
+@pytest.mark.parametrize(
+    ("gold", "predicted", "precision", "recall"),
+    [
+        ([NEVER], [(NEVER[0], "He _ left _ _ , _ and _ .")], 2 / 3, 2 / 4),
+        ([NEVER, CARELESS], [CARELESS], 1, 1 / 2),
+        ([NEVER], [CARELESS, NEVER], 1 / 2, 1),
+        ([EMPTY, CARELESS], [EMPTY, CARELESS], 1, 1),
+        ([EMPTY], [NEVER], 0, 1),
+        ([NEVER], [EMPTY], 1, 0),
+        ([UNHAPPY], [(UNHAPPY[0].replace("un", "unhappy"), UNHAPPY[1])], 0, 0),
+        ([NEVER], [NEVER, NEVER], 1 / 2, 1),
+        ([NEVER], [], 0, 0),
+    ],
+)
+def test_means_over_negations(gold, predicted, precision, recall):
+    given = inputs((LEFT, gold, predicted))
+    scores = instance_scores(given["predictions"], given["references"])
+    assert scores["instance_precision"] == pytest.approx(precision)
+    assert scores["instance_recall"] == pytest.approx(recall)
+    f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0
+    assert scores["instance_f1"] == pytest.approx(f1)
+
+
+def naive_instance_recall(predictions, references):
+    """The definition, word by word: a true negation without an equal cue has 0, one with it the share found."""
+    shares = []
+    for predicted, true in zip(predictions, references, strict=True):
+        used = []
+        for gold in true:
+            share = 0.0
+            for number, own in enumerate(predicted):
+                if number not in used and own["cue_text"] == gold["cue_text"]:
+                    used.append(number)
+                    there = [place for place, text in enumerate(gold["scope_text"]) if text not in ("", ".")]
+                    hits = [place for place in there if own["scope_text"][place] == gold["scope_text"][place]]
+                    share = len(hits) / len(there) if there else 1.0
+                    break
+            shares.append(share)
+    return sum(shares) / len(shares) if shares else 0.0
+
+
+NEGATION = st.fixed_dictionaries(
+    {
+        "cue_text": st.sampled_from([["no", "", ""], ["", "un", ""], ["", "unkind", ""], ["no", "un", ""]]),
+        "scope_text": st.tuples(*map(st.sampled_from, (["", "no"], ["", "kind", "unkind"], ["", "."]))).map(list),
+    }
+)
+SENTENCE = st.lists(NEGATION, max_size=3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(SENTENCE, SENTENCE), min_size=1, max_size=3))
+def test_means_over_negations_by_their_definition(sentences):
+    predictions, references = map(list, zip(*sentences, strict=True))
+    # predicted negations are matched in their order, so keep one of each cue for which the order could matter
+    for listed in (*predictions, *references):
+        listed[:] = {tuple(own["cue_text"]): own for own in listed}.values()
+    scores = instance_scores(predictions, references)
+    assert scores["instance_recall"] == pytest.approx(naive_instance_recall(predictions, references))
+    assert scores["instance_precision"] == pytest.approx(naive_instance_recall(references, predictions))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"cue_text": ["", ""]}, "references, sentence 1: a negation has no cue; give its characters in 'cue_text'"),
+        ({"scope_text": ["a"]}, "references, sentence 1: 1 texts in 'scope_text', but 2 tags in 'pos'; give one of"),
+    ],
+)
+def test_what_is_no_negation(change, message):
+    negation = {"cue_text": ["no", ""], "scope_text": ["", "one"]}
+    with pytest.raises(ValueError, match=message):
+        load_metric("starsem").compute(
+            predictions=[[negation]], references=[[{**negation, **change}]], pos=[["A", "B"]]
+        )

@@ -1,0 +1,147 @@
+"""The program of the *SEM 2012 shared task beside `starsem_scores`, on sentences with random errors.
+
+The program may not be passed on, so the test runs where an environment variable says where it is; version 2.2 is
+needed (from Perl 5.22 on without its `defined(@...)`). Further variables may name the corpora.
+"""
+
+import os
+import random
+import re
+import subprocess
+from dataclasses import replace
+
+import pytest
+
+from hf_localattn.data import load_starsem
+from hf_localattn.data.rows.negation_sentences import format_starsem, group_sentences
+from hf_localattn.metrics.starsem_scores import count_negations, starsem_scores
+from tests.script_helpers import ROOT
+
+PREFIX = "HF_LOCALATTN_STARSEM_"
+SAMPLE = ROOT / "hf_localattn" / "resources" / "samples" / "negation" / "starsem.txt"
+ROWS = {
+    "Cues": "cues",
+    "Scopes(cue match)": "scopes_cue_match",
+    "Scopes(no cue match)": "scopes_no_cue_match",
+    "Scope tokens(no cue match)": "scope_tokens",
+    "Cues B": "cues_b",
+    "Scopes B (cue match)": "scopes_cue_match_b",
+    "Scopes B (no cue match)": "scopes_no_cue_match_b",
+}
+SHARES = {
+    "% correct sentences": "starsem_correct_sentences",
+    "% correct negation sentences": "starsem_correct_negation_sentences",
+}
+
+
+def random_characters(word, rng):
+    """The whole word, mostly, or one of its ends."""
+    cut = rng.randrange(1, len(word) + 1)
+    return rng.choice([word, word, word, word[:cut], word[-cut:]])
+
+
+def spoil(sentence, rng, rate):
+    """Drop, add, split, join and change negations of a sentence at random."""
+    tokens = sentence.tokens
+    spots = range(len(tokens))
+    negations = [{name: list(texts) for name, texts in own.items()} for own in sentence.negations]
+
+    def hit(share=1.0):
+        return rng.random() < rate * share
+
+    def toggle(texts, place):
+        texts[place] = "" if texts[place] else random_characters(tokens[place], rng)
+
+    negations = [own for own in negations if not hit(0.4)]
+    for own in list(negations):
+        cue, scope = own["cue_text"], own["scope_text"]
+        places = [place for place in spots if cue[place]]
+        if hit(0.3):  # a cue with a gap
+            toggle(cue, rng.choice(spots))
+        if hit(0.3):
+            place = rng.choice(places)
+            cue[place] = random_characters(tokens[place], rng)
+        if len(places) > 1 and hit():
+            first = rng.choice(places)
+            negations.append({"cue_text": [cue[p] if p == first else "" for p in spots], "scope_text": list(scope)})
+            cue[first] = ""
+        if hit(0.2):
+            own["scope_text"] = scope = [""] * len(tokens)
+        if hit():
+            for place in rng.choices(spots, k=rng.randrange(1, 4)):
+                toggle(scope, place)
+        if hit():  # punctuation alone
+            for place in spots:
+                if not re.search(r"\w", sentence.pos[place]) and rng.random() < 0.5:
+                    toggle(scope, place)
+        if hit(0.5):
+            own["scope_text"] = [text.rstrip(".") or text for text in scope]
+    while hit(0.2):
+        cue, scope = [""] * len(tokens), [""] * len(tokens)
+        for place in rng.choices(spots, k=rng.choice([1, 1, 2])):
+            cue[place] = random_characters(tokens[place], rng)
+        for place in rng.choices(spots, k=rng.randrange(len(tokens) + 1)):
+            scope[place] = tokens[place]
+        negations.append({"cue_text": cue, "scope_text": scope})
+    if len(negations) > 1 and hit(0.3):  # two become one
+        other = negations.pop()["cue_text"]
+        negations[0]["cue_text"] = [a or b for a, b in zip(negations[0]["cue_text"], other, strict=True)]
+    if hit():
+        rng.shuffle(negations)
+    return replace(sentence, negations=[own for own in negations if any(own["cue_text"])])
+
+
+def program_output(script, folder, gold, predicted):
+    paths = [folder / "gold.txt", folder / "predicted.txt"]
+    for path, sentences in zip(paths, (gold, predicted), strict=True):
+        path.write_bytes(format_starsem(sentences).encode())
+    command = ["perl", script, "-g", str(paths[0]), "-s", str(paths[1])]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-500:]
+    return done.stdout
+
+
+def printed_scores(output):
+    """The scores of a table, and the numbers before them: gold, system, tp, fp, fn."""
+    scores, counts = {}, {}
+    for label, name in ROWS.items():
+        cells = re.search(rf"^{re.escape(label)}:(.*)$", output, re.MULTILINE)
+        assert cells, f"the program prints no {label!r}: version 2.2 does"
+        *numbers, precision, recall, f1 = cells[1].split("|")
+        counts[name] = [int(number) for number in numbers]
+        values = {"precision": precision, "recall": recall, "f1": f1}
+        scores |= {f"starsem_{name}_{score}": round(float(value) / 100, 4) for score, value in values.items()}
+    for label, name in SHARES.items():
+        scores[name] = round(float(re.search(rf"{label}: ([\d.]+)", output)[1]) / 100, 4)
+    return scores, counts
+
+
+def corpora():
+    paths = [os.environ.get(PREFIX + name) for name in ("TRAIN", "DEV", "TEST")]
+    return [path for part in paths if part for path in part.split(os.pathsep)] or [SAMPLE]
+
+
+@pytest.mark.corpus(reason="needs a program that is not ours to pass on")
+def test_all_measures_equal_those_of_the_program(tmp_path):
+    script = os.environ.get(PREFIX + "SCRIPT")
+    if not script:
+        pytest.skip(f"{PREFIX}SCRIPT does not say where the program is")
+    trials = int(os.environ.get(PREFIX + "TRIALS", "25"))
+    for path in corpora():
+        sentences = group_sentences(load_starsem(path, all_sentences=True))
+        for trial in range(trials):
+            rng = random.Random(trial)
+            gold = [spoil(own, rng, 0.3 * (trial % 3)) for own in sentences]
+            predicted = [spoil(own, rng, rng.choice([0.02, 0.1, 0.5, 1])) for own in gold]
+            if not any(own.negations for own in gold):
+                continue
+            scores, counts = printed_scores(program_output(script, tmp_path, gold, predicted))
+            inputs = [own.negations for own in predicted], [own.negations for own in gold], [own.pos for own in gold]
+            ours = starsem_scores(*inputs)
+            same = {name: value for name, value in scores.items() if not name.endswith("_b_recall")}
+            assert ours == same, f"{path}, trial {trial}"
+            for measure, own in count_negations(*inputs)[0].items():
+                numbers = [own.gold, own.system, own.tp, own.fp, own.fn]
+                if measure == "scopes_no_cue_match":  # the program prints the hits of the line before
+                    numbers[2] = counts["scopes_cue_match"][2]
+                assert numbers == counts[measure], f"{path}, trial {trial}, {measure}"
