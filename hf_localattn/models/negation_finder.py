@@ -85,11 +85,9 @@ class NegationFinder:
             return [range(len(words))]
         room = self.limit - self.tokenizer.num_special_tokens_to_add()
         room = max(room - MARKER_ROOM, room // 2, 1)
-        encoded = self.tokenizer([list(words)], is_split_into_words=True, add_special_tokens=False, verbose=False)
-        counts = [0] * len(words)
-        for word in encoded.word_ids(0):
-            if word is not None:
-                counts[word] += 1
+        if len(self.tokenizer.tokenize(" ".join(words))) <= room:
+            return [range(len(words))]
+        counts = [len(self.tokenizer.tokenize(word)) for word in words]
         pieces, start, size = [], 0, 0
         for end, count in enumerate(counts):
             if size + count > room and end > start:

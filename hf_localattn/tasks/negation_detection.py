@@ -16,7 +16,7 @@ from transformers.trainer_utils import PredictionOutput
 
 from hf_localattn.data.features.scopes import ScopeExamples, word_labels, words_in_scope
 from hf_localattn.data.readers.negation.rows import Options
-from hf_localattn.data.rows.cue_questions import add_questions, group_sentences
+from hf_localattn.data.rows.cue_questions import add_questions, rows_of_sentences
 from hf_localattn.files import atomic_write
 from hf_localattn.metrics import load_metric
 from hf_localattn.metrics.labeled_sentences import set_scores
@@ -87,7 +87,7 @@ class NegationDetection(NegationScope):
     ) -> tuple[list[list[Negation]], dict[str, float]]:
         """Return the negations found in each sentence, and the scores."""
         questions, scopes = self._read_logits(logits[0], examples)
-        sentences = group_sentences(examples.rows)
+        sentences = rows_of_sentences(examples.rows)
         true = [[_negation(row) for row in sentence if any(row["cue"])] for sentence in sentences]
         with_gold_cues = {
             (row["sentence_id"], _negation(row).cue): scopes[row["id"]]
@@ -160,7 +160,7 @@ class NegationDetection(NegationScope):
     ) -> None:
         """Write one JSON line per sentence to `predictions.jsonl`, with the true cues and scopes, if known."""
         lines = []
-        for sentence, found in zip(group_sentences(rows), output.predictions, strict=True):
+        for sentence, found in zip(rows_of_sentences(rows), output.predictions, strict=True):
             true = [_negation(row) for row in sentence if any(row["cue"])]
             line = {name: sentence[0][name] for name in ("sentence_id", "tokens")}
             line |= {"negations": list(map(asdict, true)), "predicted_negations": list(map(asdict, found))}

@@ -22,7 +22,7 @@ def add_questions(rows: Dataset) -> Dataset:
         rows: rows of `NEGATION_FEATURES`. Sentences without a cue have a row without one.
     """
     questions_and_rows: list[dict[str, Any]] = []
-    for sentence in group_sentences(rows):
+    for sentence in rows_of_sentences(rows):
         first, known = sentence[0], all(row["scope"] for row in sentence)
         question = {
             **first,
@@ -35,7 +35,7 @@ def add_questions(rows: Dataset) -> Dataset:
     return Dataset.from_list(questions_and_rows, features=QUESTION_FEATURES)
 
 
-def group_sentences(rows: Dataset) -> list[list[dict[str, Any]]]:
+def rows_of_sentences(rows: Dataset) -> list[list[dict[str, Any]]]:
     """Return the rows of each sentence, in the order of the sentences' first rows."""
     order: dict[str, int] = {}
     for name in rows["sentence_id"]:
