@@ -6,8 +6,10 @@ import pytest
 from transformers import AutoModelForTokenClassification, AutoTokenizer
 
 from hf_localattn import OaXLNetTokenizer, find_scope
+from hf_localattn.data import load_starsem
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
+from hf_localattn.tasks.starsem import OFFICIAL_SCORES, score_scopes
 from tests.qa_helpers import tiny_bert, word_pieces, write_jsonl
 from tests.script_helpers import ROOT, assert_one_line_error, load_main
 
@@ -86,6 +88,30 @@ def test_trains_evaluates_predicts_and_reloads(main, files, tmp_path):
     metrics = main([*start, *test])
     assert {"predict_f1", "predict_loss", "predict_scope_exact_match"} <= set(metrics)
     assert "scope" in predicted(tmp_path / "other")[0]
+
+
+def test_official_scores_and_columns_of_starsem(main, files, tmp_path):
+    corpus, out = str(SAMPLES / "starsem.txt"), tmp_path / "out"
+    data = ["--train_file", corpus, "--validation_file", corpus, "--test_file", corpus]
+    best = [
+        "--metric_for_best_model",
+        "starsem_scope_tokens_f1",
+        "--eval_strategy",
+        "steps",
+        "--save_strategy",
+        "best",
+    ]
+    work = ["--do_train", "--do_eval", "--do_predict", "--max_eval_samples", "9", "--eval_steps", "1", *best]
+    metrics = main(options(files, out, *data, *work))
+    assert {f"eval_{name}" for name in OFFICIAL_SCORES} <= set(metrics)
+    rows = load_starsem(corpus)
+    assert rows.to_list() == load_starsem(out / "starsem_gold.txt").to_list()
+    found = load_starsem(out / "starsem_predicted.txt", cue_in_scope="corpus").to_list()
+    assert [row["id"] for row in found] == rows["id"][:]
+    assert [row["scope"] for row in found] == [row["predicted_scope"] for row in predicted(out)]
+    scores = score_scopes(rows, [row["scope"] for row in found])
+    assert {f"predict_{name}": value for name, value in scores.items()}.items() <= metrics.items()
+    assert metrics["predict_starsem_cues_f1"] == 1
 
 
 def test_rows_without_words_are_left_out_if_it_is_asked_for(main, files, tmp_path):
@@ -219,7 +245,11 @@ def test_folds_keep_the_cues_of_a_sentence_together(main, tmp_path):
         (["--task", "ner", "--cues", "speculation"], "--cues can only be used with --task negation"),
         (
             ["--metric_for_best_model", "accuracy"],
-            "must be one of loss, f1, precision, recall, scope_exact_match; got",
+            "must be one of loss, f1, precision, recall, scope_exact_match, starsem_",
+        ),
+        (
+            ["--metric_for_best_model", "starsem_cues_f1", "--eval_strategy", "steps"],
+            "must be one of loss, f1, precision, recall, scope_exact_match; got 'starsem_cues_f1'",
         ),
         (["--local_config", "cue_marker=plain"], "cue_marker"),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -31,6 +31,7 @@ from hf_localattn.files import atomic_write
 from hf_localattn.metrics import load_metric
 from hf_localattn.models.cue_markers import CUE_MARKER, is_marker
 from hf_localattn.models.marked_words import knows_cues
+from hf_localattn.tasks import starsem
 from hf_localattn.tasks.lengths import input_length, padding
 from hf_localattn.tasks.splits import Data
 from hf_localattn.tasks.task import Checkpoint, Task
@@ -52,7 +53,8 @@ class NegationDataArguments(TokenClassificationDataArguments):
 class NegationScope(Task):
     """Prediction of the words in the scope of a given cue. A row is a sentence with one cue.
 
-    Scores are computed over all rows (`ScopeExamples`), including those whose cue the model does not see.
+    Scores are computed over all rows (`ScopeExamples`), including those whose cue the model does not see. Rows with
+    part-of-speech tags (*SEM 2012) also get the official scores of that task.
     """
 
     name = "negation"
@@ -66,12 +68,16 @@ class NegationScope(Task):
             "precision": True,
             "recall": True,
             "scope_exact_match": True,
+            **dict.fromkeys(starsem.OFFICIAL_SCORES, True),
         }
     )
+    metrics_depend_on_labels = True
     logits_scored = 1
     group_column = "sentence_id"  # rows of the same sentence must not be in both training and test data
     args: TokenClassificationDataArguments
     names: list[str]
+    has_tags: bool
+    """True if the validation rows have part-of-speech tags."""
     examples: dict[str, ScopeExamples]
 
     def read(self, path: str, labeled: bool) -> datasets.Dataset:
@@ -102,6 +108,7 @@ class NegationScope(Task):
         data = super().load(parts, **hub)
         if "train" in data and not any(chain.from_iterable(data["train"]["scope"][:])):
             raise ValueError("No train row has a word in scope: give training data with scopes.")
+        self.has_tags = "validation" in data and starsem.has_tags(data["validation"])
         for split, rows in data.items():
             logger.info("%s: %s.", split, describe_cues(rows))
             for number, tokens in zip(row_numbers(rows), rows["tokens"][:], strict=True):
@@ -126,6 +133,10 @@ class NegationScope(Task):
             may_be_fresh=checkpoint.may_be_fresh,
         )
         return label_fields(self.names)
+
+    @property
+    def reported_metrics(self) -> Sequence[str]:
+        return [name for name in self.metrics if self.has_tags or name not in starsem.OFFICIAL_SCORES]
 
     def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Data) -> None:
         if self.trained:
@@ -161,18 +172,23 @@ class NegationScope(Task):
         scopes, true = examples.scopes(logits[0], self.names), examples.true_scopes
         if true is None:
             return scopes, {}
-        return scopes, load_metric("negation_scope").compute(predictions=scopes, references=true)
+        scores = load_metric("negation_scope").compute(predictions=scopes, references=true)
+        return scopes, {**scores, **starsem.score_scopes(examples.rows, scopes)}
 
     def write_predictions(
         self, folder: Path, split: str, prefix: str, rows: datasets.Dataset, output: PredictionOutput
     ) -> None:
-        """Write one JSON line per row to `predictions.jsonl`, with the true `scope`, if known."""
+        """Write one JSON line per row to `predictions.jsonl`, with the true `scope`, if known.
+
+        Rows with part-of-speech tags are also written in the columns of *SEM 2012 (`starsem.write_scopes`).
+        """
         names = ["id", "tokens", "cue", *(["scope"] if self.examples[split].true_scopes else [])]
         lines = [
             json.dumps({**row, "predicted_scope": scope}, ensure_ascii=False) + "\n"
             for row, scope in zip(rows.select_columns(names), output.predictions, strict=True)
         ]
         atomic_write(folder / PREDICTIONS, "".join(lines))
+        starsem.write_scopes(folder, rows, output.predictions)
 
 
 def add_cue_marker(tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -15,14 +16,25 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.trainer_utils import PredictionOutput
 
 from hf_localattn.data.features.scopes import ScopeExamples, word_labels, words_in_scope
-from hf_localattn.data.readers.negation.rows import Options
-from hf_localattn.data.rows.cue_questions import add_questions, rows_of_sentences
+from hf_localattn.data.readers.negation.rows import Options, scope_characters
+from hf_localattn.data.rows.cue_questions import add_questions, split_sentences
+from hf_localattn.data.rows.negation_sentences import NegatedSentence, rebuild_sentences
+from hf_localattn.data.rows.negation_sentences import Negation as NegationTexts
 from hf_localattn.files import atomic_write
 from hf_localattn.metrics import load_metric
 from hf_localattn.metrics.labeled_sentences import set_scores
 from hf_localattn.model_utils import evaluating
-from hf_localattn.models.cue_labels import INSIDE, OUTSIDE, SCOPE_LABELS, FoundCue, cue_label_names, group_cues
+from hf_localattn.models.cue_labels import (
+    INSIDE,
+    OUTSIDE,
+    SCOPE_LABELS,
+    FoundCue,
+    affix_offsets,
+    cue_label_names,
+    group_cues,
+)
 from hf_localattn.models.negation_finder import NegationFinder
+from hf_localattn.tasks import starsem
 from hf_localattn.tasks.negation import PREDICTIONS, NegationScope
 from hf_localattn.tasks.splits import Data
 
@@ -47,8 +59,8 @@ class Negation:
     scope: list[int]
 
     @property
-    def cue(self) -> tuple[str, tuple[int, ...]]:
-        """The identity of the cue in its sentence."""
+    def key(self) -> tuple[str, tuple[int, ...]]:
+        """Kind and words of the cue, which identify it in its sentence."""
         return self.kind, self.words
 
 
@@ -86,86 +98,93 @@ class NegationDetection(NegationScope):
         self, logits: tuple[np.ndarray, ...], examples: ScopeExamples, features: datasets.Dataset
     ) -> tuple[list[list[Negation]], dict[str, float]]:
         """Return the negations found in each sentence, and the scores."""
-        questions, scopes = self._read_logits(logits[0], examples)
-        sentences = rows_of_sentences(examples.rows)
-        true = [[_negation(row) for row in sentence if any(row["cue"])] for sentence in sentences]
-        with_gold_cues = {
-            (row["sentence_id"], _negation(row).cue): scopes[row["id"]]
-            for sentence in sentences
-            for row in sentence
-            if any(row["cue"])
-        }
-        found = self._end_to_end([sentence[0] for sentence in sentences], questions, with_gold_cues)
+        sentences = split_sentences(examples.rows)
+        cues, scopes = self._read_logits(logits[0], examples)
+        true = [[_negation(row) for row in rows] for _, *rows in sentences]
+        found = self._end_to_end([question["tokens"] for question, *_ in sentences], cues, true, scopes)
         if not any(true):
             return found, {}
-        cues = set_scores(*([{one.cue for one in own} for own in negations] for negations in (found, true)))
-        scores = {f"cue_{name}": value for name, value in cues.items()}
+        keys = ([{one.key for one in own} for own in negations] for negations in (found, true))
+        scores = {f"cue_{name}": value for name, value in set_scores(*keys).items()}
         if examples.true_scopes is None:
             return found, scores
-        rows = [row for sentence in sentences for row in sentence if any(row["cue"])]
-        predictions, references = [scopes[row["id"]] for row in rows], [row["scope"] for row in rows]
-        of_scopes = load_metric("negation_scope").compute(predictions=predictions, references=references)
+        predictions, references = chain.from_iterable(scopes), (one.scope for own in true for one in own)
+        of_scopes = load_metric("negation_scope").compute(predictions=list(predictions), references=list(references))
         words = set_scores(*(list(map(_words, negations)) for negations in (found, true)))
-        return found, {**{f"end_to_end_{name}": value for name, value in words.items()}, **scores, **of_scopes}
+        end_to_end = {f"end_to_end_{name}": value for name, value in words.items()}
+        official = {}
+        if starsem.has_tags(examples.rows):
+            gold = rebuild_sentences(examples.rows)
+            official = starsem.score_sentences(gold, _with_negations(gold, found))
+        return found, {**end_to_end, **scores, **of_scopes, **official}
 
     def _read_logits(
         self, logits: np.ndarray, examples: ScopeExamples
-    ) -> tuple[dict[str, list[FoundCue]], dict[str, list[int]]]:
-        """Return the cues found in each sentence, and the scope of the cue of each other row, by the row's id."""
-        questions: dict[str, list[FoundCue]] = {}
-        scopes: dict[str, list[int]] = {row["id"]: [0] * len(row["cue"]) for row in examples.rows if any(row["cue"])}
-        cue_columns, scope_columns = (
-            [self.names.index(name) for name in names] for names in (self.finder.cue_names, (OUTSIDE, INSIDE))
-        )
-        rows = list(examples.rows)
-        for number, numbers, own in zip(examples.kept, examples.word_numbers, logits, strict=True):
-            row = rows[number]
-            if any(row["cue"]):
-                scopes[row["id"]] = words_in_scope(own[:, scope_columns], numbers, len(row["cue"]), 1)
-            else:
-                labels = word_labels(own[:, cue_columns], numbers, len(row["cue"]), self.finder.cue_names)
-                questions[row["sentence_id"]] = group_cues(labels)
-        return questions, scopes
+    ) -> tuple[list[list[FoundCue]], list[list[list[int]]]]:
+        """Return for each sentence the cues that are found, and the predicted scopes of its annotated cues."""
+        names = self.finder.cue_names
+        cue_columns, scope_columns = ([self.names.index(name) for name in own] for own in (names, (OUTSIDE, INSIDE)))
+        read = dict(zip(examples.kept, zip(examples.word_numbers, logits, strict=True), strict=True))
+        cues: list[list[FoundCue]] = []
+        scopes: list[list[list[int]]] = []
+        for number, cue in enumerate(examples.rows["cue"][:]):
+            if not any(cue):
+                numbers, own = read[number]
+                cues.append(group_cues(word_labels(own[:, cue_columns], numbers, len(cue), names)))
+                scopes.append([])
+            elif number in read:
+                numbers, own = read[number]
+                scopes[-1].append(words_in_scope(own[:, scope_columns], numbers, len(cue), 1))
+            else:  # the model does not see the cue
+                scopes[-1].append([0] * len(cue))
+        return cues, scopes
 
     def _end_to_end(
         self,
-        sentences: list[dict[str, Any]],
-        questions: dict[str, list[FoundCue]],
-        known: dict[tuple[str, tuple[str, tuple[int, ...]]], list[int]],
+        sentences: list[list[str]],
+        cues: list[list[FoundCue]],
+        true: list[list[Negation]],
+        scopes: list[list[list[int]]],
     ) -> list[list[Negation]]:
-        """Return the found cues of each sentence with their scopes. Scopes of the corpus's own cues are known."""
-        scopes = dict(known)
+        """Return the found cues of each sentence with their scopes, which are known for cues of the corpus."""
+        known = [
+            {one.key: scope for one, scope in zip(negations, own, strict=True)}
+            for negations, own in zip(true, scopes, strict=True)
+        ]
         missing = [
-            (row, cue)
-            for row in sentences
-            for cue in questions[row["sentence_id"]]
-            if (row["sentence_id"], (cue.kind, cue.words)) not in scopes
+            (number, cue)
+            for number, own in enumerate(cues)
+            for cue in own
+            if (cue.kind, cue.words) not in known[number]
         ]
         with evaluating(self.finder.model), torch.inference_mode():
             for start in range(0, len(missing), BATCH):
                 batch = missing[start : start + BATCH]
-                found = self.finder.find_scopes([row["tokens"] for row, _ in batch], [cue for _, cue in batch])
-                for (row, cue), scope in zip(batch, found, strict=True):
-                    scopes[row["sentence_id"], (cue.kind, cue.words)] = list(map(int, scope.words))
+                found = self.finder.find_scopes([sentences[number] for number, _ in batch], [cue for _, cue in batch])
+                for (number, cue), scope in zip(batch, found, strict=True):
+                    known[number][cue.kind, cue.words] = list(map(int, scope.words))
         return [
-            [
-                Negation(cue.kind, cue.type, cue.words, scopes[row["sentence_id"], (cue.kind, cue.words)])
-                for cue in questions[row["sentence_id"]]
-            ]
-            for row in sentences
+            [Negation(cue.kind, cue.type, cue.words, known[number][cue.kind, cue.words]) for cue in own]
+            for number, own in enumerate(cues)
         ]
 
     def write_predictions(
         self, folder: Path, split: str, prefix: str, rows: datasets.Dataset, output: PredictionOutput
     ) -> None:
-        """Write one JSON line per sentence to `predictions.jsonl`, with the true cues and scopes, if known."""
+        """Write one JSON line per sentence to `predictions.jsonl`, with the true negations, if known.
+
+        Rows with part-of-speech tags are also written in the columns of *SEM 2012 (`starsem.write_sentences`).
+        """
         lines = []
-        for sentence, found in zip(rows_of_sentences(rows), output.predictions, strict=True):
-            true = [_negation(row) for row in sentence if any(row["cue"])]
-            line = {name: sentence[0][name] for name in ("sentence_id", "tokens")}
-            line |= {"negations": list(map(asdict, true)), "predicted_negations": list(map(asdict, found))}
+        for (question, *cues), found in zip(split_sentences(rows), output.predictions, strict=True):
+            line = {name: question[name] for name in ("sentence_id", "tokens")}
+            line["negations"] = [asdict(_negation(row)) for row in cues]
+            line["predicted_negations"] = list(map(asdict, found))
             lines.append(json.dumps(line, ensure_ascii=False) + "\n")
         atomic_write(folder / PREDICTIONS, "".join(lines))
+        if starsem.has_tags(rows):
+            gold = rebuild_sentences(rows)
+            starsem.write_sentences(folder, gold, _with_negations(gold, output.predictions))
 
 
 def _negation(row: dict[str, Any]) -> Negation:
@@ -173,6 +192,23 @@ def _negation(row: dict[str, Any]) -> Negation:
     return Negation(row["cue_kind"], row["cue_type"], words, list(row["scope"]))
 
 
+def _with_negations(gold: list[NegatedSentence], found: list[list[Negation]]) -> list[NegatedSentence]:
+    """Return sentences with the negations that were found in them."""
+    return [
+        replace(sentence, negations=[_characters(sentence.tokens, one) for one in own])
+        for sentence, own in zip(gold, found, strict=True)
+    ]
+
+
+def _characters(tokens: list[str], negation: Negation) -> NegationTexts:
+    """Return the characters of a predicted cue and its scope."""
+    cue_text = [""] * len(tokens)
+    for word in negation.words:
+        start, end = affix_offsets(tokens[word]) if negation.type == "affix" else (0, len(tokens[word]))
+        cue_text[word] = tokens[word][start:end]
+    return NegationTexts(cue_text=cue_text, scope_text=scope_characters(tokens, cue_text, negation.scope))
+
+
 def _words(negations: list[Negation]) -> set[Any]:
     """Return the words in scope, each with its cue."""
-    return {(one.cue, word) for one in negations for word, inside in enumerate(one.scope) if inside}
+    return {(one.key, word) for one in negations for word, inside in enumerate(one.scope) if inside}

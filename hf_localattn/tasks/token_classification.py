@@ -57,7 +57,7 @@ class TokenClassificationDataArguments(DataArguments):
         metadata={
             "aliases": ["--task"],
             "help": "Labels are in the column <task_name>_tags, such as ner, pos or chunk. With negation, the words "
-            "in the scope of a given cue are found.",
+            "in the scope of a given cue are found; data with part-of-speech tags also get the scores of *SEM 2012.",
         },
     )
     text_column_name: str | None = option(None, "Column with the lists of words; default: tokens.")

@@ -1,7 +1,7 @@
 """The program of the *SEM 2012 shared task beside `starsem_scores`, on sentences with random errors.
 
 The program may not be passed on, so the test runs where an environment variable says where it is; version 2.2 is
-needed (from Perl 5.22 on without its `defined(@...)`). Further variables may name the corpora.
+needed, changed as docs/scripts.md says. Further variables may name the corpora.
 """
 
 import os
@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 
 from hf_localattn.data import load_starsem
-from hf_localattn.data.rows.negation_sentences import format_starsem, group_sentences
+from hf_localattn.data.rows.negation_sentences import format_starsem, rebuild_sentences
 from hf_localattn.metrics.starsem_scores import count_negations, starsem_scores
 from tests.script_helpers import ROOT
 
@@ -128,7 +128,7 @@ def test_all_measures_equal_those_of_the_program(tmp_path):
         pytest.skip(f"{PREFIX}SCRIPT does not say where the program is")
     trials = int(os.environ.get(PREFIX + "TRIALS", "25"))
     for path in corpora():
-        sentences = group_sentences(load_starsem(path, all_sentences=True))
+        sentences = rebuild_sentences(load_starsem(path, all_sentences=True))
         for trial in range(trials):
             rng = random.Random(trial)
             gold = [spoil(own, rng, 0.3 * (trial % 3)) for own in sentences]

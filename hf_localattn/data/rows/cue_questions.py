@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import groupby
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from datasets import Dataset, Features, List, Value
@@ -21,8 +20,11 @@ def add_questions(rows: Dataset) -> Dataset:
     Args:
         rows: rows of `NEGATION_FEATURES`. Sentences without a cue have a row without one.
     """
+    sentences: dict[Any, list[dict[str, Any]]] = {}
+    for row in rows:
+        sentences.setdefault((row["document_id"], row["sentence_id"], *row["tokens"]), []).append(row)
     questions_and_rows: list[dict[str, Any]] = []
-    for sentence in rows_of_sentences(rows):
+    for sentence in sentences.values():
         first, known = sentence[0], all(row["scope"] for row in sentence)
         question = {
             **first,
@@ -35,13 +37,15 @@ def add_questions(rows: Dataset) -> Dataset:
     return Dataset.from_list(questions_and_rows, features=QUESTION_FEATURES)
 
 
-def rows_of_sentences(rows: Dataset) -> list[list[dict[str, Any]]]:
-    """Return the rows of each sentence, in the order of the sentences' first rows."""
-    order: dict[str, int] = {}
-    for name in rows["sentence_id"]:
-        order.setdefault(name, len(order))
-    ordered = sorted(rows, key=lambda row: order[row["sentence_id"]])
-    return [list(own) for _, own in groupby(ordered, key=lambda row: row["sentence_id"])]
+def split_sentences(rows: Iterable[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Return the rows of each sentence, given the rows of `add_questions`. The first row asks for the cues."""
+    sentences: list[list[dict[str, Any]]] = []
+    for row in rows:
+        if any(row["cue"]):
+            sentences[-1].append(row)
+        else:
+            sentences.append([row])
+    return sentences
 
 
 def labels_of_cues(sentence: Sequence[dict[str, Any]]) -> list[str]:

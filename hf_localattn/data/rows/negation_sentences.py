@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
@@ -12,6 +12,9 @@ from datasets import Dataset
 from hf_localattn.data.readers.negation.rows import ANNOTATIONS, NO_CUE, scope_characters
 from hf_localattn.data.readers.negation.starsem import NO_NEGATION, NOTHING
 from hf_localattn.data.readers.tables import Record
+
+_AFFIX = re.compile(r"^(?:dis|non|un|il|im|in|ir)(?=\w)|(?<=\w)less", re.IGNORECASE)
+_SPACES = str.maketrans(dict.fromkeys("\t\r\n", " "))
 
 
 class Negation(TypedDict):
@@ -44,7 +47,7 @@ class NegatedSentence:
     negations: list[Negation] = field(default_factory=list)
 
 
-def group_sentences(rows: Dataset | Iterable[Record]) -> list[NegatedSentence]:
+def rebuild_sentences(rows: Dataset | Iterable[Record]) -> list[NegatedSentence]:
     """Put the rows of each sentence together, in the order of their first rows.
 
     Args:
@@ -74,6 +77,27 @@ def with_scopes(rows: Dataset, scopes: Sequence[Sequence[int]]) -> list[Record]:
     return changed
 
 
+def make_negation(
+    tokens: Sequence[str], words: Collection[int], scope: Sequence[int], *, affix: bool = False
+) -> Negation:
+    """Return a predicted negation.
+
+    Args:
+        tokens: words of the sentence.
+        words: indices of the words of the cue.
+        scope: 1 for each word in scope, and 0 for the others.
+        affix: the cue is an affix of its word (`find_affix`). *optional*, defaults to False.
+    """
+    cue = [(find_affix(word) if affix else word) if place in words else "" for place, word in enumerate(tokens)]
+    return Negation(cue_text=cue, scope_text=scope_characters(tokens, cue, scope))
+
+
+def find_affix(word: str) -> str:
+    """Return the negating affix of a word: a prefix such as `un`, or `less`; the whole word if it has none."""
+    match = _AFFIX.search(word)
+    return match[0] if match else word
+
+
 def format_starsem(sentences: Iterable[NegatedSentence]) -> str:
     """Return the text of sentences in the columns of *SEM 2012, which `load_starsem` and the task's program read.
 
@@ -92,6 +116,6 @@ def format_starsem(sentences: Iterable[NegatedSentence]) -> str:
                 for cell in (negation["cue_text"][place], negation["scope_text"][place], "")
             ]
             cells = [sentence.document_id, number, str(place), word, *annotations, *(negations or [NO_NEGATION])]
-            text.append("\t".join(re.sub(r"[\t\r\n]", " ", cell) or NOTHING for cell in cells))
+            text.append("\t".join(cell.translate(_SPACES) or NOTHING for cell in cells))
         text.append("")
     return "".join(f"{line}\n" for line in text)

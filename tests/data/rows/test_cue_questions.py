@@ -1,6 +1,6 @@
 """Rows that ask for the cues of a sentence."""
 
-from hf_localattn.data.rows.cue_questions import add_questions, rows_of_sentences
+from hf_localattn.data.rows.cue_questions import add_questions, split_sentences
 from hf_localattn.data.rows.negation import load_negation
 from hf_localattn.resources import FOLDER
 
@@ -10,7 +10,7 @@ SAMPLES = FOLDER / "samples" / "negation"
 def test_each_sentence_asks_for_its_cues_before_the_rows_of_the_cues():
     rows = load_negation(SAMPLES / "starsem.txt", all_sentences=True)
     asked = add_questions(rows)
-    sentences = rows_of_sentences(asked)
+    sentences = split_sentences(asked)
     assert len(sentences) == 39
     assert [row["sentence_id"] for row in asked] == [row["sentence_id"] for own in sentences for row in own]
     assert [row["id"] for row in asked if any(row["cue"])] == [row["id"] for row in rows if any(row["cue"])]

@@ -7,7 +7,14 @@ from hypothesis import given, settings
 
 from hf_localattn.data import load_starsem
 from hf_localattn.data.rows.negation import load_negation
-from hf_localattn.data.rows.negation_sentences import NegatedSentence, format_starsem, group_sentences, with_scopes
+from hf_localattn.data.rows.negation_sentences import (
+    NegatedSentence,
+    find_affix,
+    format_starsem,
+    make_negation,
+    rebuild_sentences,
+    with_scopes,
+)
 
 SAMPLES = Path(__file__).parents[3] / "hf_localattn" / "resources" / "samples" / "negation"
 TEXT = """\
@@ -27,13 +34,13 @@ def load(tmp_path, text, **options):
 
 
 def test_a_file_is_written_as_it_was_read(tmp_path):
-    assert format_starsem(group_sentences(load(tmp_path, TEXT, all_sentences=True))) == TEXT
-    assert format_starsem(group_sentences(load(tmp_path, TEXT))) == TEXT[: TEXT.index("tale\t2")]
+    assert format_starsem(rebuild_sentences(load(tmp_path, TEXT, all_sentences=True))) == TEXT
+    assert format_starsem(rebuild_sentences(load(tmp_path, TEXT))) == TEXT[: TEXT.index("tale\t2")]
 
 
 def test_the_sample_is_written_as_it_was_read():
     text = (SAMPLES / "starsem.txt").read_text(encoding="utf-8")
-    written = format_starsem(group_sentences(load_starsem(SAMPLES / "starsem.txt", all_sentences=True)))
+    written = format_starsem(rebuild_sentences(load_starsem(SAMPLES / "starsem.txt", all_sentences=True)))
     assert written.split("\n\n") == [own.strip("\n") for own in text.split("\n\n") if own.strip()] + [""]
 
 
@@ -41,12 +48,22 @@ def test_other_scopes(tmp_path):
     first, second = with_scopes(load(tmp_path, TEXT), [[0, 1, 0], [1, 1, 1]])
     assert (first["scope"], first["scope_text"]) == ([0, 1, 0], ["", "Dr.", ""])
     assert (second["scope"], second["scope_text"]) == ([1, 1, 1], ["Not", "Dr.", "breath"])
-    (sentence,) = group_sentences([first, second])
+    (sentence,) = rebuild_sentences([first, second])
     assert [own["cue_text"] for own in sentence.negations] == [["Not", "", ""], ["", "", "less"]]
 
 
+def test_predicted_cues():
+    tokens = ["no", "unhappy", "man", "breathlessly"]
+    negation = make_negation(tokens, {1}, [0, 1, 1, 0], affix=True)
+    assert negation == {"cue_text": ["", "un", "", ""], "scope_text": ["", "happy", "man", ""]}
+    negation = make_negation(tokens, [0, 1], [0, 0, 1, 0])
+    assert negation == {"cue_text": ["no", "unhappy", "", ""], "scope_text": ["", "", "man", ""]}
+    words = ["Unhappy", "irregular", "breathlessly", "less", "harmless", "un", "cat"]
+    assert list(map(find_affix, words)) == ["Un", "ir", "less", "less", "less", "un", "cat"]
+
+
 def test_rows_of_other_corpora():
-    sentences = group_sentences(load_negation(SAMPLES / "bioscope.xml", all_sentences=True))
+    sentences = rebuild_sentences(load_negation(SAMPLES / "bioscope.xml", all_sentences=True))
     rows = load_negation(SAMPLES / "bioscope.xml")
     assert sum(len(own.negations) for own in sentences) == len(rows)
     assert any(not own.negations for own in sentences)
@@ -74,7 +91,7 @@ def test_what_is_written_is_read(tmp_path_factory, drawn):
         for number, (tokens, negations) in enumerate(drawn)
     ]
     path.write_bytes(format_starsem(written).encode())
-    read = group_sentences(load_starsem(path, cue_in_scope="corpus", all_sentences=True))
+    read = rebuild_sentences(load_starsem(path, cue_in_scope="corpus", all_sentences=True))
     assert [own.tokens for own in read] == [[word.replace("\t", " ") for word in own.tokens] for own in written]
     for own, sentence in zip(read, written, strict=True):
         expected = [
