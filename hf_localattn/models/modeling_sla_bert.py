@@ -295,7 +295,7 @@ class SlaBertForSequenceClassification(SlaBertPreTrainedModel, SequenceClassific
 
     base_model_class = SlaBertModel
     stock_classes = MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
-    pipelines: ClassVar = {
+    pipelines: ClassVar = SequenceClassificationHead.pipelines | {
         "text-classification": {
             "impl": "pipeline_parsing.ParsingTextClassificationPipeline",
             "pt": ["AutoModelForSequenceClassification"],
@@ -309,7 +309,7 @@ class SlaBertForTokenClassification(SlaBertPreTrainedModel, TokenClassificationH
 
     base_model_class = SlaBertModel
     stock_classes = MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING
-    pipelines: ClassVar = {
+    pipelines: ClassVar = TokenClassificationHead.pipelines | {
         "token-classification": {
             "impl": "pipeline_parsing.ParsingTokenClassificationPipeline",
             "pt": ["AutoModelForTokenClassification"],
