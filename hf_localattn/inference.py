@@ -1,6 +1,7 @@
 """Question answering and scope prediction with a fine-tuned model, as in the training scripts."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,9 +76,10 @@ def answer_question(
         these results.
 
     Raises:
-        ValueError: a question or context is empty, the lists have different lengths, a setting is invalid, or the
-            model has no start and end logits.
+        ValueError: a question or context is empty, the lists have different lengths, a setting is invalid, the model
+            has no start and end logits, or a name is given in place of the model.
     """
+    check_loaded(model, tokenizer, "AutoModelForQuestionAnswering")
     single = isinstance(question, str)
     questions, contexts = _pairs(question, context)
     for name, value in (("top_k", top_k), ("batch_size", batch_size)):
@@ -104,47 +106,97 @@ def answer_question(
 def find_scope(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
-    tokens: Sequence[str],
-    cue: Sequence[int],
+    tokens: Sequence[str] | Sequence[Sequence[str]],
+    cue: Sequence[int] | Sequence[Sequence[int]],
     *,
-    cue_type: str | None = None,
-) -> list[int]:
-    """Predict the words of a sentence that are in the scope of a cue, as `run_ner.py --task negation` does.
+    cue_type: str | Sequence[str | None] | None = None,
+    batch_size: int = 8,
+) -> Any:
+    """Predict the words that are in the scope of a cue, as `run_ner.py --task negation` does.
 
-    The label of a word depends on the mean of its tokens' logits. If a sentence has two cues, call this function once
-    for each cue. The model stays on its device, and its training mode is restored afterwards.
+    The label of a word depends on the mean of its tokens' logits. A sentence with two cues is given twice, once with
+    each cue. The model stays on its device, and its training mode is restored afterwards.
 
     Args:
         model: token classification model with the label "SCOPE".
         tokenizer: tokenizer of the model, an `OaXLNetTokenizer`.
-        tokens: words of the sentence, without markers.
-        cue: 1 for each word of the cue, 0 for other words.
-        cue_type: "affix", "single" or "multi". Used by a tokenizer with `cue_marker="typed"`.
+        tokens: words of the sentence, without markers; or a list of sentences.
+        cue: 1 for each word of the cue, 0 for other words; or a list with these numbers for each sentence.
+        cue_type: "affix", "single" or "multi", or a list with one for each sentence. Used by a tokenizer with
+            `cue_marker="typed"`.
+        batch_size: number of sentences per forward pass.
 
     Returns:
-        1 for each word in scope, 0 for other words.
+        1 for each word in scope, 0 for other words; for a list of sentences, a list of these lists.
 
     Raises:
-        ValueError: there is no cue, the model does not see the cue, or model or tokenizer are for another task.
+        ValueError: there is no cue, the model does not see the cue, the lists have different lengths, or model or
+            tokenizer are names or for another task.
     """
+    check_loaded(model, tokenizer, "AutoModelForTokenClassification")
     check_knows_cues(tokenizer)
     labels = {name: number for number, name in model.config.id2label.items()}  # `label2id` need not be given
     if INSIDE not in labels:
         raise ValueError(f"{type(model).__name__} has the labels {', '.join(labels)}: it was not trained on scopes.")
+    if batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1; got {batch_size}.")
+    limit = longest_input(model, tokenizer) or MOST_TOKENS
     if isinstance(tokens, str):
         raise ValueError("`tokens` is one text: give the list of its words.")
-    if not any(cue):
-        raise ValueError("no word is a cue: give a 1 at each of its words.")
-    limit = longest_input(model, tokenizer) or MOST_TOKENS
-    rows: dict[str, list[Any]] = {"tokens": [list(tokens)], "cue": [list(cue)], "cue_type": [cue_type], "scope": [[]]}
+    if not len(tokens):
+        return []
+    single = isinstance(tokens[0], str)
+    rows = _sentences([tokens], [cue], [cue_type]) if single else _sentences(tokens, cue, cue_type)
     encoded = scope_features(rows, tokenizer, limit, labels)
-    (numbers,) = encoded.pop("word_numbers")
+    numbers = encoded.pop("word_numbers")
     del encoded["labels"]
-    if not any(number != NO_WORD and cue[number] for number in numbers):
-        raise ValueError(f"the model does not see the cue: it is behind {limit} tokens, or the tokenizer drops it.")
+    for row, (words, own) in enumerate(zip(numbers, rows["cue"], strict=True)):
+        if not any(word != NO_WORD and own[word] for word in words):
+            where = "" if single else f" of sentence {row}"
+            raise ValueError(
+                f"the model does not see the cue{where}: it is behind {limit} tokens, or the tokenizer drops it."
+            )
+    inputs = [{name: values[row] for name, values in encoded.items()} for row in range(len(numbers))]
+    scopes: list[list[int]] = [[]] * len(inputs)
+    by_length = sorted(range(len(inputs)), key=lambda row: -len(numbers[row]))  # little padding
     with evaluating(model), torch.inference_mode():
-        logits = model(**encoded.convert_to_tensors("pt").to(model.device)).logits[0]
-    return words_in_scope(logits.float().cpu().numpy(), numbers, len(tokens), labels[INSIDE])
+        for at in range(0, len(by_length), batch_size):
+            chosen = by_length[at : at + batch_size]
+            batch = tokenizer.pad([inputs[row] for row in chosen], return_tensors="pt", verbose=False)
+            logits = model(**batch.to(model.device)).logits.float().cpu()
+            for row, padded in zip(chosen, logits, strict=True):
+                own = without_pads(padded, len(numbers[row]), tokenizer).numpy()
+                scopes[row] = words_in_scope(own, numbers[row], len(rows["tokens"][row]), labels[INSIDE])
+    return scopes[0] if single else scopes
+
+
+def check_loaded(model: Any, tokenizer: Any, auto_class: str) -> None:
+    """Raise `ValueError` for the name of a checkpoint in place of a model or tokenizer."""
+    for what, given, loader in (("model", model, auto_class), ("tokenizer", tokenizer, "AutoTokenizer")):
+        if isinstance(given, str | os.PathLike):
+            name = os.fspath(given)
+            raise ValueError(f"`{what}` is the name {name!r}: load it with `{loader}.from_pretrained({name!r})`.")
+
+
+def _sentences(tokens: Any, cue: Any, cue_type: Any) -> dict[str, list[Any]]:
+    """Return checked columns `tokens`, `cue`, `cue_type` and `scope`, which is unknown."""
+    types = [cue_type] * len(tokens) if isinstance(cue_type, str | None) else list(cue_type)
+    for name, values in (("cue", cue), ("cue_type", types)):
+        if len(values) != len(tokens):
+            raise ValueError(f"{len(tokens)} sentences, but {len(values)} values of `{name}`: give one per sentence.")
+    for words, own in zip(tokens, cue, strict=True):
+        if isinstance(words, str):
+            raise ValueError(f"`tokens` has the text {words[:40]!r}: give the list of its words.")
+        if not isinstance(own, Iterable):
+            raise ValueError(f"`cue` has {own!r} for a sentence: give a list with 0 or 1 for each of its words.")
+        if not any(own):
+            raise ValueError("no word is a cue: give a 1 at each of its words.")
+    return {
+        "tokens": [list(words) for words in tokens],
+        "cue": [list(own) for own in cue],
+        "cue_type": types,
+        "scope": [[] for _ in tokens],
+    }
 
 
 def _pairs(question: str | Sequence[str], context: str | Sequence[str]) -> tuple[list[str], list[str]]:

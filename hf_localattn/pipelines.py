@@ -4,54 +4,77 @@ from __future__ import annotations
 
 from typing import Any
 
-from transformers import AutoModelForQuestionAnswering, AutoModelForTokenClassification, pipelines
+from transformers import (
+    AutoModelForQuestionAnswering,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    pipelines,
+)
 
+from hf_localattn.models.modeling_local_attention import LocalAttentionPreTrainedModel
 from hf_localattn.models.pipeline_negation import NegationPipeline
+from hf_localattn.models.pipeline_parsing import ParsingTextClassificationPipeline, ParsingTokenClassificationPipeline
 from hf_localattn.models.pipeline_question_answering import QuestionAnsweringPipeline
 
 QUESTION_ANSWERING = "question-answering"
 NEGATION = "negation"
 
+PARSING: dict[str, tuple[type, Any]] = {
+    "text-classification": (ParsingTextClassificationPipeline, AutoModelForSequenceClassification),
+    "token-classification": (ParsingTokenClassificationPipeline, AutoModelForTokenClassification),
+}
+"""Pipeline and Auto class of each task of transformers whose texts are parsed in batches."""
 
-class TrainedReader(AutoModelForQuestionAnswering):
-    """Auto class for question answering that accepts only checkpoints with the weights of their head."""
 
-    @classmethod
-    def from_pretrained(cls, name: Any, *args: Any, **kwargs: Any) -> Any:
-        """Load a model as `AutoModelForQuestionAnswering.from_pretrained` does.
+def trained(auto_class: Any, task: str, *, models: Any = LocalAttentionPreTrainedModel) -> type:
+    """Derive an Auto class that accepts only checkpoints with the weights of their head.
 
-        Args:
-            name: Hub id or folder of the checkpoint.
-            *args: Positional arguments of the Auto class.
-            **kwargs: Keyword arguments of the Auto class.
+    Args:
+        auto_class: Auto class of the task.
+        task: name of the task, for the error message.
+        models (*optional*): base class of the models to check. Defaults to the models of this package.
+    """
 
-        Raises:
-            LookupError: The checkpoint has no question-answering head. A new head would answer at random.
-        """
-        model, report = AutoModelForQuestionAnswering.from_pretrained(
-            name, *args, **{**kwargs, "output_loading_info": True}
-        )
-        inside = f"{model.base_model_prefix}."
-        missing = sorted(key for key in report["missing_keys"] if not key.startswith(inside))
-        if missing:
-            classes = ", ".join(model.config.architectures or ()) or "no known class"
-            raise LookupError(
-                f"{str(name)!r} has no question-answering head: it is a checkpoint of {classes} and lacks weights such"
-                f" as {missing[0]!r}. Fine-tune it on questions first, or take another."
-            )
-        return model
+    class Trained(auto_class):
+        @classmethod
+        def from_pretrained(cls, name: Any, *args: Any, **kwargs: Any) -> Any:
+            """Load a model as the Auto class does.
+
+            Raises:
+                LookupError: The checkpoint has no head for the task. A new head would answer at random.
+            """
+            loaded = auto_class.from_pretrained(name, *args, **{**kwargs, "output_loading_info": True})
+            if not isinstance(loaded, tuple):  # code of a checkpoint that gives no report
+                return loaded
+            model, report = loaded
+            inside = f"{model.base_model_prefix}."
+            missing = sorted(key for key in report["missing_keys"] if not key.startswith(inside))
+            if missing and isinstance(model, models):
+                classes = ", ".join(model.config.architectures or ()) or "no known class"
+                raise LookupError(
+                    f"{str(name)!r} has no {task} head: it is a checkpoint of {classes} and lacks weights such as"
+                    f" {missing[0]!r}. Fine-tune it on this task first, or take another."
+                )
+            return model
+
+    return Trained
 
 
 def register_pipelines() -> None:
-    """Register the pipelines for negation and, if transformers does not have one, question answering."""
+    """Register the pipelines for negation and, if transformers does not have one, question answering; and SLA's.
+
+    Checkpoints of transformers still get the pipelines of transformers.
+    """
     # With `register_pipeline`, stock checkpoints saved by a pipeline would refer to code files that they lack.
     known = pipelines.PIPELINE_REGISTRY.supported_tasks
     known[NEGATION] = {"impl": NegationPipeline, "pt": (AutoModelForTokenClassification,), "type": "text"}
+    for task, (pipeline_class, auto_class) in PARSING.items():
+        known[task] |= {"impl": pipeline_class, "pt": (trained(auto_class, task),)}
     if QUESTION_ANSWERING in known:
         return
     known[QUESTION_ANSWERING] = {
         "impl": QuestionAnsweringPipeline,
-        "pt": (TrainedReader,),
+        "pt": (trained(AutoModelForQuestionAnswering, QUESTION_ANSWERING, models=object),),
         "default": {"model": ("distilbert/distilbert-base-cased-distilled-squad", "564e9b5")},
         "type": "text",
     }

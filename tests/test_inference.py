@@ -155,3 +155,8 @@ def test_bad_input(asked, context, settings, message):
 def test_a_model_without_a_question_answering_head():
     with pytest.raises(ValueError, match="BertModel gives no start_logits and end_logits"):
         answer_question(BertModel(MODEL.config), TOKENIZER, "who?", CONTEXT)
+
+
+def test_names_in_place_of_what_they_name():
+    with pytest.raises(ValueError, match=r"load it with `AutoModelForQuestionAnswering.from_pretrained\('folder'\)`"):
+        answer_question("folder", TOKENIZER, "who?", CONTEXT)

@@ -193,11 +193,9 @@ def _word_labels(
 
 def _scopes(both: Both, rows: Dataset, batch_size: int) -> Iterable[Difference]:
     names = np.array(["outside", "in scope"])
+    cues = {"cue": rows["cue"][:], "cue_type": rows["cue_type"][:], "batch_size": batch_size}
     predicted = [
-        [
-            list(names[find_scope(model, tokenizer, row["tokens"], row["cue"], cue_type=row["cue_type"])])
-            for row in rows
-        ]
+        [list(names[scope]) for scope in find_scope(model, tokenizer, rows["tokens"][:], **cues)]
         for model, tokenizer in both
     ]
     yield from _differing_words(rows, predicted, [list(names[row["scope"]]) for row in rows])

@@ -177,6 +177,8 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
             raise OSError(f"{str(error).rstrip('.')}, and other formats are not read. {CONVERSION}") from error
         loaded._finalize_loading()
         loaded._note_missing(report["missing_keys"])
+        if hasattr(loaded.config, "custom_pipelines"):  # only code of a checkpoint keeps them
+            del loaded.config.custom_pipelines  # transformers would look for their files in the model object
         if loaded.can_generate():
             check_generation_config(loaded.generation_config)
         return (loaded, report) if wants_report else loaded

@@ -5,9 +5,13 @@ Source: Orthogonal Attention: A Cloze-Style Approach to Negation Scope Resolutio
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import torch
 from torch import nn
-from transformers.utils import can_return_tuple
+from torch.compiler import is_compiling
+from transformers.utils import can_return_tuple, logging
 
 from .backbone_features import LocalModelOutput, check_inputs
 from .configuration_oa_xlnet import OaXLNetConfig
@@ -15,6 +19,8 @@ from .input_checks import check_tensor
 from .modeling_local_attention import LocalAttentionPreTrainedModel, register_auto_classes, with_extra_inputs
 from .oa_attention import OrthogonalAttentionBlock, query_positions
 from .task_heads import MultipleChoiceHead, QuestionAnsweringHead, SequenceClassificationHead, TokenClassificationHead
+
+logger = logging.get_logger(__name__)
 
 QUERY = ("query_mask",)
 
@@ -41,6 +47,7 @@ class OaXLNetModel(OaXLNetPreTrainedModel):
         super().__init__(config)
         self.add_backbone()
         self.output_size = config.hidden_size
+        self.expects_queries = not asks_for_cues(config)
         self.dropout = nn.Dropout(config.oa_dropout)
         self.blocks = nn.ModuleList(
             OrthogonalAttentionBlock(
@@ -95,6 +102,7 @@ class OaXLNetModel(OaXLNetPreTrainedModel):
         if query_tokens is not None:
             mask = None if attention_mask is None else attention_mask != 0
             positions, real = query_positions(query_tokens if mask is None else query_tokens & mask)
+            self.warn_without_query(real)
             # `take_along_dim` would limit an exported graph to the sizes of its example.
             places = positions.unsqueeze(-1).expand(-1, -1, states.shape[-1])
             local = self.dropout(states)
@@ -109,6 +117,27 @@ class OaXLNetModel(OaXLNetPreTrainedModel):
             attentions=outputs.attentions,
             local_attentions=tuple(weights) if kwargs["output_attentions"] else None,
         )
+
+    def warn_without_query(self, real: torch.Tensor) -> None:
+        """Warn once per model of a batch without any query token.
+
+        Args:
+            real: (B, N), True at query tokens, from `query_positions`. With several columns there are query tokens, so
+                most batches are not read.
+        """
+        if not self.expects_queries or is_compiling() or real.shape[1] > 1 or real.any():
+            return
+        self.expects_queries = False
+        logger.warning(
+            "No row of this batch has a query token (`query_mask` is 0 everywhere), so OA's blocks have nothing to "
+            "attend to. Mark the words of the query in the text with [CUE], as in `Mira is [CUE] not the baker.`, or "
+            "give the query as one text of a pair. Further batches are not checked."
+        )
+
+
+def asks_for_cues(config: Any) -> bool:
+    """Return True if labels name cues, as in "negation:single". Texts without a query then ask for their cues."""
+    return any(re.match("(negation|speculation):", str(label)) for label in (config.id2label or {}).values())
 
 
 def checked_query_mask(query_mask: torch.Tensor | None, shape: torch.Size) -> torch.Tensor:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import nn
@@ -43,6 +43,10 @@ from .sla_self_attention import (
     self_attentions,
 )
 from .task_heads import MultipleChoiceHead, QuestionAnsweringHead, SequenceClassificationHead, TokenClassificationHead
+
+if TYPE_CHECKING:
+    # Never executed: see task_heads.py.
+    from .pipeline_parsing import ParsingTextClassificationPipeline  # noqa: F401
 
 
 class SlaBertPreTrainedModel(LocalAttentionPreTrainedModel):
@@ -291,6 +295,12 @@ class SlaBertForSequenceClassification(SlaBertPreTrainedModel, SequenceClassific
 
     base_model_class = SlaBertModel
     stock_classes = MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
+    pipelines: ClassVar = SequenceClassificationHead.pipelines | {
+        "text-classification": {
+            "impl": "pipeline_parsing.ParsingTextClassificationPipeline",
+            "pt": ["AutoModelForSequenceClassification"],
+        }
+    }
     forward = with_extra_inputs(SequenceClassificationHead.forward, *STRUCTURE)
 
 
@@ -299,6 +309,12 @@ class SlaBertForTokenClassification(SlaBertPreTrainedModel, TokenClassificationH
 
     base_model_class = SlaBertModel
     stock_classes = MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING
+    pipelines: ClassVar = TokenClassificationHead.pipelines | {
+        "token-classification": {
+            "impl": "pipeline_parsing.ParsingTokenClassificationPipeline",
+            "pt": ["AutoModelForTokenClassification"],
+        }
+    }
     forward = with_extra_inputs(TokenClassificationHead.forward, *STRUCTURE)
 
 

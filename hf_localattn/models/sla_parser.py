@@ -197,7 +197,7 @@ def _load_declared(parser: str) -> Any:
     if declared is None:
         raise OSError(
             f"The checkpoint names the parser {parser!r}, which no installed distribution declares as a spaCy"
-            f" pipeline (entry points of the group {ENTRY_POINTS!r}).{_download(parser)} {_BY_CALLER}"
+            f" pipeline (entry points of the group {ENTRY_POINTS!r}).{_download(parser)} {_BY_CALLER} {_WITHOUT}"
         )
     _spacy()
     try:
@@ -215,7 +215,7 @@ def _load_given(parser: str) -> Any:
         remedy = " The folder does not exist." if os.sep in parser else _download(parser)
         raise OSError(
             f"Cannot load the spaCy pipeline {parser!r}: {error} --{remedy} Set the tokenizer's `parser` to an"
-            " installed pipeline, or to the folder of one (in scripts: `--local_config parser=NAME`)."
+            f" installed pipeline, or to the folder of one (in scripts: `--local_config parser=NAME`). {_WITHOUT}"
         ) from error
 
 
@@ -231,13 +231,20 @@ _BY_CALLER = (
     " parser=NAME_OR_FOLDER`, in `hf-localattn inspect` `--config parser=NAME_OR_FOLDER`."
 )
 
+_WITHOUT = (
+    'To do without a parser, load the model with `local_attention="window"` (in pipelines:'
+    ' `model_kwargs={"local_attention": "window"}`), and its tokenizer with `AutoTokenizer.from_pretrained(CHECKPOINT,'
+    " parser=None)`."
+)
+
 
 def _spacy() -> Any:
     try:
         import spacy
     except ImportError as error:
         raise ImportError(
-            "Syntax-aware local attention parses texts with spaCy, which is not installed: pip install spacy"
+            "Syntax-aware local attention parses texts with spaCy, which is not installed: pip install spacy."
+            f" {_WITHOUT}"
         ) from error
     return spacy
 

@@ -202,8 +202,9 @@ class TokenClassificationHead(LocalAttentionPreTrainedModel):
 
     @property
     def saved_pipelines(self) -> dict[str, Any]:
-        """The pipelines of this model: models with labels of cues have one for negation."""
-        return self.pipelines if any(map(is_cue_label, self.config.id2label.values())) else {}
+        """The pipelines of this model. Only models with labels of cues have one for negation."""
+        finds_cues = any(map(is_cue_label, self.config.id2label.values()))
+        return {name: entry for name, entry in self.pipelines.items() if finds_cues or name != "negation"}
 
     def __init__(self, config: Any):
         super().__init__(config)

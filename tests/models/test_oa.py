@@ -9,6 +9,7 @@ from hf_localattn import OaXLNetConfig, OaXLNetModel
 from hf_localattn.models.oa_attention import OrthogonalAttentionBlock, query_positions
 from hf_localattn.models.oa_interaction import INTERACTIONS
 from hf_localattn.registry import FAMILIES
+from hf_localattn.resources import tiny_backbone
 from tests.models.tiny import (
     TINY_BACKBONES,
     at_tokens,
@@ -148,6 +149,31 @@ def test_a_missing_query_is_named(head):
         model(input_ids=given)
     with pytest.raises(ValueError, match=r"`query_mask` has shape \(2, 4\); it must be \(2, 5\)"):
         model(input_ids=given, query_mask=torch.ones(*given.shape[:-1], 4))
+
+
+def test_a_batch_without_any_query_is_told_once(caplog):
+    head = FAMILIES["oa-xlnet"].heads["token-classification"]
+    ids = torch.tensor([[2, 5, 6, 3], [2, 7, 8, 3]])
+    cued = torch.tensor([[0, 1, 0, 0], [0, 0, 0, 0]])
+    hidden = torch.tensor([[1, 0, 1, 1], [1, 1, 1, 1]])  # the only query token is padding
+
+    def told(model, mask, **inputs):
+        caplog.clear()
+        with torch.no_grad():
+            model(input_ids=ids, query_mask=mask, **inputs)
+        return caplog.text.count("No row of this batch has a query token")
+
+    for backend in (lambda model: model, lambda model: torch.compile(model, backend="eager")):
+        model = head.from_backbone(tiny_backbone())
+        assert told(model, cued) == 0
+        assert told(backend(model), 0 * cued) == (backend(model) is model)
+    model = head.from_backbone(tiny_backbone())
+    assert told(model, cued, attention_mask=hidden) == 1
+    assert told(model, 0 * cued) == 0  # once per model
+    assert told(head.from_backbone(tiny_backbone()), 0 * cued) == 1
+    finds_cues = {0: "O", 1: "SCOPE", 2: "negation:single", 3: "speculation:multi"}
+    for fields in ({"id2label": finds_cues}, {"local_attention": "none"}):
+        assert told(head.from_backbone(tiny_backbone(), **fields), 0 * cued) == 0
 
 
 def test_rows_without_any_query_train_too():

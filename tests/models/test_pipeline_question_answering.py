@@ -408,10 +408,10 @@ def test_every_family_answers_with_and_without_the_package(site, tmp_path):
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_heads_without_answers_name_no_pipeline(name, site, tmp_path):
+def test_heads_without_answers_do_not_name_the_pipeline(name, site, tmp_path):
     for task in FAMILIES[name].heads.keys() - {"question-answering", "text2text-generation"}:
         save(name, tmp_path / task, task)
-        assert named_pipelines(tmp_path / task) is None
+        assert "question-answering" not in (named_pipelines(tmp_path / task) or {})
         with pytest.raises(LookupError, match="has no question-answering head"):
             pipeline("question-answering", model=str(tmp_path / task))
 
