@@ -1,0 +1,225 @@
+"""Score negation systems on 200 sentences that mislead rules: `python -m benchmarks.negation CHECKPOINT`.
+
+Each row of `negation_traps.jsonl` has a text and a target phrase. The systems decide if the text negates the target.
+A target is negated if the text says that it does not hold. Possible, conditional and doubly negated targets are not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import pipeline
+
+from benchmarks.measure import environment
+from hf_localattn.files import atomic_write
+
+TRAPS = Path(__file__).parent / "negation_traps.jsonl"
+TERMS = ("en_clinical", "en")
+MEASURES = ("accuracy", "precision", "recall", "f1")
+SAMPLES = 2000
+"""Bootstrap samples of the rows."""
+
+
+@dataclass(frozen=True)
+class Trap:
+    """A text with a target phrase.
+
+    Attributes:
+        id: name of the row.
+        category: construction that misleads rules.
+        domain: "clinical" or "general".
+        text: a sentence, or a line of a clinical note.
+        target: the phrase; the rest of a word, if the construction is an affix.
+        start: offset of the target in the text.
+        negated: True if the text negates the target.
+    """
+
+    id: str
+    category: str
+    domain: str
+    text: str
+    target: str
+    start: int
+    negated: bool
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.target)
+
+
+def read_traps(path: Path = TRAPS) -> list[Trap]:
+    """Read the rows of a file."""
+    return [Trap(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def is_negated(trap: Trap, found: Sequence[dict[str, Any]]) -> bool:
+    """Return True if the pipeline's results negate the target.
+
+    A negation cue negates the target if at least half of the target's characters are in its scope, not counting white
+    space, or if it is an affix of the target: `in` negates `frequent` in `infrequent`.
+    """
+    target = {place for place in range(trap.start, trap.end) if not trap.text[place].isspace()}
+    for negation in (one for one in found if one["kind"] == "negation"):
+        scope = {place for span in negation["scope"] for place in range(span["start"], span["end"])}
+        affix = negation["cue"][0] if negation["type"] == "affix" else None
+        if 2 * len(target & scope) >= len(target) or (affix and _is_affix_of(trap, affix)):
+            return True
+    return False
+
+
+def _is_affix_of(trap: Trap, affix: dict[str, Any]) -> bool:
+    """Return True if the affix is directly before or after the target."""
+    if affix["end"] <= trap.start:
+        return trap.text[affix["end"] : trap.start] in ("", "-")
+    return trap.end <= affix["start"] and trap.text[trap.end : affix["start"]] in ("", "-")
+
+
+def checkpoint_predictions(checkpoint: str, traps: Sequence[Trap]) -> list[bool]:
+    """Run `pipeline("negation")` on all texts."""
+    finder = pipeline("negation", model=checkpoint)
+    found = finder([trap.text for trap in traps], batch_size=16)
+    return [is_negated(trap, one) for trap, one in zip(traps, found, strict=True)]
+
+
+def negspacy_predictions(terms: str, traps: Sequence[Trap]) -> list[bool]:
+    """Run negspacy with one of its sets of terms. The only entity of a text is its target.
+
+    A target that is a part of a word is extended to the whole word.
+    """
+    import spacy
+    from negspacy.negation import Negex  # noqa: F401 (registers the component)
+    from negspacy.termsets import termset
+
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    nlp.add_pipe("negex", config={"neg_termset": termset(terms).get_patterns()})
+    predictions = []
+    for trap in traps:
+        doc = nlp.make_doc(trap.text)
+        doc.ents = [doc.char_span(trap.start, trap.end, label="TARGET", alignment_mode="expand")]
+        predictions.append(bool(nlp(doc).ents[0]._.negex))
+    return predictions
+
+
+def constant_predictions(answer: bool, traps: Sequence[Trap]) -> list[bool]:
+    return [answer] * len(traps)
+
+
+def scores(gold: Sequence[bool], predicted: Sequence[bool]) -> dict[str, Any]:
+    """Return accuracy, and precision, recall and F1 of "negated", with 95 % bootstrap intervals.
+
+    Returns:
+        `count` (number of rows), `negated` (number of negated rows), and for each measure a dict with `value` and
+        `interval`. Both are None if the measure is undefined, for example the precision without a positive prediction.
+        All calls with the same number of rows draw the same samples.
+    """
+    truth, answers = np.asarray(gold, dtype=bool), np.asarray(predicted, dtype=bool)
+    draws = np.random.default_rng(0).integers(len(truth), size=(SAMPLES, len(truth)))
+    values = _measures(truth, answers)
+    intervals = _intervals(_measures(truth[draws], answers[draws]))
+    return {
+        "count": len(truth),
+        "negated": int(truth.sum()),
+        **{
+            name: {"value": None, "interval": None}
+            if np.isnan(value)
+            else {"value": round(float(value), 4), "interval": interval}
+            for name, value, interval in zip(MEASURES, values, intervals, strict=True)
+        },
+    }
+
+
+def _measures(gold: np.ndarray, predicted: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return the measures over the last dimension, NaN where one is undefined."""
+    both, found, wanted = (rows.sum(axis=-1) for rows in (gold & predicted, predicted, gold))
+    with np.errstate(invalid="ignore"):
+        return (gold == predicted).mean(axis=-1), both / found, both / wanted, 2 * both / (found + wanted)
+
+
+def _intervals(measures: Sequence[np.ndarray]) -> list[list[float] | None]:
+    """Return the central 95 % of each measure's samples in which it is defined."""
+    defined = [samples[~np.isnan(samples)] for samples in measures]
+    return [np.percentile(one, [2.5, 97.5]).round(4).tolist() if one.size else None for one in defined]
+
+
+def evaluate(predict: Callable[[Sequence[Trap]], list[bool]], traps: Sequence[Trap]) -> dict[str, Any]:
+    """Return the scores of a system on all rows, by domain and by category, and the rows with wrong predictions."""
+    predicted = dict(zip(traps, predict(traps), strict=True))
+
+    def part(rows: Sequence[Trap]) -> dict[str, Any]:
+        return scores([row.negated for row in rows], [predicted[row] for row in rows])
+
+    return {
+        "all": part(traps),
+        **{
+            field: {
+                value: part([row for row in traps if getattr(row, field) == value])
+                for value in dict.fromkeys(getattr(row, field) for row in traps)
+            }
+            for field in ("domain", "category")
+        },
+        "wrong": [row.id for row in traps if predicted[row] != row.negated],
+    }
+
+
+def run(checkpoints: Sequence[str], traps: Sequence[Trap]) -> dict[str, Any]:
+    """Evaluate the checkpoints, negspacy if it is installed, and both constant answers."""
+    systems: dict[str, Any] = {name: evaluate(partial(checkpoint_predictions, name), traps) for name in checkpoints}
+    versions = {name: version(name) for name in ("hf_localattn", "numpy")}
+    for terms in TERMS:
+        try:
+            systems[f"negspacy {terms}"] = evaluate(partial(negspacy_predictions, terms), traps)
+            versions |= {name: version(name) for name in ("spacy", "negspacy")}
+        except ImportError as error:
+            systems[f"negspacy {terms}"] = {"skipped": f"{error}; `pip install negspacy`"}
+    for answer, name in ((True, "always negated"), (False, "never negated")):
+        systems[name] = evaluate(partial(constant_predictions, answer), traps)
+    return {"environment": {**environment(torch.device("cpu")), **versions}, "systems": systems}
+
+
+def report(result: dict[str, Any]) -> str:
+    """Return the scores as tables: measures with intervals, then the accuracy by domain and category."""
+    systems = {name: one for name, one in result["systems"].items() if "skipped" not in one}
+    lines = [f"{name}: skipped ({one['skipped']})" for name, one in result["systems"].items() if "skipped" in one]
+    width = max(map(len, systems))
+    lines.append(f"\n{'':{width}}" + "".join(f"  {name:20}" for name in MEASURES))
+    for name, one in systems.items():
+        lines.append(f"{name:{width}}" + "".join(f"  {_cell(one['all'][measure]):20}" for measure in MEASURES))
+    lines.append("\nAccuracy by domain and category; columns: " + ", ".join(systems))
+    first = next(iter(systems.values()))
+    for field in ("domain", "category"):
+        for value, part in first[field].items():
+            accuracies = (f"{one[field][value]['accuracy']['value']:7.2f}" for one in systems.values())
+            lines.append(f"{value:16}{part['negated']:4} of {part['count']:3} negated" + "".join(accuracies))
+    return "\n".join(lines)
+
+
+def _cell(measure: dict[str, Any]) -> str:
+    if measure["value"] is None:
+        return "-"
+    low, high = measure["interval"]
+    return f"{measure['value']:.3f} ({low:.3f}-{high:.3f})"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.negation", description=__doc__)
+    parser.add_argument("checkpoints", nargs="*", metavar="CHECKPOINT", help="for `pipeline('negation')`")
+    parser.add_argument("--output", type=Path, help="JSON file for the results")
+    arguments = parser.parse_args()
+    result = run(arguments.checkpoints, read_traps())
+    print(report(result))
+    if arguments.output:
+        atomic_write(arguments.output, json.dumps(result, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
