@@ -278,7 +278,14 @@ def test_only_training_adds_the_marker_to_a_tokenizer(main, files, tmp_path, cap
     main(options(files, tmp_path / "out", "--do_train", family="baseline", steps="1"))
     assert "[CUE]" in AutoTokenizer.from_pretrained(tmp_path / "out").get_added_vocab()
     work = ["--do_predict", "--test_file", str(files / "data.jsonl"), "--use_cpu", "--report_to", "none"]
-    start = ["--task", "negation", "--model_name_or_path", str(tmp_path / "out"), "--tokenizer_name", "tiny"]
+    start = [
+        "--task",
+        "negation",
+        "--model_name_or_path",
+        str(tmp_path / "out"),
+        "--tokenizer_name",
+        str(tiny_backbone()),
+    ]
     message = "has no cue marker [CUE], so the model cannot know which cue is meant"
     assert_one_line_error(
         main, [*start, *work, "--output_dir", str(tmp_path / "no")], message, tmp_path / "no", capsys

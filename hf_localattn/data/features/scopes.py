@@ -36,9 +36,8 @@ def check_knows_cues(tokenizer: PreTrainedTokenizerBase) -> None:
     if not knows_cues(tokenizer):
         raise ValueError(
             f"The tokenizer ({type(tokenizer).__name__}) has no cue marker {CUE_MARKER}, so the model cannot know"
-            " which cue is meant: use --family oa-xlnet, with --local_config local_attention=none for the baseline"
-            " (backbone, dropout, linear layer); in Python `OaXLNetTokenizer.from_backbone(tokenizer)`, and a model"
-            " that was trained with it."
+            " which cue is meant: use the tokenizer that the model was trained with. `run_ner.py --do_train` adds the"
+            " marker; in Python `OaXLNetTokenizer.from_backbone(tokenizer)` does."
         )
 
 
