@@ -51,11 +51,12 @@ def write_eval_results(folder: Path, record: TrainingRecord | None) -> None:
 
 def _entries(record: TrainingRecord) -> list[EvalResultEntry]:
     """Return an entry for each score except losses. The notes name metric and split, which entries lack."""
-    if re.fullmatch(r"[\w.-]+(/[\w.-]+)?", record.dataset or "") is None:
+    dataset = record.dataset
+    if dataset is None or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", dataset):
         return []
     return [
         EvalResultEntry(
-            dataset_id=record.dataset,
+            dataset_id=dataset,
             task_id=record.dataset_config or "default",
             value=score.value,
             notes=f"{score.metric} ({score.split})",
