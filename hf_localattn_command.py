@@ -7,11 +7,35 @@ the families on import. Each command imports the modules that it needs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+RESUMABLE = ("init", "push", "reproduce")
+"""Commands that complete their work when they are repeated."""
+
+INTERRUPTED = 130
+"""Exit code of programs that end by Ctrl-C, as in shells."""
+
+
+@contextmanager
+def exit_on_interrupt(*, resumable: bool) -> Iterator[None]:
+    """Exit with one line on stderr and exit code 130 if the block is interrupted by Ctrl-C.
+
+    Args:
+        resumable: If True, the line says that the same command resumes the work.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        print("Interrupted; run the same command again to resume." if resumable else "Interrupted.", file=sys.stderr)
+        sys.exit(INTERRUPTED)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
-    from hf_localattn.cli import main
+    words = sys.argv[1:] if argv is None else argv
+    with exit_on_interrupt(resumable=bool(words) and words[0] in RESUMABLE):
+        from hf_localattn.cli import main
 
-    return main(argv)
+        return main(words)

@@ -3,14 +3,18 @@
 
 from collections.abc import Sequence
 
-from hf_localattn.studies.command import run_script
-from hf_localattn.tasks import MultipleChoice
-
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
     """Run the script and return all metrics. `arguments` defaults to `sys.argv[1:]`."""
+    # Imported here, so that Ctrl-C during these imports ends the script with one line, too.
+    from hf_localattn.studies.command import run_script
+    from hf_localattn.tasks import MultipleChoice
+
     return run_script(MultipleChoice, arguments)
 
 
 if __name__ == "__main__":
-    main()
+    from hf_localattn_command import exit_on_interrupt
+
+    with exit_on_interrupt(resumable=True):
+        main()

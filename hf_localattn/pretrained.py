@@ -9,7 +9,7 @@ from typing import Any
 from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
 
 from hf_localattn.errors import loading
-from hf_localattn.resources import tiny_backbone
+from hf_localattn.resources import NAMED_BACKBONES
 
 TOKENIZER_FILES = ("tokenizer*", "vocab*", "*.model", "merges.txt", "*.tokenizer", "*.vocab")
 
@@ -25,8 +25,9 @@ def resolve_backbone(name_or_path: str | os.PathLike[str], *, generates: bool = 
     Raises:
         FileNotFoundError: the argument is a path, but there is no folder with a `config.json` at that path.
     """
-    if name_or_path in ("tiny", "tiny-bart"):
-        return str(tiny_backbone(generates=generates or name_or_path == "tiny-bart"))
+    name = str(name_or_path)
+    if name in NAMED_BACKBONES:
+        return NAMED_BACKBONES["tiny-bart" if generates else name]
     path = Path(name_or_path).expanduser()
     plainly_a_path = path.exists() or path.is_absolute() or str(name_or_path).startswith(("./", "../", "~"))
     if plainly_a_path and not (path / "config.json").is_file():

@@ -10,7 +10,10 @@ import pytest
 import hf_localattn
 from tests.script_helpers import ROOT
 
-SLOW = ("torch", "transformers", "datasets", "evaluate", "spacy", "sklearn", "matplotlib", "pandas", "huggingface_hub")
+SLOW = (
+    *("torch", "transformers", "datasets", "evaluate", "spacy", "sklearn", "matplotlib", "pandas", "huggingface_hub"),
+    "torchmetrics",
+)
 
 
 def loaded_by(program, *arguments, afterwards=""):
@@ -31,6 +34,33 @@ def loaded_by(program, *arguments, afterwards=""):
 def test_help_waits_for_no_library(words):
     program = "import sys; from hf_localattn_command import main; assert main(sys.argv[1:]) == 0"
     assert not loaded_by(program, *words)[0]
+
+
+@pytest.mark.parametrize("words", [["init", "col", "tiny", "x"], ["reproduce", "cool-10"]], ids=" ".join)
+def test_a_misspelt_name_waits_for_no_library(words):
+    program = """
+import sys
+from hf_localattn_command import main
+try:
+    main(sys.argv[1:])
+except SystemExit as ended:
+    assert ended.code == 2
+"""
+    assert not loaded_by(program, *words)[0]
+
+
+def test_the_help_of_a_script_waits_for_no_library_of_a_metric():
+    program = """
+import sys
+from run_qg import main
+try:
+    main(sys.argv[1:])
+except SystemExit as ended:
+    assert ended.code == 0
+"""
+    loaded, lines = loaded_by(program, "--help")
+    assert "torchmetrics" not in loaded
+    assert any("--train_file" in line for line in lines)
 
 
 def test_importing_the_package_registers_and_brings_only_what_models_need():

@@ -7,6 +7,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from hf_localattn.cli.grammar import ASSIGNMENT, several
+from hf_localattn.names import check_family, family_names
 
 # Commands import their functions when they run, because importing torch and transformers would slow down `--help`.
 
@@ -15,9 +16,7 @@ Language = Annotated[str | None, Option(help="Language of the model for the card
 
 
 def init(
-    family: Annotated[
-        str, Argument(metavar="FAMILY", help="Family of the new layers: cool, sla-bert, oa-xlnet or sam-roberta.")
-    ],
+    family: Annotated[str, Argument(metavar="FAMILY", help=f"Family of the new layers: {', '.join(family_names())}.")],
     backbone: Annotated[
         str,
         Argument(
@@ -43,6 +42,7 @@ def init(
 
     Any transformers script can fine-tune it with `--model_name_or_path FOLDER --trust_remote_code`.
     """
+    check_family(family)
     from hf_localattn.assignments import parse_config_fields
     from hf_localattn.hub import init_checkpoint
 

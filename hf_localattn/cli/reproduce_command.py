@@ -9,6 +9,7 @@ from typer import Argument, Option
 
 from hf_localattn.cli.grammar import several
 from hf_localattn.errors import exit_on_user_error
+from hf_localattn.names import check_table
 
 
 def reproduce(
@@ -71,6 +72,8 @@ def reproduce(
 
     Repeat the command to resume it. Tables share runs with the same settings.
     """
+    if table is not None:
+        check_table(table)
     # Imported here, because `hf-localattn --help` must be fast.
     from hf_localattn.reproduction import loop
     from hf_localattn.reproduction.request import select

@@ -20,6 +20,7 @@ from jinja2 import Environment, StrictUndefined
 
 from hf_localattn.files import atomic_write
 from hf_localattn.hub.checkpoint import read_config
+from hf_localattn.hub.eval_results import write_eval_results
 from hf_localattn.hub.record import TrainingRecord
 from hf_localattn.hub.verify import Verification, verify_checkpoint
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
@@ -74,6 +75,7 @@ def render_card(
         backbone_type=(config.get("backbone_config") or {}).get("model_type"),
         architecture=architecture,
         task=task,
+        pipeline_task=_pipeline_task(task, config),
         auto_class=AUTO_CLASSES[task].__name__ if task else "AutoModel",
         fields=_set_fields(config),
         labels=_labels(config) if task in ("text-classification", "token-classification") else [],
@@ -136,7 +138,8 @@ def write_card(
 ) -> Path:
     """Write or update the card of a checkpoint folder. Text and metadata added by people are kept.
 
-    Added text is the text below the last generated line. The name on the Hub and the commit are also kept.
+    Added text is the text below the last generated line. The name on the Hub and the commit are also kept. Scores on a
+    data set of the Hub are also written to `.eval_results/hf_localattn.yaml`, for the leaderboards of the Hub.
 
     Args:
         checkpoint: Folder with a `config.json`.
@@ -179,6 +182,7 @@ def write_card(
         config, record, repo_id=repo_id, revision=revision, metadata={**own_metadata, **given}, code=code
     )
     atomic_write(path, text.rstrip("\n") + (f"\n\n{own_part}\n" if own_part else "\n"))
+    write_eval_results(folder, record)
     return path
 
 
@@ -263,6 +267,20 @@ def _architecture(config: Mapping[str, Any]) -> tuple[str, str | None]:
     """Return the class and the task of a model."""
     architecture = next(iter(config.get("architectures") or ()), "")
     return architecture, task_of_class(architecture)
+
+
+def _pipeline_task(task: str | None, config: Mapping[str, Any]) -> str | None:
+    """Return the name of the pipeline that runs a model; None if there is none."""
+    if task == "token-classification" and any(name.startswith(_CUES) for name in _labels(config)):
+        return "negation"
+    return task if task in _PIPELINES else None
+
+
+_PIPELINES = ("question-answering", "text-classification", "token-classification", "fill-mask")
+"""Tasks with a pipeline. transformers 5 has none for multiple choice and text2text generation."""
+
+_CUES = ("negation:", "speculation:")
+"""Beginnings of the labels of cues, such as "negation:single"."""
 
 
 def _tags(model_type: str) -> list[str]:

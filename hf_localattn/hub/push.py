@@ -19,6 +19,7 @@ from hf_localattn.claims import claimed
 from hf_localattn.downloads import verified_downloads
 from hf_localattn.errors import hub_upload_errors
 from hf_localattn.hub.checkpoint import read_config, warn_of_parser_folder
+from hf_localattn.hub.eval_results import EVAL_RESULTS
 from hf_localattn.hub.model_card import CARD, has_text, is_ours, pinned_commit, renew_card
 from hf_localattn.hub.verify import EQUAL, verify_checkpoint
 from hf_localattn.models.weight_checks import CONVERSION, read_header
@@ -53,6 +54,8 @@ def push_checkpoint(
     **metadata: Any,
 ) -> CommitInfo:
     """Upload a checkpoint folder to the Hub, with a card that pins the uploaded commit.
+
+    Scores on a data set of the Hub are uploaded with the card, as `.eval_results/hf_localattn.yaml`.
 
     After a failure, repeat the call to upload the missing files. After a success, the same call changes nothing. Text
     that you added to the card, in the folder or on the Hub, is kept. A card in the folder that you wrote yourself is
@@ -121,16 +124,19 @@ def _push(
         card = _card_of(api, repo_id, head)
         if commit.oid == head:  # no file has changed, so the card may pin an earlier commit
             commit = dataclasses.replace(commit, oid=_last_change(api, repo_id, head, card))
-        if card is not None and has_text(card) and not is_ours(card) and not _has_custom_card(folder):
+        has_custom_card = _has_custom_card(folder)
+        if card is not None and has_text(card) and not is_ours(card) and not has_custom_card:
             logger.warning("The card of %s was not written by hf-localattn and is kept.", repo_id)
             return commit
         renew_card(folder, repo_id=repo_id, revision=commit.oid, published=card, **metadata)
-        api.upload_file(
-            path_or_fileobj=folder / CARD,
-            path_in_repo=CARD,
+        results = [] if has_custom_card else [EVAL_RESULTS]  # written with the card
+        api.upload_folder(
             repo_id=repo_id,
-            revision=branch,
+            folder_path=folder,
             commit_message="Model card",
+            revision=branch,
+            allow_patterns=[CARD, *results],
+            delete_patterns=[name for name in results if name in there and not (folder / name).is_file()],
         )
     return commit
 
@@ -194,14 +200,17 @@ def _card_of(api: HfApi, repo_id: str, revision: str) -> str | None:
 
 
 def _last_change(api: HfApi, repo_id: str, head: str, card: str | None) -> str:
-    """Return the commit that the card pins if only the card has changed since then; otherwise return the head."""
+    """Return the commit that the card pins if only card and scores have changed since then; else return the head."""
     pinned = pinned_commit(card, repo_id) if card is not None else None
     if pinned is None:
         return head
 
     def files(revision: str) -> dict[str, str]:
         tree = api.list_repo_tree(repo_id, revision=revision, recursive=True)
-        return {entry.path: entry.blob_id for entry in tree if hasattr(entry, "blob_id") and entry.path != CARD}
+        unpinned = (CARD, EVAL_RESULTS)
+        return {
+            entry.path: entry.blob_id for entry in tree if hasattr(entry, "blob_id") and entry.path not in unpinned
+        }
 
     try:
         return pinned if files(pinned) == files(head) else head

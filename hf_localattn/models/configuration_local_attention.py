@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -144,8 +145,15 @@ class LocalAttentionConfig(PreTrainedConfig):
         self._check_backbone()
         self._check_backbone_fields()
         check_shared_fields(vars(self))
+        self._complete_labels()
         self._check_number("initializer_range", 0.0, math.inf)
         self.check_fields()
+
+    def _complete_labels(self) -> None:
+        """Derive `label2id` from `id2label` if it is missing, or has only the default names."""
+        labels = vars(self).get("label2id") or ()
+        if self.id2label and all(re.fullmatch(r"LABEL_\d+", str(name)) for name in labels):
+            self.label2id = {name: int(number) for number, name in self.id2label.items()}
 
     def check_fields(self) -> None:
         """Validate the fields of the family. Called by `check`."""

@@ -11,16 +11,19 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import nn
 from transformers import MODEL_MAPPING, AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
+from transformers.utils import logging
 
 from .backbone_features import BackboneFeatures
 from .config_checks import check_generation_config
 from .configuration_local_attention import BackboneField, LocalAttentionConfig
 from .weight_checks import CONVERSION, building, check_neighbors, loading_from
+
+logger = logging.get_logger(__name__)
 
 
 class LocalAttentionPreTrainedModel(BackboneFeatures):
@@ -45,6 +48,8 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
 
     pipelines: ClassVar[dict[str, Any]] = {}
     """Pipelines of this class, saved as `custom_pipelines` in checkpoints (see `saved_pipelines`)."""
+    named_backbones: ClassVar[dict[str, str]] = {}
+    """Folders of backbones by short names for `from_backbone`. The installed package adds its own."""
 
     backbone_auto_class: ClassVar[Any] = AutoModel
     """Auto class of the backbone."""
@@ -66,20 +71,28 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
         revision: str | None = None,
         token: str | bool | None = None,
         local_files_only: bool = False,
+        subfolder: str = "",
         dtype: torch.dtype | str | None = None,
+        device_map: str | int | torch.device | None = None,
         attn_implementation: str | None = None,
+        trust_remote_code: bool = False,
         **config_fields: Any,
-    ) -> Any:
+    ) -> Self:
         """Build a model from a pretrained backbone, with new local layers and a new head.
 
         Args:
-            name_or_path: Hub id or folder of the backbone, with safetensors weights.
+            name_or_path: Hub id or folder of the backbone, with safetensors weights; or "tiny" or "tiny-bart", small
+                random backbones of the installed package.
             cache_dir (*optional*): Folder for downloads, as in `from_pretrained`.
             revision (*optional*, defaults to "main"): Branch, tag or commit on the Hub.
             token (*optional*): Access token for the Hub. Defaults to the token of `hf auth login`.
             local_files_only (*optional*, defaults to False): If True, download nothing.
+            subfolder (*optional*, defaults to ""): Folder of the backbone in its repository or folder.
             dtype (*optional*): dtype of all weights. Defaults to the checkpoint's dtype.
+            device_map (*optional*, defaults to the CPU): Device of the model, such as "cuda". To split a model between
+                devices, save it and load it with `from_pretrained`.
             attn_implementation (*optional*): Attention implementation of the backbone, such as "eager" or "sdpa".
+            trust_remote_code (*optional*): Has no effect. The code of a backbone is never run.
             **config_fields: Fields of the family's configuration, and `num_labels`, `id2label`, `label2id` or
                 `problem_type`.
 
@@ -98,12 +111,26 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
             "revision": revision,
             "token": token,
             "local_files_only": local_files_only,
+            "subfolder": subfolder,
+            "trust_remote_code": False,
         }
+        device = check_device(device_map)
+        if trust_remote_code:
+            logger.warning_once("`trust_remote_code` has no effect: the code of a backbone is never run.")
         if not isinstance(name_or_path, str | os.PathLike):
             raise ValueError(
                 f"`from_backbone` takes a Hub id or a folder, not a {type(name_or_path).__name__}: save it first."
             )
-        backbone_config = AutoConfig.from_pretrained(name_or_path, **source)
+        name_or_path = cls.named_backbones.get(str(name_or_path), name_or_path)
+        try:
+            backbone_config = AutoConfig.from_pretrained(name_or_path, **source)
+        except ValueError as error:
+            if "trust_remote_code" not in str(error):
+                raise
+            raise ValueError(
+                f"{str(name_or_path)!r} has an architecture with its own code. The code of a backbone is never run:"
+                " choose a backbone whose architecture is part of transformers."
+            ) from error
         cls.validate_architecture(backbone_config)
         config = cls.config_class(backbone_config=backbone_config, **config_fields)
         cls.check_config(config)
@@ -142,10 +169,10 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
         model._note_missing(report["missing_keys"])
         if model.can_generate():
             model.generation_config = backbone.generation_config
-        return model.eval()
+        return model.to(device).eval()
 
     @classmethod
-    def from_pretrained(cls, pretrained_model_name_or_path: Any, *model_args: Any, **kwargs: Any) -> Any:
+    def from_pretrained(cls, pretrained_model_name_or_path: Any, *model_args: Any, **kwargs: Any) -> Self:
         """Load a model as in transformers, but only from safetensors files, so that nothing is unpickled.
 
         Args:
@@ -181,7 +208,8 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
             del loaded.config.custom_pipelines  # transformers would look for their files in the model object
         if loaded.can_generate():
             check_generation_config(loaded.generation_config)
-        return (loaded, report) if wants_report else loaded
+        result: Any = (loaded, report) if wants_report else loaded
+        return result
 
     @classmethod
     def get_init_context(cls, *args: Any, **kwargs: Any) -> list[Any]:
@@ -361,11 +389,28 @@ def check_config_fields(
     for name in config_fields:
         if name in known:
             continue
+        if name == "torch_dtype":
+            raise ValueError("`torch_dtype` is called `dtype`: give that instead.")
         if isinstance(getattr(config_class, name, None), BackboneField):
             raise ValueError(f"`{name}` belongs to the backbone: choose a backbone that has the value you want.")
         nearest = difflib.get_close_matches(name, known, n=1)
         hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
         raise ValueError(f"{config_class.__name__} has no field {name!r}.{hint}")
+
+
+def check_device(device: str | int | torch.device | None) -> torch.device:
+    """Return the device with this name; None means the CPU.
+
+    Raises:
+        ValueError: The value is not a single device.
+    """
+    try:
+        return torch.device("cpu" if device is None else device)
+    except (RuntimeError, TypeError):
+        raise ValueError(
+            f"`device_map` is {device!r}; `from_backbone` takes one device, such as 'cuda:0'. To split a model between"
+            " devices, save it and load it with `from_pretrained(..., device_map='auto')`."
+        ) from None
 
 
 def register_auto_classes(config_class: type[LocalAttentionConfig], **auto_classes: type[PreTrainedModel]) -> None:

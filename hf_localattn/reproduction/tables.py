@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PositiveInt, model_validator
 
+from hf_localattn.names import check_table
 from hf_localattn.registry import FAMILIES, get_family
 from hf_localattn.reproduction import corpora
 from hf_localattn.reproduction.entries import (
@@ -265,8 +266,7 @@ def load_table(name: str) -> Table:
     Raises:
         ValueError: there is no such table (the message lists all), or its file is invalid.
     """
-    if name not in table_names():
-        raise ValueError(f"There is no table {name!r}. Choose one of {', '.join(table_names())}.")
+    check_table(name)
     table = validate(Table, _content(name), name)
     table.name = name
     for task in table.tasks.values():

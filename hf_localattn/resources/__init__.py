@@ -26,6 +26,10 @@ def tiny_backbone(*, generates: bool = False) -> Path:
     return FOLDER / ("tiny-bart" if generates else "tiny-bert")
 
 
+NAMED_BACKBONES = {"tiny": str(tiny_backbone()), "tiny-bart": str(tiny_backbone(generates=True))}
+"""Folders of the tiny backbones by the names that commands and `from_backbone` accept."""
+
+
 def tiny_parser() -> Path:
     """Return the folder of a tiny spaCy parser for examples. It is correct only on its training sentences."""
     return FOLDER / "tiny-parser"

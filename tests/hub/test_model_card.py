@@ -6,11 +6,13 @@ import re
 from pathlib import Path
 
 import pytest
-from huggingface_hub import ModelCard
+import yaml
+from huggingface_hub import ModelCard, parse_eval_result_entries
 from transformers import AutoTokenizer
 
 from hf_localattn.cli import main
 from hf_localattn.hub import Score, TrainingRecord, render_card, write_card
+from hf_localattn.hub.eval_results import EVAL_RESULTS
 from hf_localattn.hub.model_card import BOUNDARY
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
@@ -121,11 +123,62 @@ def test_a_stock_model_gets_a_card_without_a_family():
     card = render_card({"architectures": ["BertForTokenClassification"], "model_type": "bert"}, RECORD)
     assert "`BertForTokenClassification`, trained with the scripts of hf_localattn." in card
     assert "trust_remote_code" not in card
-    assert "pipeline(" not in card
+    assert 'tagger = pipeline("token-classification", model="OWNER/NAME")\n' in card
+    card = render_card({"architectures": ["BertForMultipleChoice"], "model_type": "bert"}, RECORD)
+    assert "pipeline" not in card.partition("## How to use")[2]
     card = render_card({"architectures": ["BertForQuestionAnswering"], "model_type": "bert"}, None)
-    assert "import hf_localattn  # brings back" in card
+    assert "import hf_localattn  # registers the pipeline" in card
     assert 'pipeline("question-answering", model="OWNER/NAME")' in card
     assert ModelCard(card).data.tags == ["hf_localattn"]
+
+
+@pytest.mark.parametrize("model_type", ["oa-xlnet", "bert"])
+def test_a_finder_of_cues_has_its_pipeline_first(model_type):
+    labels = {"0": "O", "1": "SCOPE", "2": "negation:single", "3": "negation:affix"}
+    architecture = "OaXLNetForTokenClassification" if model_type == "oa-xlnet" else "BertForTokenClassification"
+    config = {"architectures": [architecture], "model_type": model_type, "id2label": labels}
+    card = render_card(config, None)
+    (program,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
+    assert program.index('finder = pipeline("negation"') < program.index("AutoTokenizer.from_pretrained")
+    assert program.startswith("import hf_localattn") == (model_type == "bert")
+    compile(program, "card", "exec")
+    assert ModelCard(card).data.pipeline_tag == "token-classification"
+
+
+def test_scores_on_data_of_the_hub_are_also_entries_of_its_leaderboards(checkpoint):
+    write_card(checkpoint)
+    path = checkpoint / EVAL_RESULTS
+    entries = parse_eval_result_entries(yaml.safe_load(path.read_text()))
+    assert [(one.dataset_id, one.task_id, one.value, one.notes) for one in entries] == [
+        ("nyu-mll/glue", "cola", 0.51234567, "matthews_correlation (validation)"),
+        ("nyu-mll/glue", "cola", 0.25, "accuracy (test)"),
+    ]
+    dataclasses.replace(RECORD, dataset_config=None).save(checkpoint)
+    write_card(checkpoint)
+    assert {one["dataset"]["task_id"] for one in yaml.safe_load(path.read_text())} == {"default"}
+
+
+@pytest.mark.parametrize(
+    "change", [{"dataset": None}, {"dataset": "../../x"}, {"dataset": "a b\n- c"}, {"scores": ()}]
+)
+def test_there_is_no_entry_without_a_score_on_data_of_the_hub(checkpoint, change, caplog):
+    caplog.set_level("INFO", "hf_localattn")
+    write_card(checkpoint)
+    mine = (checkpoint / EVAL_RESULTS).with_name("mine.yaml")
+    mine.write_text("[]")
+    dataclasses.replace(RECORD, **change).save(checkpoint)
+    write_card(checkpoint)
+    assert not (checkpoint / EVAL_RESULTS).exists()
+    assert mine.exists()
+    assert ("the scores are not those of a data set on the Hub" in caplog.text) == ("dataset" in change)
+
+
+def test_scores_are_not_written_through_a_link(checkpoint, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (checkpoint / EVAL_RESULTS).parent.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ValueError, match=r"\.eval_results is a link"):
+        write_card(checkpoint)
+    assert not list((tmp_path / "elsewhere").iterdir())
 
 
 def test_what_people_add_stays_when_a_card_is_renewed(checkpoint, capsys):

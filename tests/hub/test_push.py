@@ -1,5 +1,6 @@
 """Uploading a checkpoint folder: what arrives, what stays here, and what goes wrong."""
 
+import dataclasses
 import hashlib
 import json
 import shutil
@@ -9,7 +10,8 @@ import torch
 
 import hf_localattn.errors
 from hf_localattn import SamRobertaModel
-from hf_localattn.hub import init_checkpoint, push_checkpoint, write_card
+from hf_localattn.hub import Score, TrainingRecord, init_checkpoint, push_checkpoint, write_card
+from hf_localattn.hub.eval_results import EVAL_RESULTS
 from tests.hub.loopback import Fault, Repository
 
 NAME = "somebody/weighing"
@@ -77,6 +79,22 @@ def test_what_has_changed_is_added_and_pinned(hub, folder):
     assert second.oid in card
     assert first.oid not in card
     assert "| seed | 1 |" in card
+
+
+def test_scores_go_with_the_card_and_are_removed_with_them(hub, folder):
+    first = push_checkpoint(folder, NAME)
+    record = TrainingRecord(task="text-classification", dataset="nyu-mll/glue", dataset_config="cola")
+    dataclasses.replace(record, scores=(Score("validation", "accuracy", 0.5),)).save(folder)
+    second = push_checkpoint(folder, NAME)
+    assert second.oid != first.oid
+    assert hub.files(NAME)[EVAL_RESULTS] == (folder / EVAL_RESULTS).read_bytes()
+    assert EVAL_RESULTS not in hub.files(NAME, second.oid)
+    before = list(hub.repositories[NAME].commits)
+    assert push_checkpoint(folder, NAME).oid == second.oid
+    assert list(hub.repositories[NAME].commits) == before
+    record.save(folder)
+    push_checkpoint(folder, NAME)
+    assert EVAL_RESULTS not in hub.files(NAME)
 
 
 def test_a_card_that_did_not_arrive_does_with_the_next_attempt(hub, folder):

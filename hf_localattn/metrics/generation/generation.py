@@ -8,7 +8,6 @@ from nltk.corpus import wordnet
 from nltk.tokenize import word_tokenize
 from nltk.translate.meteor_score import single_meteor_score
 from sacrebleu.metrics import BLEU
-from torchmetrics.functional.text.rouge import rouge_score
 
 DESCRIPTION = "BLEU-4 of the corpus and mean ROUGE-L and METEOR of generated texts, in percent, case ignored."
 
@@ -75,6 +74,8 @@ class Generation(evaluate.Metric):
         )
 
     def _compute(self, predictions: list[str], references: list[str]) -> dict[str, Any]:
+        from torchmetrics.functional.text.rouge import rouge_score  # not before: torchmetrics takes seconds
+
         bleu = BLEU(lowercase=True)
         score = bleu.corpus_score(predictions, [references]).score
         rouge = rouge_score(predictions, references, rouge_keys="rougeL")

@@ -1,0 +1,86 @@
+"""The arguments of `from_backbone` that users of `from_pretrained` bring along, and the labels of a model."""
+
+import json
+import shutil
+
+import pytest
+import torch
+from transformers import AutoTokenizer, pipeline
+
+from hf_localattn import CoolConfig, CoolForConditionalGeneration, CoolForSequenceClassification, SamRobertaModel
+from hf_localattn.resources import tiny_backbone
+
+LABELS = {0: "contradiction", 1: "neutral", 2: "entailment"}
+LABEL_IDS = {"contradiction": 0, "neutral": 1, "entailment": 2}
+
+
+def weights(model):
+    return model.backbone_model.state_dict()
+
+
+def test_the_tiny_backbones_have_names():
+    named, by_folder = (SamRobertaModel.from_backbone(name) for name in ("tiny", tiny_backbone()))
+    assert all(torch.equal(one, weights(named)[key]) for key, one in weights(by_folder).items())
+    model = CoolForConditionalGeneration.from_backbone("tiny-bart", conv_filters=4)
+    assert model.config.backbone_config.model_type == "bart"
+    assert model.config.backbone_config._name_or_path == ""
+
+
+def test_a_backbone_in_a_subfolder(tmp_path):
+    shutil.copytree(tiny_backbone(), tmp_path / "encoders" / "small")
+    model = SamRobertaModel.from_backbone(tmp_path, subfolder="encoders/small")
+    expected = weights(SamRobertaModel.from_backbone(tiny_backbone()))
+    assert all(torch.equal(one, weights(model)[key]) for key, one in expected.items())
+
+
+def test_one_device(monkeypatch):
+    assert SamRobertaModel.from_backbone("tiny", device_map="meta").device.type == "meta"
+    for several in ("auto", {"": "cpu"}):
+        with pytest.raises(
+            ValueError, match=r"`device_map` is .*; `from_backbone` takes one device, such as 'cuda:0'"
+        ):
+            SamRobertaModel.from_backbone("tiny", device_map=several)
+
+
+def test_the_former_name_of_dtype_is_told_the_new_one():
+    with pytest.raises(ValueError, match="`torch_dtype` is called `dtype`"):
+        SamRobertaModel.from_backbone("tiny", torch_dtype=torch.bfloat16)
+
+
+def test_the_code_of_a_backbone_is_not_run_even_if_it_is_trusted(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr("builtins.input", lambda question: pytest.fail("asked whether to run code"))
+    folder = shutil.copytree(tiny_backbone(), tmp_path / "backbone")
+    code = {"AutoConfig": "configuration_own.OwnConfig", "AutoModel": "configuration_own.OwnModel"}
+    config = json.loads((folder / "config.json").read_text()) | {"auto_map": code}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "configuration_own.py").write_text("raise SystemExit('this code was run')\n")
+    model = SamRobertaModel.from_backbone(folder, trust_remote_code=True)
+    assert type(model.backbone_model).__name__ == "BertModel"
+    (folder / "config.json").write_text(json.dumps({**config, "model_type": "own"}))
+    for trusted in (True, False):
+        with pytest.raises(ValueError, match=r"The code of a backbone is never run: choose a backbone whose arch"):
+            SamRobertaModel.from_backbone(folder, trust_remote_code=trusted)
+
+
+@pytest.mark.parametrize("labels", [LABELS, {str(number): name for number, name in LABELS.items()}])
+def test_ids_of_labels_follow_from_their_names(labels, tmp_path):
+    assert CoolConfig(id2label=labels).label2id == LABEL_IDS
+    assert CoolConfig(id2label=labels, label2id={"no": 0, "may be": 1, "yes": 2}).label2id["yes"] == 2
+    model = CoolForSequenceClassification.from_backbone("tiny", num_labels=3)
+    model.config.id2label = dict(LABELS)  # with the default names in `label2id`
+    model.save_pretrained(tmp_path)
+    assert json.loads((tmp_path / "config.json").read_text())["label2id"] == LABEL_IDS
+
+
+def test_a_checkpoint_with_names_alone_serves_zero_shot_classification(tmp_path):
+    model = CoolForSequenceClassification.from_backbone("tiny", id2label=LABELS)
+    model.save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(tiny_backbone()).save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    del config["label2id"]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    classifier = pipeline("zero-shot-classification", model=str(tmp_path))
+    assert classifier.entailment_id == 2
+    answer = classifier("The baker Mira grows white roses.", candidate_labels=["baking", "gardening"])
+    assert {*answer["labels"]} == {"baking", "gardening"}
+    assert sum(answer["scores"]) == pytest.approx(1)
