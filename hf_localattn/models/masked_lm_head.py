@@ -13,7 +13,7 @@ from transformers import initialization as init
 from transformers.modeling_outputs import BaseModelOutput, MaskedLMOutput
 from transformers.utils import can_return_tuple
 
-from .backbone_features import LocalModelOutput, LocalOutputs, selected_states
+from .backbone_features import LocalOutputs, selected_states
 from .backbone_head import build_reference_head
 from .input_checks import IGNORED, WHOLE, check_numbers
 from .modeling_local_attention import LocalAttentionPreTrainedModel
@@ -144,8 +144,17 @@ class MaskedLMHead(LocalAttentionPreTrainedModel):
             num_items_in_batch (*optional*): Divisor of the loss. By default the loss is a mean.
             **kwargs: Inputs of the family, `output_attentions`, `output_hidden_states` and the like.
         """
-        given = (input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds)
-        outputs, features = self.states_and_features(*given, **kwargs)
+        self.resolve_output_flags(kwargs)
+        asked_for = kwargs["output_hidden_states"]
+        if self.config.mlm_residual:
+            kwargs["output_hidden_states"] = True
+        outputs = self.run_base_model(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
+        features, more = outputs.last_hidden_state, extra_outputs(outputs)
+        if self.masked_lm_projection is not None:
+            features = self.masked_lm_projection(features)
+        if self.config.mlm_residual:
+            features = outputs.hidden_states[-1] + features
+            more["hidden_states"] = selected_states(outputs.hidden_states, asked_for)
         logits = self.masked_lm(inputs_embeds=features, return_dict=True).logits
         loss = None
         if labels is not None:
@@ -155,20 +164,4 @@ class MaskedLMHead(LocalAttentionPreTrainedModel):
             loss = self.loss_function(logits, labels, vocab_size=logits.shape[-1], **loss_kwargs)
             share = 1.0 if num_items_in_batch is None else (labels != -100).sum() / num_items_in_batch
             loss = self.training_loss(loss, outputs, share)
-        return LocalMaskedLMOutput(loss=loss, logits=logits, **extra_outputs(outputs))
-
-    def states_and_features(self, *given: torch.Tensor | None, **kwargs: Any) -> tuple[LocalModelOutput, torch.Tensor]:
-        """Run the headless model; return its output, and the features (B, L, H) that the backbone's head reads."""
-        self.resolve_output_flags(kwargs)
-        asked_for = kwargs["output_hidden_states"]
-        if self.config.mlm_residual:
-            kwargs["output_hidden_states"] = True
-        outputs = self.run_base_model(*given, **kwargs)
-        features = outputs.last_hidden_state
-        if self.masked_lm_projection is not None:
-            features = self.masked_lm_projection(features)
-        if self.config.mlm_residual:
-            features = outputs.hidden_states[-1] + features
-            wants_states = asked_for is not None and asked_for is not False
-            outputs.hidden_states = selected_states(outputs.hidden_states, asked_for) if wants_states else None
-        return outputs, features
+        return LocalMaskedLMOutput(loss=loss, logits=logits, **more)
