@@ -55,6 +55,18 @@ def test_texts_and_words_are_labeled(save):
         assert [squeezed(place) for place, _ in found] == [squeezed(word) for _, word in found]
 
 
+@pytest.mark.filterwarnings("ignore:.*pipelines sequentially")
+def test_masked_words_are_filled(save):
+    fill = pipeline("fill-mask", model=save("fill-mask"), device="cpu", top_k=3)
+    texts = [
+        text.replace("is", fill.tokenizer.mask_token).replace("keeps", fill.tokenizer.mask_token) for text in TEXTS
+    ]
+    alone = [fill(text) for text in texts]
+    assert [len(one) for one in alone] == [3, 2]  # candidates for one mask; for each of two masks
+    together = fill(texts[:1] * 2, batch_size=2)
+    assert [one["score"] for one in together[1]] == pytest.approx([one["score"] for one in alone[0]], abs=1e-6)
+
+
 def test_questions_are_answered(save):
     folder = save("question-answering")
     model = AutoModelForQuestionAnswering.from_pretrained(folder)

@@ -37,6 +37,22 @@ def init(
     ] = None,
     revision: Annotated[str | None, Option(help="Branch, tag or commit of the backbone on the Hub.")] = None,
     seed: Annotated[int, Option(help="Random seed for the new weights.")] = 0,
+    task: Annotated[
+        str | None,
+        Option(
+            help="Task whose head the model has, such as fill-mask, whose head takes the backbone's pretrained"
+            " weights; by default the model has no head."
+        ),
+    ] = None,
+    trained: Annotated[
+        str | None,
+        Option(
+            "--from",
+            metavar="CHECKPOINT",
+            help="Checkpoint of the family with trained layers on the same backbone. The model takes its fields and"
+            " weights (a warm start).",
+        ),
+    ] = None,
 ) -> None:
     """Write a complete checkpoint folder: model, tokenizer and code.
 
@@ -47,7 +63,9 @@ def init(
     from hf_localattn.hub import init_checkpoint
 
     fields = parse_config_fields(family, config or ())
-    folder = init_checkpoint(family, backbone, output_dir, revision=revision, seed=seed, **fields)
+    folder = init_checkpoint(
+        family, backbone, output_dir, revision=revision, seed=seed, task=task, trained=trained, **fields
+    )
     print(
         f"Wrote {folder}. Fine-tune it with: --model_name_or_path {folder} (scripts that do not import hf_localattn"
         " also need --trust_remote_code)"

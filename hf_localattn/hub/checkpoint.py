@@ -8,15 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, PreTrainedConfig, PreTrainedTokenizerBase
+from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.claims import LOCK, claimed
 from hf_localattn.errors import loading
 from hf_localattn.files import UNFINISHED, atomic_directory, atomic_write, remove_leftovers
-from hf_localattn.models.config_checks import check_shared_fields
+from hf_localattn.models.config_checks import as_line, check_shared_fields
+from hf_localattn.models.modeling_local_attention import family_fields
 from hf_localattn.parsing import parse_json, read_utf8
 from hf_localattn.pretrained import load_tokenizer, missing_inputs, resolve_backbone
-from hf_localattn.registry import get_family
+from hf_localattn.registry import Family, get_family
 
 logger = logging.getLogger(__name__)
 
@@ -29,13 +30,16 @@ def init_checkpoint(
     revision: str | None = None,
     token: str | bool | None = None,
     seed: int = 0,
+    task: str | None = None,
+    trained: str | os.PathLike[str] | None = None,
     **config_fields: Any,
 ) -> Path:
     """Write a checkpoint folder with a pretrained backbone and new local layers. Any script can fine-tune it.
 
     The folder has the weights, the configuration, the code files and the tokenizer. The weights are those of the model
-    without a head, or of the generation model for an encoder-decoder. `auto_map` lists all heads of the family. If
-    writing fails, the folder is left unchanged. If the process is killed, the same call writes the folder again.
+    without a head, or of the generation model for an encoder-decoder, unless `task` selects a head. `auto_map` lists
+    all heads of the family. If writing fails, the folder is left unchanged. If the process is killed, the same call
+    writes the folder again.
 
     Args:
         family: Name of the family, a key of `hf_localattn.registry.FAMILIES`.
@@ -44,6 +48,11 @@ def init_checkpoint(
         revision (*optional*, defaults to "main"): Branch, tag or commit of the backbone on the Hub.
         token (*optional*): Access token for the Hub. Defaults to the token of `hf auth login`.
         seed (*optional*, defaults to 0): Random seed of the new weights. The same call writes the same folder.
+        task (*optional*): Task whose head the model has, a key of `heads` of the family, such as "fill-mask", whose
+            head takes the backbone's pretrained weights.
+        trained (*optional*): Checkpoint of the family with trained local layers on the same backbone, such as one that
+            was trained with masked language modeling. Its weights replace those of the new model, except for heads
+            that it lacks, and its fields are the defaults of `config_fields`.
         **config_fields: Fields of the family's configuration, and settings of its tokenizer.
 
     Returns:
@@ -72,14 +81,19 @@ def init_checkpoint(
         if {path.name for path in output.iterdir()} - {LOCK} and not _is_unfinished(output):
             raise _not_empty_error(output)
         classes = get_family(family)
+        if trained is not None:
+            config_fields = {**_trained_fields(classes, trained), **config_fields}
         fields, settings = classes.split_fields(config_fields)
         source = resolve_backbone(backbone)
         tokenizer = load_tokenizer(source, revision=revision, token=token)
         with loading("backbone", source), torch.random.fork_rng():
             torch.manual_seed(seed)
-            model_class = classes.initial_model(AutoConfig.from_pretrained(source, revision=revision, token=token))
+            backbone_config = AutoConfig.from_pretrained(source, revision=revision, token=token)
+            model_class = classes.initial_model(backbone_config, task)
             model = model_class.from_backbone(source, revision=revision, token=token, **fields)
             tokenizer = classes.adapt_tokenizer(tokenizer, model, **settings)
+            if trained is not None:
+                _take_weights(model, trained)
         warn_of_parser(tokenizer, model.config)
 
         with atomic_directory(output) as unfinished:
@@ -117,6 +131,30 @@ def read_config(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(f"{path} is not the configuration of a model: {error}") from None
     return config
+
+
+def _trained_fields(family: Family, checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the fields of a checkpoint that belong to the family, if it is one of the family."""
+    config = AutoConfig.from_pretrained(checkpoint)
+    if config.model_type != family.name:
+        raise ValueError(
+            f"{str(checkpoint)!r} is a {config.model_type!r} checkpoint, which has no local layers of "
+            f"{family.name!r}: name a checkpoint of this family."
+        )
+    return {name: getattr(config, name) for name in family_fields(family.config)}
+
+
+def _take_weights(model: PreTrainedModel, checkpoint: str | os.PathLike[str]) -> None:
+    """Copy all weights that a checkpoint has for the headless model and the head of a model."""
+    trained, report = type(model).from_pretrained(checkpoint, output_loading_info=True)
+    weights = {name: value for name, value in trained.state_dict().items() if name not in report["missing_keys"]}
+    try:
+        model.load_state_dict(weights, strict=False)
+    except RuntimeError as error:
+        raise ValueError(
+            f"The weights of {str(checkpoint)!r} do not fit: {as_line(error)}. Give its backbone, and no other "
+            "settings of its layers or its vocabulary."
+        ) from error
 
 
 _INIT = "init"

@@ -11,6 +11,7 @@ from .cool_outlook import outlook_attention, outlook_attention_matrix
 from .cue_markers import mark_cues
 from .modeling_cool import (
     CoolForConditionalGeneration,
+    CoolForMaskedLM,
     CoolForMultipleChoice,
     CoolForQuestionAnswering,
     CoolForSequenceClassification,
@@ -19,6 +20,7 @@ from .modeling_cool import (
     CoolPreTrainedModel,
 )
 from .modeling_oa_xlnet import (
+    OaXLNetForMaskedLM,
     OaXLNetForMultipleChoice,
     OaXLNetForQuestionAnswering,
     OaXLNetForSequenceClassification,
@@ -27,6 +29,7 @@ from .modeling_oa_xlnet import (
     OaXLNetPreTrainedModel,
 )
 from .modeling_sam_roberta import (
+    SamRobertaForMaskedLM,
     SamRobertaForMultipleChoice,
     SamRobertaForQuestionAnswering,
     SamRobertaForSequenceClassification,
@@ -35,6 +38,7 @@ from .modeling_sam_roberta import (
     SamRobertaPreTrainedModel,
 )
 from .modeling_sla_bert import (
+    SlaBertForMaskedLM,
     SlaBertForMultipleChoice,
     SlaBertForQuestionAnswering,
     SlaBertForSequenceClassification,
@@ -48,6 +52,7 @@ from .tokenization_sla_bert import SlaBertTokenizer
 __all__ = [
     "CoolConfig",
     "CoolForConditionalGeneration",
+    "CoolForMaskedLM",
     "CoolForMultipleChoice",
     "CoolForQuestionAnswering",
     "CoolForSequenceClassification",
@@ -55,6 +60,7 @@ __all__ = [
     "CoolModel",
     "CoolPreTrainedModel",
     "OaXLNetConfig",
+    "OaXLNetForMaskedLM",
     "OaXLNetForMultipleChoice",
     "OaXLNetForQuestionAnswering",
     "OaXLNetForSequenceClassification",
@@ -63,6 +69,7 @@ __all__ = [
     "OaXLNetPreTrainedModel",
     "OaXLNetTokenizer",
     "SamRobertaConfig",
+    "SamRobertaForMaskedLM",
     "SamRobertaForMultipleChoice",
     "SamRobertaForQuestionAnswering",
     "SamRobertaForSequenceClassification",
@@ -70,6 +77,7 @@ __all__ = [
     "SamRobertaModel",
     "SamRobertaPreTrainedModel",
     "SlaBertConfig",
+    "SlaBertForMaskedLM",
     "SlaBertForMultipleChoice",
     "SlaBertForQuestionAnswering",
     "SlaBertForSequenceClassification",

@@ -238,9 +238,11 @@ def selected_states(
             the end.
 
     Returns:
-        A tuple of the same length, with None in place of states that are not selected.
+        A tuple of the same length, with None in place of states that are not selected; None if no states are.
     """
-    if hidden_states is None or asked_for is None or isinstance(asked_for, bool):
+    if hidden_states is None or asked_for is None or asked_for is False:
+        return None
+    if asked_for is True:
         return hidden_states
     count, indices = len(hidden_states), [asked_for] if isinstance(asked_for, int) else asked_for
     kept = {index % count for index in indices if -count <= index < count}

@@ -1,4 +1,4 @@
-"""Classification heads of transformers' task classes, for families that keep them."""
+"""Heads of transformers' task classes, for families and tasks that keep them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
 
-def build_reference_head(mapping: Any, backbone_config: PreTrainedConfig, num_labels: int = 1) -> PreTrainedModel:
+def build_reference_head(
+    mapping: Any, backbone_config: PreTrainedConfig, num_labels: int = 1, keeps_vocabulary: bool = False
+) -> PreTrainedModel:
     """Build transformers' task class of a backbone with zero layers and a minimal vocabulary, to reuse its head.
 
     Args:
         mapping: Mapping from configurations to classes, such as `MODEL_FOR_MULTIPLE_CHOICE_MAPPING`.
         backbone_config: Configuration of the backbone.
         num_labels (*optional*, defaults to 1): Number of labels of the task.
+        keeps_vocabulary (*optional*, defaults to False): Keep the size of the vocabulary, for a head that predicts it.
 
     Returns:
         The model, with random weights.
@@ -27,8 +30,9 @@ def build_reference_head(mapping: Any, backbone_config: PreTrainedConfig, num_la
     config = copy.deepcopy(backbone_config)
     if type(config) not in mapping:
         raise ValueError(f"transformers has no such task class for the backbone {config.model_type!r}.")
-    config.num_hidden_layers, config.vocab_size = 0, (config.pad_token_id or 0) + 1
-    config.num_labels = num_labels
+    config.num_hidden_layers, config.num_labels = 0, num_labels
+    if not keeps_vocabulary:
+        config.vocab_size = (config.pad_token_id or 0) + 1
     return mapping[type(config)](config)
 
 

@@ -221,6 +221,11 @@ class CoolConfig(LocalAttentionConfig):
                 f"`mode` is {self.mode!r}, but `local_attention={self.local_attention!r}` has no local layers to "
                 "place: set `mode` to 'g2l'."
             )
+        if self.mode == "l2g" and self.mlm_residual:
+            raise ValueError(
+                "`mlm_residual` is True, but with `mode='l2g'` the backbone reads the local states: set it to False, "
+                "or `mode` to 'g2l' or 'g&l'."
+            )
         if self.is_encoder_decoder:
             raise ValueError(
                 f"`mode` is {self.mode!r}, but the encoder-decoder {self.backbone_config.model_type!r} takes local "

@@ -62,6 +62,9 @@ class LocalAttentionConfig(PreTrainedConfig):
             Configuration of the pretrained backbone, as an object or as a dict with its `model_type`. It is copied.
         initializer_range (float, *optional*, defaults to 0.02): Standard deviation of the initial weights of new
             layers and heads.
+        mlm_residual (bool, *optional*, defaults to False): In masked language modeling, add the projected features of
+            the local layers to the backbone's states, instead of replacing them. The projection starts at zero, so the
+            initial predictions are those of the backbone. Only for local layers outside the backbone.
         hf_localattn_version (str, *optional*): Version of hf_localattn that saved the checkpoint; None for a new
             configuration. Saving always writes the installed version.
 
@@ -99,6 +102,7 @@ class LocalAttentionConfig(PreTrainedConfig):
 
     backbone_config: Any = None
     initializer_range: float = 0.02
+    mlm_residual: bool = False
     hf_localattn_version: str | None = None
 
     hidden_size = BackboneField("hidden_size")
@@ -107,6 +111,7 @@ class LocalAttentionConfig(PreTrainedConfig):
     num_attention_heads = BackboneField("num_attention_heads")
     pad_token_id = BackboneField("pad_token_id")
     max_position_embeddings = BackboneField("max_position_embeddings")
+    tie_word_embeddings = BackboneField("tie_word_embeddings")
     # Only encoder-decoders have these; `generate` reads them.
     decoder_layers = BackboneField("decoder_layers", "num_decoder_layers")
     decoder_start_token_id = BackboneField("decoder_start_token_id")
@@ -147,6 +152,7 @@ class LocalAttentionConfig(PreTrainedConfig):
         check_shared_fields(vars(self))
         self._complete_labels()
         self._check_number("initializer_range", 0.0, math.inf)
+        self._check_bools("mlm_residual")
         self.check_fields()
 
     def _complete_labels(self) -> None:

@@ -124,6 +124,11 @@ class SlaBertConfig(LocalAttentionConfig):
     def check_fields(self) -> None:
         self._check_choice("local_attention", ("syntax", "window", "none", "sgnet", "lisa"))
         self._check_bools("connect_roots", "pooler_begins_afresh")
+        if self.mlm_residual:
+            raise ValueError(
+                "`mlm_residual` is True, but the local attention is inside the backbone: set it to False. To start "
+                "near the backbone's predictions, set `gate_bias_init` to a low value, such as -10."
+            )
         self._check_at_least("syntax_threshold", 0, MOST_STEPS)
         self._check_at_least("neighbor_window", 0, MOST_STEPS)
         self._check_at_least("window_size", 0)

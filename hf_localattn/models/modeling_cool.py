@@ -20,6 +20,7 @@ from .cool_baselines import GraphAttentionLayer, HeterogeneousGraphLayer
 from .cool_fusion import Fusion
 from .cool_generation import ConditionalGenerationHead
 from .cool_local_encoder import LocalEncoder
+from .masked_lm_head import MaskedLMHead
 from .modeling_local_attention import LocalAttentionPreTrainedModel, register_auto_classes
 from .task_heads import MultipleChoiceHead, QuestionAnsweringHead, SequenceClassificationHead, TokenClassificationHead
 
@@ -166,6 +167,12 @@ class CoolForMultipleChoice(CoolPreTrainedModel, MultipleChoiceHead):
     base_model_class = CoolModel
 
 
+class CoolForMaskedLM(CoolPreTrainedModel, MaskedLMHead):
+    """COOL with the masked-language-model head of the backbone."""
+
+    base_model_class = CoolModel
+
+
 class CoolForConditionalGeneration(CoolPreTrainedModel, ConditionalGenerationHead):
     """An encoder-decoder for text generation with COOL's local layers on the encoder's output (section 4.3)."""
 
@@ -179,5 +186,6 @@ register_auto_classes(
     AutoModelForSequenceClassification=CoolForSequenceClassification,
     AutoModelForTokenClassification=CoolForTokenClassification,
     AutoModelForMultipleChoice=CoolForMultipleChoice,
+    AutoModelForMaskedLM=CoolForMaskedLM,
     AutoModelForSeq2SeqLM=CoolForConditionalGeneration,
 )

@@ -21,7 +21,7 @@ from transformers.utils import logging
 from .backbone_features import BackboneFeatures
 from .config_checks import check_generation_config
 from .configuration_local_attention import BackboneField, LocalAttentionConfig
-from .weight_checks import CONVERSION, building, check_neighbors, loading_from
+from .weight_checks import CONVERSION, building, check_neighbors, loading_from, without_tie_warning
 
 logger = logging.get_logger(__name__)
 
@@ -138,15 +138,16 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
         dtype = dtype if dtype not in (None, "auto") else backbone_config.dtype or torch.float32
         dtype = getattr(torch, dtype) if isinstance(dtype, str) else dtype
         try:
-            backbone, report = cls.backbone_auto_class.from_pretrained(
-                name_or_path,
-                config=backbone_config,
-                use_safetensors=True,
-                dtype=dtype,
-                output_loading_info=True,
-                **cls.pooler_kwargs(backbone_config),
-                **source,
-            )
+            with without_tie_warning():
+                backbone, report = cls.backbone_auto_class.from_pretrained(
+                    name_or_path,
+                    config=backbone_config,
+                    use_safetensors=True,
+                    dtype=dtype,
+                    output_loading_info=True,
+                    **cls.backbone_kwargs(backbone_config),
+                    **source,
+                )
         except OSError as error:
             if not re.search(r"(no file named|not appear to have a file named) \S*safetensors", str(error)):
                 raise  # another error, such as that of a server
@@ -155,17 +156,14 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
                 f"file, convert it: `{cls.backbone_auto_class.__name__}.from_pretrained(name, use_safetensors=False)"
                 ".save_pretrained(folder)`."
             ) from error
-        # Many checkpoints have no pooler: a new one is initialized, as in the stock classes.
-        missing = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))
-        if missing:
+        if missing := sorted(key for key in report["missing_keys"] if not cls._begins_afresh(key, backbone)):
             raise ValueError(
                 f"{str(name_or_path)!r} lacks weights of {type(backbone).__name__}, such as {missing[0]!r}: it is no "
                 "checkpoint of this backbone. Choose another one."
             )
         attention = {} if attn_implementation is None else {"attn_implementation": attn_implementation}
         model = cls._from_config(config, dtype=dtype, **attention).to(dtype)
-        # Not strict: modules that the family adds, such as more layers, are not in the state dict.
-        model.backbone_model.load_state_dict(backbone.state_dict(), strict=False)
+        model._copy_weights(backbone)
         model._note_missing(report["missing_keys"])
         if model.can_generate():
             model.generation_config = backbone.generation_config
@@ -194,6 +192,7 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
         kwargs["output_loading_info"] = True
         try:
             with contextlib.ExitStack() as checked:
+                checked.enter_context(without_tie_warning())
                 if pretrained_model_name_or_path is not None:  # if None, `state_dict` has the weights
                     check_neighbors(pretrained_model_name_or_path, kwargs)
                     checked.enter_context(loading_from(pretrained_model_name_or_path, kwargs))
@@ -277,6 +276,21 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
         backbone_class = MODEL_MAPPING[type(backbone_config)]
         accepts = "add_pooling_layer" in inspect.signature(backbone_class.__init__).parameters
         return {"add_pooling_layer": False} if accepts else {}
+
+    @classmethod
+    def backbone_kwargs(cls, backbone_config: PreTrainedConfig) -> dict[str, Any]:
+        """Return the arguments with which `from_backbone` loads a model of `backbone_auto_class`."""
+        return cls.pooler_kwargs(backbone_config)
+
+    @classmethod
+    def _begins_afresh(cls, key: str, backbone: PreTrainedModel) -> bool:
+        """Return True for a weight that the checkpoint of a backbone may lack, such as those of the pooler."""
+        return key.startswith("pooler.")  # a new one is initialized, as in the stock classes
+
+    def _copy_weights(self, backbone: PreTrainedModel) -> None:
+        """Copy the weights of a model of `backbone_auto_class`."""
+        # Not strict: modules that the family adds, such as more layers, are not in the state dict.
+        self.backbone_model.load_state_dict(backbone.state_dict(), strict=False)
 
     def _initialize_weights(self, module: nn.Module, is_custom_code: bool = False) -> None:
         # transformers assumes that `_init_weights` outside its package overwrites loaded weights, and skips modules
@@ -379,13 +393,17 @@ def with_extra_inputs(forward: Callable[..., Any], *names: str) -> Callable[...,
     return named
 
 
+def family_fields(config_class: type[LocalAttentionConfig]) -> set[str]:
+    """Return the names of the fields that users set, without those of every configuration."""
+    of_every_model = {field.name for field in fields(PreTrainedConfig)} | {"backbone_config", "hf_localattn_version"}
+    return {field.name for field in fields(config_class)} - of_every_model
+
+
 def check_config_fields(
     config_class: type[LocalAttentionConfig], config_fields: Iterable[str], others: Iterable[str] = ()
 ) -> None:
     """Raise `ValueError` for a name that is neither a field of the family nor in `others`, with the nearest name."""
-    of_every_model = {field.name for field in fields(PreTrainedConfig)} | {"backbone_config", "hf_localattn_version"}
-    known = {field.name for field in fields(config_class)} - of_every_model
-    known |= {"num_labels", "id2label", "label2id", "problem_type", *others}
+    known = family_fields(config_class) | {"num_labels", "id2label", "label2id", "problem_type", *others}
     for name in config_fields:
         if name in known:
             continue

@@ -16,6 +16,7 @@ from transformers.utils import can_return_tuple, logging
 from .backbone_features import LocalModelOutput, check_inputs
 from .configuration_oa_xlnet import OaXLNetConfig
 from .input_checks import check_tensor
+from .masked_lm_head import MaskedLMHead
 from .modeling_local_attention import LocalAttentionPreTrainedModel, register_auto_classes, with_extra_inputs
 from .oa_attention import OrthogonalAttentionBlock, query_positions
 from .task_heads import MultipleChoiceHead, QuestionAnsweringHead, SequenceClassificationHead, TokenClassificationHead
@@ -194,6 +195,13 @@ class OaXLNetForMultipleChoice(OaXLNetPreTrainedModel, MultipleChoiceHead):
     forward = with_extra_inputs(MultipleChoiceHead.forward, *QUERY)
 
 
+class OaXLNetForMaskedLM(OaXLNetPreTrainedModel, MaskedLMHead):
+    """OA with the masked-language-model head of the backbone, which XLNet does not have."""
+
+    base_model_class = OaXLNetModel
+    forward = with_extra_inputs(MaskedLMHead.forward, *QUERY)
+
+
 register_auto_classes(
     OaXLNetConfig,
     AutoModel=OaXLNetModel,
@@ -201,4 +209,5 @@ register_auto_classes(
     AutoModelForSequenceClassification=OaXLNetForSequenceClassification,
     AutoModelForTokenClassification=OaXLNetForTokenClassification,
     AutoModelForMultipleChoice=OaXLNetForMultipleChoice,
+    AutoModelForMaskedLM=OaXLNetForMaskedLM,
 )

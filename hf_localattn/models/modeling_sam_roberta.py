@@ -14,6 +14,7 @@ from transformers.utils import can_return_tuple
 
 from .backbone_features import LocalModelOutput, check_inputs
 from .configuration_sam_roberta import SamRobertaConfig
+from .masked_lm_head import MaskedLMHead
 from .masking import ensure_nonempty_mask, masked_mean
 from .modeling_local_attention import LocalAttentionPreTrainedModel, register_auto_classes
 from .sam_attention import SequentialAttention, check_length
@@ -227,6 +228,12 @@ class SamRobertaForMultipleChoice(SamRobertaPreTrainedModel, MultipleChoiceHead)
         return self.classification_head(1)
 
 
+class SamRobertaForMaskedLM(SamRobertaPreTrainedModel, MaskedLMHead):
+    """SAM with the masked-language-model head of the backbone."""
+
+    base_model_class = SamRobertaModel
+
+
 register_auto_classes(
     SamRobertaConfig,
     AutoModel=SamRobertaModel,
@@ -234,4 +241,5 @@ register_auto_classes(
     AutoModelForSequenceClassification=SamRobertaForSequenceClassification,
     AutoModelForTokenClassification=SamRobertaForTokenClassification,
     AutoModelForMultipleChoice=SamRobertaForMultipleChoice,
+    AutoModelForMaskedLM=SamRobertaForMaskedLM,
 )

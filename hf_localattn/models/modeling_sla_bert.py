@@ -14,6 +14,7 @@ import torch
 from torch import nn
 from torch.compiler import is_compiling
 from transformers import (
+    MODEL_FOR_MASKED_LM_MAPPING,
     MODEL_FOR_MULTIPLE_CHOICE_MAPPING,
     MODEL_FOR_QUESTION_ANSWERING_MAPPING,
     MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING,
@@ -28,6 +29,7 @@ from .backbone_features import LocalModelOutput, check_inputs
 from .backbone_head import BackboneHead, build_reference_head
 from .configuration_sla_bert import GATED, SlaBertConfig
 from .input_checks import WHOLE, check_tensor
+from .masked_lm_head import MaskedLMHead
 from .modeling_local_attention import LocalAttentionPreTrainedModel, register_auto_classes, with_extra_inputs
 from .sla_alignment import STRUCTURE
 from .sla_attention import LocalGate
@@ -326,6 +328,14 @@ class SlaBertForMultipleChoice(SlaBertPreTrainedModel, MultipleChoiceHead):
     forward = with_extra_inputs(MultipleChoiceHead.forward, *STRUCTURE)
 
 
+class SlaBertForMaskedLM(SlaBertPreTrainedModel, MaskedLMHead):
+    """SLA model with the masked-language-model head of the backbone."""
+
+    base_model_class = SlaBertModel
+    stock_classes = MODEL_FOR_MASKED_LM_MAPPING
+    forward = with_extra_inputs(MaskedLMHead.forward, *STRUCTURE)
+
+
 register_auto_classes(
     SlaBertConfig,
     AutoModel=SlaBertModel,
@@ -333,4 +343,5 @@ register_auto_classes(
     AutoModelForSequenceClassification=SlaBertForSequenceClassification,
     AutoModelForTokenClassification=SlaBertForTokenClassification,
     AutoModelForMultipleChoice=SlaBertForMultipleChoice,
+    AutoModelForMaskedLM=SlaBertForMaskedLM,
 )

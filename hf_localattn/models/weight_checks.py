@@ -7,6 +7,7 @@ dtype, the shape and the offsets of each tensor (https://github.com/huggingface/
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
 import re
@@ -123,6 +124,24 @@ def building() -> Iterator[None]:
     finally:
         for hook in hooks:
             hook.remove()
+
+
+@contextmanager
+def without_tie_warning() -> Iterator[None]:
+    """Drop transformers' warning that a checkpoint is corrupted if it lacks both of two tied weights.
+
+    A checkpoint without a head lacks the tied weights of the head. The loading report lists them as missing.
+    """
+
+    def is_other(record: logging.LogRecord) -> bool:
+        return "but both are absent from the checkpoint" not in record.getMessage()
+
+    logger = logging.getLogger("transformers.modeling_utils")
+    logger.addFilter(is_other)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_other)
 
 
 def read_header(path: str | os.PathLike[str]) -> dict[str, list[int]]:

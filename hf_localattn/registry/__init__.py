@@ -7,6 +7,7 @@ from typing import Any
 from transformers import (
     AutoConfig,
     AutoModel,
+    AutoModelForMaskedLM,
     AutoModelForMultipleChoice,
     AutoModelForQuestionAnswering,
     AutoModelForSeq2SeqLM,
@@ -47,6 +48,7 @@ AUTO_CLASSES: dict[str, Any] = {
     "text-classification": AutoModelForSequenceClassification,
     "token-classification": AutoModelForTokenClassification,
     "multiple-choice": AutoModelForMultipleChoice,
+    "fill-mask": AutoModelForMaskedLM,
     "text2text-generation": AutoModelForSeq2SeqLM,
 }
 """Auto class of each task, for the families and for models of transformers."""
@@ -56,6 +58,7 @@ _CLASS_ENDINGS = {
     "ForSequenceClassification": "text-classification",
     "ForTokenClassification": "token-classification",
     "ForMultipleChoice": "multiple-choice",
+    "ForMaskedLM": "fill-mask",
     "ForConditionalGeneration": "text2text-generation",
 }
 

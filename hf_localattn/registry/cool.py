@@ -5,6 +5,7 @@ from __future__ import annotations
 from hf_localattn.models import (
     CoolConfig,
     CoolForConditionalGeneration,
+    CoolForMaskedLM,
     CoolForMultipleChoice,
     CoolForQuestionAnswering,
     CoolForSequenceClassification,
@@ -23,6 +24,7 @@ COOL = Family(
         "text-classification": CoolForSequenceClassification,
         "token-classification": CoolForTokenClassification,
         "multiple-choice": CoolForMultipleChoice,
+        "fill-mask": CoolForMaskedLM,
         "text2text-generation": CoolForConditionalGeneration,
     },
     paper="cool",

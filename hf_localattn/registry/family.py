@@ -111,7 +111,20 @@ class Family:
             model.resize_token_embeddings(len(adapted))
         return adapted
 
-    def initial_model(self, backbone_config: PreTrainedConfig) -> type[PreTrainedModel]:
-        """Return the class of new checkpoints: the model without a head, or an encoder-decoder's generation model."""
+    def initial_model(self, backbone_config: PreTrainedConfig, task: str | None = None) -> type[PreTrainedModel]:
+        """Return the class of new checkpoints.
+
+        Args:
+            backbone_config: Configuration of the backbone.
+            task (*optional*): A key of `heads`. By default the model has no head, or generates if the backbone is an
+                encoder-decoder.
+
+        Raises:
+            ValueError: The family has no head for the task.
+        """
+        if task is not None:
+            if task not in self.heads:
+                raise ValueError(f"{self.name!r} has no head for {task!r}. Choose one of {', '.join(self.heads)}.")
+            return self.heads[task]
         generating = [head for head in self.heads.values() if head.can_generate()]
         return generating[0] if backbone_config.is_encoder_decoder and generating else self.model

@@ -6,6 +6,7 @@ import torch
 
 from hf_localattn.models import (
     OaXLNetConfig,
+    OaXLNetForMaskedLM,
     OaXLNetForMultipleChoice,
     OaXLNetForQuestionAnswering,
     OaXLNetForSequenceClassification,
@@ -39,6 +40,7 @@ OA_XLNET = Family(
         "text-classification": OaXLNetForSequenceClassification,
         "token-classification": OaXLNetForTokenClassification,
         "multiple-choice": OaXLNetForMultipleChoice,
+        "fill-mask": OaXLNetForMaskedLM,
     },
     tokenizer=OaXLNetTokenizer,
     paper="oa",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hf_localattn.models import (
     SamRobertaConfig,
+    SamRobertaForMaskedLM,
     SamRobertaForMultipleChoice,
     SamRobertaForQuestionAnswering,
     SamRobertaForSequenceClassification,
@@ -21,6 +22,7 @@ SAM_ROBERTA = Family(
         "text-classification": SamRobertaForSequenceClassification,
         "token-classification": SamRobertaForTokenClassification,
         "multiple-choice": SamRobertaForMultipleChoice,
+        "fill-mask": SamRobertaForMaskedLM,
     },
     paper="sam",
     length_limit="its tam_max_length; for longer texts set a larger one, or tam_ffn=token",

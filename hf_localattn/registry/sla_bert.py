@@ -6,6 +6,7 @@ import torch
 
 from hf_localattn.models import (
     SlaBertConfig,
+    SlaBertForMaskedLM,
     SlaBertForMultipleChoice,
     SlaBertForQuestionAnswering,
     SlaBertForSequenceClassification,
@@ -42,6 +43,7 @@ SLA_BERT = Family(
         "text-classification": SlaBertForSequenceClassification,
         "token-classification": SlaBertForTokenClassification,
         "multiple-choice": SlaBertForMultipleChoice,
+        "fill-mask": SlaBertForMaskedLM,
     },
     tokenizer=SlaBertTokenizer,
     paper="sla",

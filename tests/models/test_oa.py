@@ -27,7 +27,7 @@ MASK = torch.tensor([[1] * 11, [1] * 7 + [0] * 4, [0] * 5 + [1] * 6])
 QUERY = torch.zeros(3, 11, dtype=torch.long)
 QUERY[0, [1, 4, 9]] = 1
 QUERY[1, [0, 6]] = 1
-HEADS = ("text-classification", "token-classification", "question-answering", "multiple-choice")
+HEADS = ("text-classification", "token-classification", "question-answering", "multiple-choice", "fill-mask")
 # Widths of heads that are squares.
 SQUARE = {"oa_num_heads": 2}
 

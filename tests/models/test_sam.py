@@ -9,6 +9,7 @@ from transformers import Trainer, TrainingArguments
 
 from hf_localattn.models.configuration_sam_roberta import POOLINGS, SamRobertaConfig
 from hf_localattn.models.modeling_sam_roberta import (
+    SamRobertaForMaskedLM,
     SamRobertaForMultipleChoice,
     SamRobertaForQuestionAnswering,
     SamRobertaForSequenceClassification,
@@ -34,6 +35,7 @@ CLASSES = {
     "text-classification": SamRobertaForSequenceClassification,
     "token-classification": SamRobertaForTokenClassification,
     "multiple-choice": SamRobertaForMultipleChoice,
+    "fill-mask": SamRobertaForMaskedLM,
 }
 MASK = torch.tensor([[1] * 11, [1] * 7 + [0] * 4, [0] * 5 + [1] * 6, [0] * 3 + [1] * 4 + [0] * 4, [0] * 9 + [1, 0]])
 INPUTS = {"input_ids": token_ids(5, 11), "attention_mask": MASK}
@@ -94,6 +96,7 @@ def test_a_headless_checkpoint_becomes_every_head(pooling, tmp_path):
         assert not report["unexpected_keys"]
         assert {key.split(".")[0] for key in report["missing_keys"]} <= {
             *("qa_outputs", "sequence_classifier", "token_classifier", "choice_classifier"),
+            *("masked_lm", "masked_lm_projection"),
         }
 
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 from transformers import (
     AttentionInterface,
+    AutoModelForMaskedLM,
     AutoModelForMultipleChoice,
     AutoModelForQuestionAnswering,
     AutoModelForSequenceClassification,
@@ -36,6 +37,7 @@ STOCK = {
     "text-classification": AutoModelForSequenceClassification,
     "token-classification": AutoModelForTokenClassification,
     "multiple-choice": AutoModelForMultipleChoice,
+    "fill-mask": AutoModelForMaskedLM,
 }
 STOCK_CASES = [(task, backbone) for task in STOCK for backbone in SlaBertConfig.tested_backbones]
 MASK = torch.tensor([[1] * 11, [1] * 7 + [0] * 4, [0] * 5 + [1] * 6])
@@ -53,6 +55,7 @@ def stock_twin(model, task):
     twin = STOCK[task].from_config(config).eval()
     prefixes = {
         "sla_bert.backbone.": f"{twin.base_model_prefix}.",
+        "masked_lm.": "",
         "sequence_classifier.": "",
         "choice_classifier.": "",
         "token_classifier.": "classifier.",

@@ -1,7 +1,7 @@
 """Tiny models of every family, task and backbone, from the registry of families."""
 
 import torch
-from transformers import CONFIG_MAPPING
+from transformers import CONFIG_MAPPING, MODEL_FOR_MASKED_LM_MAPPING
 
 from hf_localattn.models.task_heads import LocalMultipleChoiceOutput, MultipleChoiceHead
 from hf_localattn.registry import FAMILIES
@@ -60,6 +60,13 @@ ENCODER_HEADS = {
 CASES = [(name, task) for name, heads in ENCODER_HEADS.items() for task in ("headless", *heads)]
 
 
+def backbones_of(name, task):
+    """Tested backbones of a family that have what a head needs, the default one first if it is among them."""
+    config = FAMILIES[name].config
+    backbones = sorted(config.tested_backbones, key=lambda backbone: backbone != config.default_backbone)
+    return [one for one in backbones if task != "fill-mask" or CONFIG_MAPPING[one] in MODEL_FOR_MASKED_LM_MAPPING]
+
+
 def tiny_config(name, backbone=None, **fields):
     family = FAMILIES[name]
     backbone = backbone or family.config.default_backbone
@@ -83,7 +90,7 @@ def tiny_model(name, task="headless", backbone=None, **fields):
     torch.manual_seed(0)
     family = FAMILIES[name]
     model_class = family.model if task == "headless" else family.heads[task]
-    model = model_class(tiny_config(name, backbone, **fields)).eval()
+    model = model_class(tiny_config(name, backbone or backbones_of(name, task)[0], **fields)).eval()
     # Biases start at zero and norms at one: move everything, so that nothing cancels.
     with torch.no_grad():
         for parameter in model.parameters():
@@ -97,7 +104,7 @@ def token_ids(batch, length, seed=0):
     return torch.randint(7, VOCABULARY, (batch, length), generator=generator)
 
 
-PER_TOKEN = ("headless", "question-answering", "token-classification")
+PER_TOKEN = ("headless", "question-answering", "token-classification", "fill-mask")
 
 
 TOKEN_INPUTS = {name: family.sample_inputs for name, family in FAMILIES.items()}
@@ -129,6 +136,8 @@ def labels(task, batch, length):
         return {"labels": torch.tensor(batch - 1)}
     if task == "token-classification":
         return {"labels": torch.arange(batch * length).view(batch, length) % 2}
+    if task == "fill-mask":
+        return {"labels": torch.arange(batch * length).view(batch, length) % VOCABULARY}
     raise NotImplementedError(f"Say in tests/models/tiny.py what labels {task!r} takes.")
 
 

@@ -1,0 +1,250 @@
+"""Masked language modeling: the backbone's own head, its start, and what its training gives to other heads."""
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForSequenceClassification
+
+from hf_localattn import CoolConfig, CoolForMaskedLM, OaXLNetForMaskedLM, SlaBertConfig, SlaBertForMaskedLM
+from hf_localattn.cli import main
+from hf_localattn.hub import init_checkpoint
+from hf_localattn.registry import FAMILIES
+from hf_localattn.resources import tiny_backbone, tiny_parser
+from tests.fresh_process import run_fresh
+from tests.models.tiny import TINY_FIELDS, adapted, backbones_of, labels, tiny_config, tiny_model, token_ids
+from tests.parsers import install_pipeline
+
+TASK = "fill-mask"
+COMMON_START = {"mlm_residual": True}
+STARTS = [
+    *(("cool", backbone, COMMON_START) for backbone in backbones_of("cool", TASK)),
+    ("cool", "bert", {**COMMON_START, "mode": "g&l"}),
+    ("oa-xlnet", "bert", COMMON_START),
+    ("sam-roberta", "roberta", COMMON_START),
+]
+
+
+def stock_checkpoint(folder, backbone="bert", **fields):
+    """Save transformers' masked language model, with no two weights alike, and return it as it is loaded."""
+    config = tiny_config("cool", backbone).backbone_config
+    for name, value in fields.items():
+        setattr(config, name, value)
+    stock = AutoModelForMaskedLM.from_config(config)
+    with torch.no_grad():
+        for parameter in stock.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+    stock.save_pretrained(folder)
+    return AutoModelForMaskedLM.from_pretrained(folder).eval()
+
+
+def results(model, **inputs):
+    output = model(**inputs, **labels(TASK, *inputs["input_ids"].shape))
+    return output.loss, output.logits
+
+
+# --- what it starts from
+
+
+@pytest.mark.parametrize(("name", "backbone", "fields"), STARTS)
+def test_a_residual_starts_as_the_stock_class(name, backbone, fields, tmp_path):
+    """Bit for bit, with the head's weights from the backbone's checkpoint, and for any hidden states asked for."""
+    stock = stock_checkpoint(tmp_path, backbone)
+    model = FAMILIES[name].heads[TASK].from_backbone(tmp_path, **TINY_FIELDS[name], **fields)
+    ids = token_ids(3, 11)
+    expected = results(stock, input_ids=ids)
+    given = adapted(model, input_ids=ids)
+    for one, other in zip(results(model, **given), expected, strict=True):
+        assert torch.equal(one, other)
+    assert model(**given).hidden_states is None
+    assert len(model(**given, output_hidden_states=True).hidden_states) > 2
+    last_alone = model(**given, output_hidden_states=[-1]).hidden_states
+    assert last_alone[-1] is not None
+    assert last_alone[0] is None
+    with torch.no_grad():
+        model.masked_lm_projection.weight.normal_()
+    assert not torch.equal(model(**given).logits, expected[1])
+
+
+def test_closed_gates_start_as_the_stock_class(tmp_path):
+    stock = stock_checkpoint(tmp_path)
+    model = SlaBertForMaskedLM.from_backbone(tmp_path, gate_bias_init=-1e4)
+    given = adapted(model, input_ids=token_ids(3, 11))
+    for one, other in zip(results(model, **given), results(stock, input_ids=given["input_ids"]), strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("backbone", backbones_of("cool", TASK))
+def test_the_output_layer_is_tied_as_in_the_stock_class(backbone, tied, tmp_path):
+    stock = stock_checkpoint(tmp_path / "stock", backbone, tie_word_embeddings=tied)
+    made = CoolForMaskedLM.from_backbone(tmp_path / "stock", **TINY_FIELDS["cool"])
+    made.save_pretrained(tmp_path / "cool")
+    loaded = AutoModelForMaskedLM.from_pretrained(tmp_path / "cool")
+    for model in (made, loaded):
+        assert model.config.tie_word_embeddings is tied
+        assert (model.get_output_embeddings().weight is model.get_input_embeddings().weight) is tied
+        assert torch.equal(model.get_output_embeddings().weight, stock.get_output_embeddings().weight)
+        model.resize_token_embeddings(64)
+        assert (model.get_output_embeddings().weight is model.get_input_embeddings().weight) is tied
+        assert model(input_ids=token_ids(2, 5), labels=torch.full((2, 5), 63)).logits.shape == (2, 5, 64)
+    of_head = {name for name in load_file(tmp_path / "cool" / "model.safetensors") if name.startswith("masked_lm.")}
+    stock_head = load_file(tmp_path / "stock" / "model.safetensors").keys() - {
+        f"{stock.base_model_prefix}.{name}" for name in stock.base_model.state_dict()
+    }
+    assert of_head == {f"masked_lm.{name}" for name in stock_head}
+
+
+def reports(caplog):
+    return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+
+
+def test_a_backbone_without_the_head_is_reported_once(tmp_path, caplog):
+    """By transformers, as for its own class: the head begins afresh."""
+    tiny_model("cool").backbone_model.save_pretrained(tmp_path / "backbone")
+    model = CoolForMaskedLM.from_backbone(tmp_path / "backbone", conv_filters=4)
+    (report,) = reports(caplog)
+    assert "cls.predictions.transform.dense.weight" in report
+    assert "MISSING" in report
+    assert all(parameter.isfinite().all() for parameter in model.parameters())
+    caplog.clear()
+    tiny_model("cool").save_pretrained(tmp_path / "headless")
+    CoolForMaskedLM.from_pretrained(tmp_path / "headless")
+    (report,) = reports(caplog)
+    assert "masked_lm.cls.predictions.transform.dense.weight" in report
+    stock_checkpoint(tmp_path / "head")
+    weights = load_file(tmp_path / "head" / "model.safetensors")
+    head = {name: value for name, value in weights.items() if "encoder.layer.1" not in name}
+    save_file(head, tmp_path / "head" / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ValueError, match=r"lacks weights of BertForMaskedLM, such as 'bert\.encoder\.layer\.1"):
+        CoolForMaskedLM.from_backbone(tmp_path / "head")
+
+
+# --- what cannot be
+
+
+def test_wrong_labels_backbones_and_fields_are_named(tmp_path):
+    model = tiny_model("cool", TASK)
+    ids = token_ids(2, 5)
+    with pytest.raises(ValueError, match=r"`labels` has 59; it must be from 0 to 58"):
+        model(input_ids=ids, labels=ids.clamp(min=59))
+    assert model(input_ids=ids, labels=torch.full_like(ids, -100).index_fill(1, torch.tensor([1]), 58)).loss > 0
+    with pytest.raises(ValueError, match=r"needs a backbone with a masked language model, and .* none for 'xlnet'"):
+        OaXLNetForMaskedLM(FAMILIES["oa-xlnet"].config())
+    tiny_model("oa-xlnet").config.backbone_config.save_pretrained(tmp_path)  # no weights: it is said before they load
+    with pytest.raises(ValueError, match="none for 'xlnet': use another one, such as bert, roberta"):
+        OaXLNetForMaskedLM.from_backbone(tmp_path)
+    backbone_config = {"model_type": "deberta-v2", "legacy": False}
+    with pytest.raises(ValueError, match="does not support `legacy=False` of the backbone 'deberta-v2'"):
+        CoolForMaskedLM(CoolConfig(backbone_config=backbone_config))
+    with pytest.raises(ValueError, match=r"`mlm_residual` is True, but with `mode='l2g'` the backbone reads"):
+        CoolConfig(mode="l2g", mlm_residual=True)
+    with pytest.raises(ValueError, match=r"local attention is inside the backbone.*`gate_bias_init`"):
+        SlaBertConfig(mlm_residual=True)
+    with pytest.raises(ValueError, match=r"`mlm_residual` is 'yes'; it must be true or false"):
+        CoolConfig(mlm_residual="yes")
+
+
+# --- what its training gives to others
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_another_head_takes_all_but_the_head(name, tmp_path, caplog):
+    trained = tiny_model(name, TASK)
+    trained.save_pretrained(tmp_path)
+    loaded, report = AutoModelForSequenceClassification.from_pretrained(tmp_path, output_loading_info=True)
+    weights = trained.base_model.state_dict()
+    for key, value in loaded.base_model.state_dict().items():
+        assert ".pooler." in key or torch.equal(value, weights[key]), key  # as in transformers, the model has none
+    assert all(key.startswith("sequence_classifier.") or ".pooler." in key for key in report["missing_keys"])
+    assert all(key.startswith("masked_lm") for key in report["unexpected_keys"])
+    (message,) = reports(caplog)
+    assert "sequence_classifier" in message
+
+
+def test_init_from_a_trained_checkpoint(tmp_path):
+    """The fields, the backbone and the local layers are the checkpoint's; what it lacks is the backbone's."""
+    backbone = tiny_model("cool").backbone_model.config
+    stock = AutoModel.from_config(backbone)
+    stock.save_pretrained(tmp_path / "backbone")
+    for file in tiny_backbone().glob("*token*"):
+        (tmp_path / "backbone" / file.name).write_bytes(file.read_bytes())
+    trained = tiny_model("sla-bert", TASK, local_attention="window", window_size=2)
+    trained.save_pretrained(tmp_path / "trained")
+    command = ["init", "sla-bert", str(tmp_path / "backbone"), str(tmp_path / "warm"), "--from"]
+    assert main([*command, str(tmp_path / "trained"), "--config", "parser=null"]) == 0
+    warm = AutoModel.from_pretrained(tmp_path / "warm")
+    assert (warm.config.local_attention, warm.config.window_size) == ("window", 2)
+    weights = trained.base_model.state_dict()
+    for key, value in warm.state_dict().items():
+        expected = stock.state_dict()[key.removeprefix("backbone.")] if ".pooler." in key else weights[key]
+        assert torch.equal(value, expected), key
+
+
+@pytest.mark.parametrize(
+    ("name", "backbone", "options", "message"),
+    [
+        ("sam-roberta", "tiny", {"trained": "cool"}, "is a 'cool' checkpoint, which has no local layers of 'sam-rob"),
+        ("cool", "tiny", {"trained": "cool"}, r"weights of '.*cool' do not fit: .*size mismatch .*Give its backbone"),
+        ("cool", "tiny", {"task": "fill-masks"}, r"'cool' has no head for 'fill-masks'\. Choose one of question"),
+        (
+            "cool",
+            "tiny-bart",
+            {"task": TASK},
+            "CoolForMaskedLM puts local layers on an encoder, and the backbone 'bart'",
+        ),
+    ],
+)
+def test_init_names_what_does_not_fit(name, backbone, options, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tiny_model("cool", TASK).save_pretrained("cool")
+    with pytest.raises(ValueError, match=message):
+        init_checkpoint(name, backbone, "out", **options)
+    assert not [path for path in tmp_path.glob("out/*") if path.suffix != ".lock"]
+
+
+BARE = """
+import json
+import sys
+
+sys.modules["hf_localattn"] = None  # importing it is an error from here on
+site, names = sys.argv[1], json.loads(sys.argv[2])
+sys.path.insert(0, site)
+import datasets
+from transformers import AutoModelForMaskedLM, AutoTokenizer, DataCollatorForLanguageModeling, Trainer
+from transformers import TrainingArguments, pipeline
+
+texts = ["Mira is the baker.", "The smith Greta keeps two goats.", "Anton is the shepherd.", "Felix teaches."] * 3
+for name in names:
+    tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=True)
+    model = AutoModelForMaskedLM.from_pretrained(name, trust_remote_code=True)
+    assert type(model).__module__.startswith("transformers_modules"), type(model).__module__
+    rows = datasets.Dataset.from_dict({"text": texts})
+    rows = rows.map(lambda batch: tokenizer(batch["text"], return_special_tokens_mask=True), batched=True,
+                    remove_columns="text")
+    arguments = TrainingArguments(f"{name}-trained", max_steps=2, per_device_train_batch_size=4, use_cpu=True,
+                                  report_to="none", disable_tqdm=True, save_strategy="no")
+    collator = DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.3)
+    trainer = Trainer(model, arguments, data_collator=collator, train_dataset=rows, processing_class=tokenizer)
+    trainer.train()
+    trainer.save_model()
+    fill = pipeline("fill-mask", model=f"{name}-trained", trust_remote_code=True, device="cpu")
+    print(json.dumps([fill(f"Mira is the {tokenizer.mask_token}.")[0]["score"], trainer.state.log_history[-1]]))
+"""
+
+
+@pytest.mark.slow(reason="trains every family in a process of its own; tests/hub loads the classes in one")
+def test_init_folders_are_trained_without_the_package(tmp_path):
+    """As the stock `run_mlm.py` does it, and asked by transformers' pipeline."""
+    install_pipeline(tmp_path / "site", "en_tiny_for_masks", str(tiny_parser()))
+    for name in FAMILIES:
+        fields = {"parser": str(tiny_parser())} if name == "sla-bert" else {}
+        init_checkpoint(name, "tiny", tmp_path / name, task=TASK, **TINY_FIELDS[name], **fields)
+        settings = tmp_path / name / "tokenizer_config.json"
+        settings.write_text(settings.read_text().replace(json.dumps(str(tiny_parser())), '"en_tiny_for_masks"'))
+    done = run_fresh(BARE, tmp_path, tmp_path / "site", json.dumps(list(FAMILIES)))
+    assert done.returncode == 0, done.stderr
+    answers = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
+    assert len(answers) == len(FAMILIES)
+    assert all(0 < score < 1 and 0 < log["train_loss"] < 20 for score, log in answers)
