@@ -136,13 +136,12 @@ class SlaBertModel(SlaBertPreTrainedModel):
     def __init__(self, config: SlaBertConfig):
         super().__init__(config)
         self.add_backbone()
-        self.output_size = config.hidden_size
         kind, attentions = config.local_attention, self_attentions(self.backbone)
         chosen = [attentions[layer] for layer in config.sla_layer_indices]
         if kind in (*GATED, "lisa"):
             localize(chosen)
         if kind in GATED:
-            add_gates(chosen, config.hidden_size)
+            add_gates(chosen, config.backbone_config.hidden_size)
         elif kind == "sgnet":
             self.syntax_layer = SyntaxGuidedLayer(self.backbone)
         self.post_init()
