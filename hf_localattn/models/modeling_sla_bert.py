@@ -231,10 +231,16 @@ class SlaBertModel(SlaBertPreTrainedModel):
         needed, kind = self.config.required_inputs, self.config.local_attention
         for name, value in structure.items():
             if value is None and name in needed and kind != "lisa":  # `training_loss` checks it for "lisa"
+                remedy = "Without it, use `local_attention='none'`."
+                if "dep_heads" in needed:
+                    remedy = (
+                        "Without a parser, load the model with `from_pretrained(..., local_attention='window')`, and "
+                        "the tokenizer with `parser=None`."
+                    )
                 raise ValueError(
                     f"`local_attention={kind!r}` needs `{name}`, which SlaBertTokenizer returns"
-                    f"{' if it has a `parser`' if name == 'dep_heads' else ''}; without it use "
-                    "`local_attention='none'`."
+                    f"{' if it has a `parser`' if name == 'dep_heads' else ''}: pass all that it returns to the "
+                    f"model. {remedy}"
                 )
             if value is None:
                 continue
