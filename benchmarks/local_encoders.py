@@ -49,7 +49,7 @@ def layer_at_lengths(kind: str, device: torch.device) -> dict[str, Step]:
         layer.zero_grad(set_to_none=True)
         states.grad = None
 
-    states = (torch.randn(BATCH, length, config.hidden_size, device=device) for length in LENGTHS)
+    states = (torch.randn(BATCH, length, config.local_size, device=device) for length in LENGTHS)
     return {f"length {one.shape[1]}": partial(step, one.requires_grad_()) for one in states}
 
 

@@ -10,12 +10,15 @@ from typing import Any
 
 from datasets import Dataset, Features, Value
 
-from hf_localattn.data.readers.tables import SUFFIXES, Record, describe_value, read_rows
+from hf_localattn.data.readers.tables import SUFFIXES, Record, describe_value, first_row, is_part, read_rows
 
 logger = logging.getLogger(__name__)
 
 INDEX = "index"
-"""Number of each row, from 0, in its file or data set. This column exists only if rows have been left out."""
+"""Number of each row, from 0, in its file or data set.
+
+This column exists only if rows have been left out, or if the rows are a part of a stream.
+"""
 
 PLACE = "place"
 """Place of each row, for error messages. This column exists if it is in the features of a schema."""
@@ -137,9 +140,10 @@ class Schema:
             ValueError: there are no records, or a record is invalid. The message names the place and a remedy.
         """
         check_any(records, self.holds, source)
-        rows = [self._row(record, f"{source}, {place}", number) for number, (place, record) in enumerate(records)]
+        numbered = enumerate(records, start=first_row())
+        rows = [self._row(record, f"{source}, {place}", number) for number, (place, record) in numbered]
         kept = Dataset.from_dict(self._by_column(rows), features=self._all_features)
-        return self._finish(kept, len(records), source, lambda number: records[number][0])
+        return self._finish(kept, len(records), source, lambda number: records[number - first_row()][0])
 
     def normalize(self, dataset: Dataset, name: str) -> Dataset:
         """Convert the rows of a data set.
@@ -158,10 +162,12 @@ class Schema:
             names = ", ".join(repr(str(column)) for column in missing)
             raise ValueError(f"{name}: has no column {names} (it has {has}){missing[0].advice}.")
 
+        first = first_row()
+
         def convert(batch: Any, numbers: list[int]) -> dict[str, list[Any]]:
             records = (dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True))
             rows = [
-                self._row(record, f"{name}, row {number + 1}", number)
+                self._row(record, f"{name}, row {first + number + 1}", first + number)
                 for number, record in zip(numbers, records, strict=True)
             ]
             return self._by_column(rows)
@@ -200,12 +206,13 @@ class Schema:
 
     def _finish(self, kept: Dataset, total: int, source: str, place: Callable[[int], str]) -> Dataset:
         """Log the rows that were left out of `total`, and return the complete result."""
-        if not len(kept):
+        first = first_row()
+        if not len(kept) and not is_part():
             raise ValueError(f"{source}: all {total} rows have an empty text, so --skip_empty leaves none.")
         if len(kept) == total:
-            kept = kept.remove_columns(INDEX)
+            kept = kept if is_part() else kept.remove_columns(INDEX)
         else:
-            skipped = sorted(set(range(total)).difference(kept[INDEX]))
+            skipped = sorted(set(range(first, first + total)).difference(kept[INDEX]))
             places = ", ".join(map(place, skipped[:MOST_PLACES])) + (", …" if len(skipped) > MOST_PLACES else "")
             message = "%s: leaving out %d of %d rows, which have an empty text: %s."
             logger.warning(message, source, len(skipped), total, places)

@@ -145,7 +145,7 @@ class CoolConfig(LocalAttentionConfig):
     def local_input_size(self) -> int:
         """Input width of the local branch: the width of the encoder's output or word embeddings."""
         narrower = None if self.mode == "g2l" else getattr(self.backbone_config, "embedding_size", None)
-        return narrower or self.hidden_size
+        return narrower or self.backbone_config.hidden_size
 
     @property
     def local_size(self) -> int:
@@ -162,8 +162,8 @@ class CoolConfig(LocalAttentionConfig):
 
     @property
     def output_size(self) -> int:
-        """Width of the states that the heads read."""
-        return self.local_output_size if self.mode == "g2l" else self.hidden_size
+        """Width of the last hidden states."""
+        return self.local_output_size if self.mode == "g2l" else self.backbone_config.hidden_size
 
     def backbone_config_to_build(self) -> Any:
         """Return the backbone's configuration, with `num_extra_layers` more layers for "deeper"."""

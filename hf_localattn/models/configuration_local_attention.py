@@ -34,14 +34,15 @@ class BackboneField(property):
 
     Args:
         *names: Name of the field, or all its names if they differ between backbones. The first one found is used.
+        reads (*optional*): Name of the property of the outer configuration to read instead of the field.
     """
 
-    def __init__(self, *names: str):
+    def __init__(self, *names: str, reads: str | None = None):
         def existing(config: LocalAttentionConfig) -> str:
             return next((name for name in names if hasattr(config.backbone_config, name)), names[0])
 
         def get(config: LocalAttentionConfig) -> Any:
-            return getattr(config.backbone_config, existing(config))
+            return getattr(config, reads) if reads else getattr(config.backbone_config, existing(config))
 
         def put(config: LocalAttentionConfig, value: Any) -> None:
             try:
@@ -51,7 +52,7 @@ class BackboneField(property):
                     f"`{names[0]}` is {value!r}, which the backbone refuses: {as_line(error)}."
                 ) from error
 
-        super().__init__(get, put, doc=f"`backbone_config.{names[0]}`")
+        super().__init__(get, put, doc=f"`{reads or f'backbone_config.{names[0]}'}`")
 
 
 class LocalAttentionConfig(PreTrainedConfig):
@@ -105,7 +106,8 @@ class LocalAttentionConfig(PreTrainedConfig):
     mlm_residual: bool = False
     hf_localattn_version: str | None = None
 
-    hidden_size = BackboneField("hidden_size")
+    # Tools that put layers on the last hidden states read `hidden_size`. Writing it sets the backbone's.
+    hidden_size = BackboneField("hidden_size", reads="output_size")
     vocab_size = BackboneField("vocab_size")
     num_hidden_layers = BackboneField("num_hidden_layers")
     num_attention_heads = BackboneField("num_attention_heads")
@@ -185,6 +187,11 @@ class LocalAttentionConfig(PreTrainedConfig):
     def required_inputs(self) -> tuple[str, ...]:
         """Names of the inputs that the models need in addition to the usual ones."""
         return ()
+
+    @property
+    def output_size(self) -> int:
+        """Width of the last hidden states, by default the backbone's `hidden_size`."""
+        return self.backbone_config.hidden_size
 
     @property
     def max_tokens(self) -> int | None:

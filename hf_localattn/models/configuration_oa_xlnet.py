@@ -105,7 +105,7 @@ class OaXLNetConfig(LocalAttentionConfig):
         """Number of heads of a block, set or default."""
         if self.oa_num_heads is not None:
             return self.oa_num_heads
-        possible = possible_heads(self.hidden_size, self.local_attention)
+        possible = possible_heads(self.backbone_config.hidden_size, self.local_attention)
         for usual in (PAPERS_HEADS, self.num_attention_heads):
             if usual in possible:
                 return usual
@@ -128,4 +128,4 @@ class OaXLNetConfig(LocalAttentionConfig):
         self._check_number("oa_dropout", 0.0, 1.0)
         self._check_number("classifier_dropout", 0.0, 1.0)
         if self.local_attention != "none":
-            check_heads(self.hidden_size, self.block_heads, self.local_attention)
+            check_heads(self.backbone_config.hidden_size, self.block_heads, self.local_attention)

@@ -130,8 +130,13 @@ class SamRobertaConfig(LocalAttentionConfig):
     def encoded_size(self) -> int:
         """Width D of the states that are pooled, those of the BiLSTM or of the encoder."""
         if not self.has_bilstm:
-            return self.hidden_size
+            return self.backbone_config.hidden_size
         return self.bilstm_hidden_size * (2 if self.bilstm_merge == "concat" else 1)
+
+    @property
+    def output_size(self) -> int:
+        """Width of the last hidden states and of the pooled vectors."""
+        return 2 * self.disan_hidden_size if self.pooling == "disan" else self.encoded_size
 
     @property
     def num_active_local_layers(self) -> int:

@@ -46,8 +46,9 @@ class MaskedLMHead(LocalAttentionPreTrainedModel):
         super().__init__(config)
         self.add_base_model()
         self.masked_lm_projection: nn.Linear | None = None
-        if config.mlm_residual or self.base_model.output_size != config.hidden_size:
-            self.masked_lm_projection = nn.Linear(self.base_model.output_size, config.hidden_size)
+        size = config.backbone_config.hidden_size
+        if config.mlm_residual or config.output_size != size:
+            self.masked_lm_projection = nn.Linear(config.output_size, size)
         with init.no_init_weights():  # `post_init` below does it
             self.masked_lm = build_reference_head(
                 MODEL_FOR_MASKED_LM_MAPPING, config.backbone_config, keeps_vocabulary=True

@@ -67,7 +67,6 @@ class CoolModel(CoolPreTrainedModel):
         super().__init__(config)
         self.add_backbone()
         self.local_encoder = LocalEncoder(config)
-        self.output_size = config.output_size
         width = getattr(self.get_input_embeddings(), "embedding_dim", None)
         if config.mode != "g2l" and width != config.local_input_size:
             raise ValueError(
@@ -75,7 +74,7 @@ class CoolModel(CoolPreTrainedModel):
                 f"width {config.local_input_size} (found {width}): set `mode` to 'g2l'."
             )
         if config.mode == "g&l":
-            self.fusion = Fusion(config.fusion, config.hidden_size, config.local_size)
+            self.fusion = Fusion(config.fusion, config.backbone_config.hidden_size, config.local_size)
         self.post_init()
 
     @can_return_tuple

@@ -47,14 +47,13 @@ class OaXLNetModel(OaXLNetPreTrainedModel):
     def __init__(self, config: OaXLNetConfig):
         super().__init__(config)
         self.add_backbone()
-        self.output_size = config.hidden_size
         self.expects_queries = not asks_for_cues(config)
         self.dropout = nn.Dropout(config.oa_dropout)
         self.blocks = nn.ModuleList(
             OrthogonalAttentionBlock(
-                config.hidden_size,
+                config.backbone_config.hidden_size,
                 config.block_heads,
-                config.oa_intermediate_size or config.hidden_size,
+                config.oa_intermediate_size or config.backbone_config.hidden_size,
                 interaction=config.local_attention,
                 kv_sharing=config.kv_sharing,
                 share_context_projection=config.share_context_projection,

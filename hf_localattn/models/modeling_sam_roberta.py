@@ -63,7 +63,7 @@ class SamRobertaPreTrainedModel(LocalAttentionPreTrainedModel):
 
     def classification_head(self, num_outputs: int) -> nn.Module:
         """Build the classifier of pooled texts, dropout and one linear layer (section 3.4)."""
-        output = nn.Linear(self.base_model.output_size, num_outputs)
+        output = nn.Linear(self.config.hidden_size, num_outputs)
         return nn.Sequential(OrderedDict(dropout=nn.Dropout(self.config.classifier_dropout), output=output))
 
 
@@ -77,7 +77,7 @@ class SamRobertaModel(SamRobertaPreTrainedModel):
         self.bilstm = None
         if config.has_bilstm:
             self.bilstm = RecurrentEncoder(
-                config.hidden_size,
+                config.backbone_config.hidden_size,
                 config.bilstm_hidden_size,
                 config.num_bilstm_layers,
                 config.dropout,
@@ -102,7 +102,6 @@ class SamRobertaModel(SamRobertaPreTrainedModel):
             self.pooling_attention = RecurrentAttention(size)
         elif config.pooling == "disan":
             self.pooling_attention = DiSAN(size, config.disan_hidden_size)
-        self.output_size = size if self.pooling_attention is None else self.pooling_attention.output_size
         self.post_init()
 
     def train(self, mode: bool = True) -> SamRobertaModel:

@@ -142,13 +142,12 @@ class SlaBertModel(SlaBertPreTrainedModel):
     def __init__(self, config: SlaBertConfig):
         super().__init__(config)
         self.add_backbone()
-        self.output_size = config.hidden_size
         kind, attentions = config.local_attention, self_attentions(self.backbone)
         chosen = [attentions[layer] for layer in config.sla_layer_indices]
         if kind in (*GATED, "lisa"):
             localize(chosen)
         if kind in GATED:
-            add_gates(chosen, config.hidden_size)
+            add_gates(chosen, config.backbone_config.hidden_size)
         elif kind == "sgnet":
             self.syntax_layer = SyntaxGuidedLayer(self.backbone)
         self.post_init()
@@ -238,10 +237,16 @@ class SlaBertModel(SlaBertPreTrainedModel):
         needed, kind = self.config.required_inputs, self.config.local_attention
         for name, value in structure.items():
             if value is None and name in needed and kind != "lisa":  # `training_loss` checks it for "lisa"
+                remedy = "Without it, use `local_attention='none'`."
+                if "dep_heads" in needed:
+                    remedy = (
+                        "Without a parser, load the model with `from_pretrained(..., local_attention='window')`, and "
+                        "the tokenizer with `parser=None`."
+                    )
                 raise ValueError(
                     f"`local_attention={kind!r}` needs `{name}`, which SlaBertTokenizer returns"
-                    f"{' if it has a `parser`' if name == 'dep_heads' else ''}; without it use "
-                    "`local_attention='none'`."
+                    f"{' if it has a `parser`' if name == 'dep_heads' else ''}: pass all that it returns to the "
+                    f"model. {remedy}"
                 )
             if value is None:
                 continue

@@ -32,7 +32,6 @@ class RecurrentAttention(nn.Module):
 
     def __init__(self, size: int):
         super().__init__()
-        self.output_size = size
         self.score = nn.Linear(size, 1, bias=False)  # w; the softmax would cancel a bias
 
     def forward(
@@ -102,10 +101,10 @@ class DiSAN(nn.Module):
 
     def __init__(self, size: int, hidden_size: int = 300):
         super().__init__()
-        self.output_size = 2 * hidden_size
+        width = 2 * hidden_size
         self.blocks = nn.ModuleList(DirectionalBlock(size, hidden_size, looks_back) for looks_back in (True, False))
-        self.inner = nn.Linear(self.output_size, self.output_size)
-        self.outer = nn.Linear(self.output_size, self.output_size, bias=False)  # the softmax would cancel a bias
+        self.inner = nn.Linear(width, width)
+        self.outer = nn.Linear(width, width, bias=False)  # the softmax would cancel a bias
 
     def forward(
         self, states: torch.Tensor, mask: torch.Tensor | None = None

@@ -1,7 +1,8 @@
 """Dependency parsing of texts and of lists of words with spaCy.
 
 Loaded pipelines and recent parses are cached in this module, for the whole process. They cannot be attributes of the
-tokenizer, because `datasets` finds cached results by the tokenizer's hash, which must not change.
+tokenizer, because `datasets` finds cached results by the tokenizer's hash, which must not change. `sla_parse_store.py`
+can also keep parses in a folder.
 """
 
 import json
@@ -10,6 +11,7 @@ import re
 from array import array
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
+from hashlib import sha256
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from typing import Any
 from transformers.utils import TRANSFORMERS_DYNAMIC_MODULE_NAME
 
 from .sla_alignment import Words
+from .sla_parse_store import key_of, open_store, read_parses, write_parses
 
 WORDS = ("parser", "whitespace")
 """Ways to split a text into words: the pipeline's tokens, or splitting at white space."""
@@ -82,12 +85,13 @@ def _size(parse: Words) -> int:
 
 _cache = ParseCache(MAX_CACHED_WORDS)
 _pipelines: dict[tuple[str, bool], Any] = {}
+_digests: dict[tuple[str, bool], str] = {}
 
 
 def parse(
     texts: Sequence[str | tuple[str, ...]], parser: str, words: str = "parser", *, named_by_checkpoint: bool = False
 ) -> list[Words]:
-    """Parse texts. Texts that are not in the cache go through the pipeline together.
+    """Parse texts. Texts that are in no cache go through the pipeline together.
 
     Args:
         texts: Strings, or tuples of words. Words are not split further; empty or blank words are not parsed and become
@@ -117,9 +121,19 @@ def parse(
         pipeline = load_pipeline(parser, named_by_checkpoint=named_by_checkpoint)
         for text in unknown:
             _check_length(text, pipeline)
-        documents = pipeline.pipe(_document(text, words, pipeline) for text in unknown)
-        for text, document in zip(unknown, documents, strict=True):
-            parses[text] = _words(text, words, document, parser)
+        keys = {}
+        if open_store() is not None:
+            keys = {text: key_of(text, words, _digest(source, pipeline)) for text in unknown}
+            parses |= read_parses(keys)
+        new = [text for text in unknown if text not in parses]
+        documents = pipeline.pipe(_document(text, words, pipeline) for text in new)
+        parsed_now = {
+            text: _words(text, words, document, parser) for text, document in zip(new, documents, strict=True)
+        }
+        if keys:
+            write_parses(keys, parsed_now)
+        parses |= parsed_now
+        for text in unknown:
             _cache.put((source, words, text), parses[text])
     return [parses[text] for text in texts]
 
@@ -175,6 +189,14 @@ def pipeline_version(parser: str, *, named_by_checkpoint: bool = False) -> str |
     except (OSError, ValueError, AttributeError):
         return None
     return version if isinstance(version, str) else None
+
+
+def _digest(source: tuple[str, bool], pipeline: Any) -> str:
+    """Return a digest of a loaded pipeline and its weights, since retrained pipelines may keep name and version."""
+    if source not in _digests:
+        content = pipeline.to_bytes(exclude=["vocab"])  # metadata describe the vectors
+        _digests[source] = sha256(_spacy().__version__.encode() + content).hexdigest()
+    return _digests[source]
 
 
 def _source(parser: str, named_by_checkpoint: bool) -> tuple[str, bool]:

@@ -96,7 +96,7 @@ class QuestionAnsweringHead(LocalAttentionPreTrainedModel):
         # Not all families have these fields.
         self.qa_dropout = nn.Dropout(getattr(config, "qa_dropout", 0.0))
         qa_loss = getattr(config, "qa_loss", "mean")
-        self.qa_outputs = nn.Linear(self.base_model.output_size, 2)
+        self.qa_outputs = nn.Linear(self.config.hidden_size, 2)
         if qa_loss != "mean":
             self.loss_function = QUESTION_ANSWERING_LOSSES[qa_loss]
         self.post_init()
@@ -159,7 +159,7 @@ class SequenceClassificationHead(LocalAttentionPreTrainedModel):
 
     def new_classifier(self) -> nn.Module:
         """Build the module that maps features of sequences (B, F) to logits (B, num_labels)."""
-        return PooledClassifier(self.base_model.output_size, self.config.num_labels, self.config.classifier_dropout)
+        return PooledClassifier(self.config.hidden_size, self.config.num_labels, self.config.classifier_dropout)
 
     @can_return_tuple
     def forward(
@@ -211,7 +211,7 @@ class TokenClassificationHead(LocalAttentionPreTrainedModel):
         self.add_base_model()
         self.dropout = nn.Dropout(config.classifier_dropout)
         self.num_labels = config.num_labels
-        self.token_classifier = nn.Linear(self.base_model.output_size, config.num_labels)
+        self.token_classifier = nn.Linear(self.config.hidden_size, config.num_labels)
         self.post_init()
 
     @can_return_tuple
@@ -264,7 +264,7 @@ class MultipleChoiceHead(LocalAttentionPreTrainedModel):
 
     def new_classifier(self) -> nn.Module:
         """Build the module that maps features of choices (B * C, F) to logits (B * C, 1)."""
-        return PooledClassifier(self.base_model.output_size, 1, self.config.classifier_dropout)
+        return PooledClassifier(self.config.hidden_size, 1, self.config.classifier_dropout)
 
     @can_return_tuple
     def forward(

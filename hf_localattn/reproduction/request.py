@@ -21,6 +21,7 @@ SET_OTHERWISE = {
     "output_dir": "give -o.",
     "resume_from_checkpoint": "runs go on by themselves.",
     "search_space": "give --search, for the paper's grid.",
+    "streaming": "tables read all rows.",
     "workers": "give --workers.",
     "ray_address": "give --ray-address.",
     "dataset_name": "data are given by --data.",

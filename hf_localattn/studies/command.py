@@ -12,7 +12,8 @@ from hf_localattn.files import CannotWrite, remove_leftovers, writing
 from hf_localattn.studies.cross_validation import CrossValidation
 from hf_localattn.studies.executors import TrialFailed
 from hf_localattn.studies.search import Search
-from hf_localattn.tasks import DataArguments, Task
+from hf_localattn.tasks import DataArguments, Task, choose_task
+from hf_localattn.tasks.streaming import check_streaming
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments, parse_arguments
 from hf_localattn.training.console import set_up_logging
 from hf_localattn.training.run import Run, prepare_run, training_arguments_of
@@ -75,6 +76,7 @@ def prepare_command(
         ImportError: an option needs an extra that is not installed.
     """
     _check_workers(data_args, training_args)
+    check_streaming(choose_task(task, data_args), data_args, training_args)
     folder = Path(training_args.output_dir)
     with ExitStack() as claim:
         if training_args.process_index == 0:  # one process locks the folder for all processes of the run

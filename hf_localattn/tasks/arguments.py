@@ -34,6 +34,11 @@ class DataArguments:
     max_train_samples: int | None = option(None, "Maximum number of training rows.")
     max_eval_samples: int | None = option(None, "Maximum number of evaluation rows.")
     max_predict_samples: int | None = option(None, "Maximum number of rows to predict on.")
+    streaming: bool = option(
+        False,
+        "Read the training rows while the model is trained, and keep none of them: for data sets that do not fit into"
+        " memory or on the disk. Needs --max_steps. Files must be .jsonl.",
+    )
     num_folds: int | None = option(
         None,
         "Number of folds for cross-validation. The runs write to OUTPUT_DIR/fold-1 and so on, and each is tested on"
@@ -52,6 +57,8 @@ class DataArguments:
             if (value := getattr(self, name)) is not None and value < 1:
                 raise ValueError(f"--{name} must be at least 1; got {value}.")
         if self.num_folds is not None:
+            if self.streaming:
+                raise ValueError("--streaming cannot be used with --num_folds, which splits all rows: leave one out.")
             if self.num_folds < 2:
                 raise ValueError(f"--num_folds must be at least 2; got {self.num_folds}.")
             if self.dataset_name is None and self.train_file is None:

@@ -61,6 +61,7 @@ class QuestionAnswering(Task):
     name = model_task = "question-answering"
     DataArguments = QuestionAnsweringDataArguments
     logits_scored = 2  # start and end
+    streams = True
     group_column = "context"  # a passage must not be in both training and test data
     args: QuestionAnsweringDataArguments
 
@@ -83,10 +84,12 @@ class QuestionAnswering(Task):
 
     def load(self, parts: Mapping[str, str], **hub: Any) -> Data:
         data = super().load(parts, **hub)
-        if not self.args.version_2_with_negative:
-            check_all_answered(data, answered_tests=self.args.fold is not None)
         self.examples = dict(data)
         return data
+
+    def check_rows(self, data: Data) -> None:
+        if not self.args.version_2_with_negative:
+            check_all_answered(data, answered_tests=self.args.fold is not None)
 
     def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Data) -> None:
         self.max_length = input_length(model, tokenizer, self.args)

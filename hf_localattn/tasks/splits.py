@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import datasets
@@ -13,6 +13,7 @@ from hf_localattn.data.folds import split_rows
 from hf_localattn.errors import loading
 from hf_localattn.registry import FAMILIES
 from hf_localattn.tasks.arguments import DataArguments
+from hf_localattn.tasks.streaming import StreamedRows
 
 if TYPE_CHECKING:
     from hf_localattn.tasks.task import Task
@@ -51,10 +52,12 @@ def load_splits(task: Task, data_args: DataArguments, parts: Mapping[str, str], 
         ValueError: a part has no data, or its data are invalid.
         OSError: the data cannot be downloaded or read.
     """
-    hub: Mapping[str, datasets.Dataset] = {}
+    hub: Mapping[str, Any] = {}
     if data_args.dataset_name is not None:
         with loading("data set", data_args.dataset_name):
-            hub = datasets.load_dataset(data_args.dataset_name, data_args.dataset_config_name, **hub_arguments)
+            hub = datasets.load_dataset(
+                data_args.dataset_name, data_args.dataset_config_name, streaming=data_args.streaming, **hub_arguments
+            )
     files = {part: getattr(data_args, f"{part}_file") for part in SPLITS}
     folded: Data = {}
     if data_args.fold is not None:
@@ -74,7 +77,11 @@ def load_splits(task: Task, data_args: DataArguments, parts: Mapping[str, str], 
         limit = getattr(data_args, LIMITS[part])
         labeled = part != "test" or data_args.fold is not None
         names = [name for name in task.hub_splits[part] if name in hub]
-        if part in folded:
+        if part == "train" and data_args.streaming and (files[part] is not None or names):
+            source = files[part] or f"{data_args.dataset_name} ({names[0]})"
+            task.training_rows = StreamedRows(task, source, hub.get(names[0]) if names else None, limit)
+            data[part] = task.training_rows.head()
+        elif part in folded:
             data[part] = _first(folded[part], limit)
         elif files[part] is not None:
             data[part] = _first(task.read(files[part], labeled), limit)
@@ -111,5 +118,7 @@ def _training_rows(task: Task, data_args: DataArguments, hub: Mapping[str, datas
     return task.normalize(hub[name], f"{data_args.dataset_name} ({name})", True)
 
 
-def _first(rows: datasets.Dataset, limit: int | None) -> datasets.Dataset:
+def _first(rows: datasets.Dataset | datasets.IterableDataset, limit: int | None) -> datasets.Dataset:
+    if isinstance(rows, datasets.IterableDataset):
+        return datasets.Dataset.from_list(list(islice(rows, limit)), features=rows.features)
     return rows if limit is None else rows.select(range(min(limit, len(rows))))

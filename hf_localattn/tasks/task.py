@@ -14,6 +14,7 @@ from transformers.trainer_utils import PredictionOutput
 
 from hf_localattn.tasks.arguments import DataArguments
 from hf_localattn.tasks.splits import SPLITS, Data, load_splits
+from hf_localattn.tasks.streaming import StreamedRows
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,8 @@ class Task:
     """True if `reported_metrics` is a subset of `metrics` that depends on the labels in the data."""
     generates: ClassVar[bool] = False
     """True if generated texts are evaluated."""
+    streams: ClassVar[bool] = False
+    """True if training rows can be read by `--streaming`."""
     logits_scored: ClassVar[int | None] = None
     """Number of outputs that `score_examples` takes; None if `compute_metrics` scores features directly."""
     group_column: ClassVar[str | None] = None
@@ -70,6 +73,8 @@ class Task:
         self.args = args
         self.examples: dict[str, Any] = {}
         """Examples of each split for `score_examples`."""
+        self.training_rows: StreamedRows | None = None
+        """All training rows if they are streamed. `load` then returns the first ones as "train"."""
 
     def check_training(self, training_args: Any) -> None:
         """Validate the training arguments, and set arguments that depend on the task.
@@ -120,7 +125,16 @@ class Task:
             ValueError: a part has no data, or its data are invalid.
             OSError: the data cannot be downloaded or read.
         """
-        return load_splits(self, self.args, parts, **hub)
+        data = load_splits(self, self.args, parts, **hub)
+        self.check_rows(data)
+        return data
+
+    def check_rows(self, data: Data) -> None:
+        """Check the rows of all splits, or a part of streamed rows, against the arguments.
+
+        Raises:
+            ValueError: a split has rows that the arguments exclude.
+        """
 
     def config_fields(self, data: Data, checkpoint: Checkpoint) -> dict[str, Any]:
         """Return the fields of the model's configuration that depend on the data, such as `id2label`.
@@ -155,6 +169,10 @@ class Task:
     def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
         """Return the function that turns a batch of rows into features, and its keyword arguments."""
         raise NotImplementedError
+
+    def is_trainable(self, feature: Mapping[str, Any]) -> bool:
+        """Return False for features of streamed rows that `finish_features` would leave out."""
+        return True
 
     def finish_features(self, data: Data, features: Data) -> Data:
         """Return the features for the model, and warn about cut inputs."""

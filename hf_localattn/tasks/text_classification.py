@@ -86,6 +86,8 @@ class TextClassificationDataArguments(DataArguments):
         super().__post_init__()
         if len(self.layout.texts) > 2:
             raise ValueError(f"--text_column_names takes one column, or two; got {self.text_column_names!r}.")
+        if self.streaming and self.skip_unlabelled:
+            raise ValueError("--streaming cannot be used with --skip_unlabelled: leave out such rows in the file.")
         if self.metric_name is not None and self.metric_name not in SCORES:
             raise ValueError(f"--metric_name must be one of {', '.join(SCORES)}; got {self.metric_name!r}.")
 
@@ -109,6 +111,7 @@ class TextClassification(Task):
     metrics = MappingProxyType({name: name not in LOWER_IS_BETTER for name in ("loss", *SCORES, COMBINED)})
     metrics_depend_on_labels = True
     class_column = "label"
+    streams = True
     args: TextClassificationDataArguments
     labels: Labels
 

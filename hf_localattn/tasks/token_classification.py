@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -125,6 +125,7 @@ class TokenClassification(Task):
     DataArguments = TokenClassificationDataArguments
     metrics = MappingProxyType({"loss": False, **GREATER_IS_BETTER})
     metrics_depend_on_labels = True
+    streams = True
     args: TokenClassificationDataArguments
     names: list[str]
     visible_word_ids: dict[str, list[list[int]]]
@@ -163,9 +164,6 @@ class TokenClassification(Task):
             trained=checkpoint.trained,
             may_be_fresh=checkpoint.may_be_fresh,
         )
-        files = {"train": args.train_file, "validation": args.validation_file, "test": args.test_file}
-        for split, sentences in data.items():
-            check_labels(sentences, files.get(split) or f"{args.dataset_name} ({split})", self.names)
         logger.info("Predicting one of %d labels of each word: %s.", len(self.names), ", ".join(self.names))
         if all(name.isdecimal() for name in self.names):
             logger.warning(
@@ -173,6 +171,14 @@ class TokenClassification(Task):
                 " --label_names_file."
             )
         return label_fields(self.names)
+
+    def number_labels(self, data: Data) -> Data:
+        """Return the rows as they are, since `encoder` numbers labels; raise `ValueError` for unknown labels."""
+        args = self.args
+        files = {"train": args.train_file, "validation": args.validation_file, "test": args.test_file}
+        for split, sentences in data.items():
+            check_labels(sentences, files.get(split) or f"{args.dataset_name} ({split})", self.names)
+        return data
 
     @property
     def reported_metrics(self) -> Sequence[str]:
@@ -186,6 +192,9 @@ class TokenClassification(Task):
         label_ids = {name: number for number, name in enumerate(self.names)}
         function = subword_features if self.args.label_all_tokens and split == "train" else word_features
         return function, {"max_length": self.max_length, "label_ids": label_ids}
+
+    def is_trainable(self, feature: Mapping[str, Any]) -> bool:
+        return bool(feature["visible_word_ids"])
 
     def finish_features(self, data: Data, features: Data) -> Data:
         """Return the features of sentences with a word that the model sees. Other sentences would have no loss."""

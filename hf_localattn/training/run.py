@@ -17,6 +17,7 @@ from hf_localattn.hub import Score
 from hf_localattn.parsing import read_json
 from hf_localattn.tasks import Checkpoint, DataArguments, Task, choose_task
 from hf_localattn.tasks.splits import Data, warn_of_no_query
+from hf_localattn.tasks.streaming import StreamedFeatures, check_streaming
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.generation import GenerationTrainer, GenerationTrainingArguments
 from hf_localattn.training.lookahead import import_lookahead
@@ -114,6 +115,7 @@ def prepare_run(
         ImportError: an argument needs an extra that is not installed.
     """
     task = choose_task(task_class, data_args)(data_args)
+    check_streaming(type(task), data_args, training_args)
     task.check_training(training_args)
     validate_arguments(training_args, task.metrics, all_reported=not task.metrics_depend_on_labels)
     checkpoint = _checkpoint(task, model_args, training_args)
@@ -126,11 +128,16 @@ def prepare_run(
     model, tokenizer = load_model_and_tokenizer(task.model_task, model_args, training_args, **fields)
     task.adapt(model, tokenizer, data)
     check_resumed(model, training_args)
-    features = task.finish_features(data, make_features(task, data, tokenizer, training_args))
+    kept = {split: rows for split, rows in data.items() if split != "train" or task.training_rows is None}
+    features = task.finish_features(kept, make_features(task, kept, tokenizer, training_args))
+    train_dataset: Any = features.get("train")
+    if task.training_rows is not None:
+        seed = training_args.seed if training_args.data_seed is None else training_args.data_seed
+        train_dataset = StreamedFeatures(task.training_rows, task, tokenizer, seed)
     kwargs: dict[str, Any] = {
         "model": model,
         "args": training_args,
-        "train_dataset": features.get("train"),
+        "train_dataset": train_dataset,
         "eval_dataset": features.get("validation"),
         "processing_class": tokenizer,
         "data_collator": task.collator(tokenizer, model, 8 if training_args.fp16 or training_args.bf16 else None),
@@ -250,7 +257,7 @@ class Run:
         else:
             found = trainer.train(resume_from_checkpoint=checkpoint).metrics
         trainer.save_model(_internal_call=True)  # `_internal_call` prevents an upload before the model has scores
-        metrics = {**found, "train_samples": len(self.data["train"])}
+        metrics = {**found, "train_samples": self._num_rows("train")}
         self._report("train", metrics)
         trainer.save_state()  # last, because this file marks training as complete
         return metrics
@@ -298,7 +305,7 @@ class Run:
         """
         args = self.trainer.args
         if args.do_train and args.should_save:
-            rows = {split: len(rows) for split, rows in self.data.items()}
+            rows = {split: self._num_rows(split) for split in self.data}
             record = record_of(self.task.model_task, self.model_args, self.task.args, args, rows, self.scores)
             record.save(args.output_dir)
         if args.do_train and not args.push_to_hub:  # an upload writes the card, too
@@ -329,6 +336,13 @@ class Run:
         if not is_labeled:
             metrics.pop(f"{prefix}_loss", None)
         return output._replace(metrics=metrics | self._notes(prefix))
+
+    def _num_rows(self, split: str) -> int:
+        """Return the number of rows of a split, or of features that are trained on if the rows are streamed."""
+        args = self.trainer.args
+        if split != "train" or self.task.training_rows is None:
+            return len(self.data[split])
+        return args.max_steps * args.train_batch_size * args.gradient_accumulation_steps * args.world_size
 
     def _examples(self, split: str) -> dict[str, Any]:
         return {} if self.task.logits_scored is None else {"examples": self.task.examples[split]}

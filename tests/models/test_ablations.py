@@ -46,6 +46,8 @@ def test_every_family_declares_its_ablations():
 @pytest.mark.parametrize(("name", "task", "backbone", "fields"), TABLE)
 def test_every_ablation_keeps_the_contract(name, task, backbone, fields, tmp_path):
     model = tiny_model(name, task, backbone, **fields)
+    if task == "headless":
+        assert run(model, input_ids=token_ids(1, 5)).last_hidden_state.shape == (1, 5, model.config.hidden_size)
     for side in ("right", "both"):
         check_padding(model, task, side)
     mask = torch.tensor([[1] * 11, [1] * 7 + [0] * 4, [0] * 5 + [1] * 6, [0] * 11])

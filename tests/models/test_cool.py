@@ -109,13 +109,13 @@ def test_local_attentions_are_target_by_source_by_feature():
 def test_defaults_are_the_papers():
     with torch.device("meta"):
         with_conv, without = CoolModel(CoolConfig()), CoolModel(CoolConfig(use_conv=False))
-    assert with_conv.output_size == 300
+    assert with_conv.config.hidden_size == 300
     assert [tuple(c.weight.shape) for c in with_conv.local_encoder.convolution_block.convolutions] == [
         (100, 768, kernel) for kernel in (3, 4, 5)
     ]
     assert len(with_conv.local_encoder.layers) == 2
     assert sum(p.numel() for p in with_conv.local_encoder.layers[0].score.parameters()) == 812_700
-    assert without.output_size == 768
+    assert without.config.hidden_size == 768
     assert len(without.local_encoder.layers) == 3
     assert with_conv.backbone.pooler is None
 

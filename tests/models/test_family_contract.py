@@ -526,11 +526,36 @@ def test_configuration_round_trip(name, tmp_path):
 @pytest.mark.parametrize("backbone", TINY_BACKBONES)
 def test_common_fields_are_the_backbones(name, backbone):
     config = tiny_config(name, backbone)
-    assert config.hidden_size == 32
+    assert config.backbone_config.hidden_size == 32
     assert config.num_attention_heads == 2
     assert config.vocab_size == 59
     config.vocab_size = 60
     assert config.backbone_config.vocab_size == 60
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "width"),
+    [
+        ("cool", {}, 15),
+        ("cool", {"mode": "l2g"}, 32),
+        ("cool", {"use_conv": False}, 32),
+        ("sla-bert", {}, 32),
+        ("oa-xlnet", {}, 32),
+        ("sam-roberta", {}, 32),
+        ("sam-roberta", {"bilstm_hidden_size": 7}, 14),
+        ("sam-roberta", {"pooling": "disan", "disan_hidden_size": 5}, 10),
+        ("sam-roberta", {"pooling": "none"}, 32),
+    ],
+)
+def test_hidden_size_is_the_width_of_the_output(name, fields, width, tmp_path):
+    model = tiny_model(name, **fields)
+    model.save_pretrained(tmp_path)
+    loaded = AutoModel.from_pretrained(tmp_path)
+    for one in (model, loaded):
+        output = run(one, input_ids=token_ids(2, 5), output_hidden_states=True)
+        assert output.last_hidden_state.shape == (2, 5, one.config.hidden_size) == (2, 5, width)
+        assert {states.shape for states in output.hidden_states} == {(2, 5, one.config.backbone_config.hidden_size)}
+    assert "hidden_size" not in json.loads((tmp_path / "config.json").read_text())
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -8,17 +8,20 @@ import pytest
 import torch
 from transformers import (
     AttentionInterface,
+    AutoModel,
     AutoModelForMaskedLM,
     AutoModelForMultipleChoice,
     AutoModelForQuestionAnswering,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
+    AutoTokenizer,
 )
 
-from hf_localattn import SlaBertConfig, SlaBertForSequenceClassification, SlaBertModel
+from hf_localattn import SlaBertConfig, SlaBertForSequenceClassification, SlaBertModel, SlaBertTokenizer
 from hf_localattn.models.sla_masks import ancestor_mask
 from hf_localattn.models.sla_self_attention import self_attentions
 from hf_localattn.registry import FAMILIES
+from hf_localattn.resources import tiny_backbone
 from tests.models.tiny import (
     COMMON,
     adapted,
@@ -301,6 +304,24 @@ def test_every_kind_compiles(kind, inputs):
     given = adapted(model, **inputs, **labels("token-classification", 3, 11))
     compiled = torch.compile(model, fullgraph=True, backend="eager")  # gradients: test_family_contract.py
     torch.testing.assert_close(compiled(**given).loss, model(**given).loss, rtol=1e-6, atol=1e-6)
+
+
+def test_a_checkpoint_works_without_its_parser(tmp_path):
+    """By the words around each word, as the error for missing heads says."""
+    model = tiny_model("sla-bert", local_attention="syntax")
+    model.save_pretrained(tmp_path)
+    backbone = AutoTokenizer.from_pretrained(tiny_backbone())
+    SlaBertTokenizer.from_backbone(backbone, parser="not_installed").save_pretrained(tmp_path)
+    loaded = AutoModel.from_pretrained(tmp_path, local_attention="window")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path, parser=None)
+    encoded = tokenizer(["The farmer works."], return_tensors="pt")
+    encoded["input_ids"] %= 59  # the model's vocabulary is smaller
+    assert "dep_heads" not in encoded
+    assert loaded(**encoded).last_hidden_state.isfinite().all()
+    with pytest.raises(
+        ValueError, match=r"from_pretrained\(\.\.\., local_attention='window'\)`, and .* `parser=None`"
+    ):
+        model(**encoded)
 
 
 # --- bad input

@@ -2,14 +2,17 @@
 
 import copy
 import json
+import os
 import pickle
 
 import pytest
+import spacy
 from datasets import Dataset
 from datasets.fingerprint import Hasher
 from transformers import AutoTokenizer, BertConfig, DataCollatorWithPadding
 
-from hf_localattn.models import tokenization_sla_bert
+from hf_localattn.models import sla_parser, tokenization_sla_bert
+from hf_localattn.models.sla_parse_store import VARIABLE
 from hf_localattn.models.tokenization_sla_bert import SlaBertTokenizer
 from hf_localattn.resources import tiny_backbone
 from tests.fresh_process import run_fresh
@@ -100,13 +103,31 @@ def test_loads_where_the_package_is_not_installed(tokenizer, tmp_path):
         said.append(result.stdout.split())
     assert said[0][:2] == said[1][:2]
     assert [loaded for *_, loaded in said] == ["1", "0"]
-    code = {"sla_parser.py", "tokenization_local_attention.py", "tokenization_sla_bert.py", "sla_alignment.py"}
-    assert code == {path.name for path in again.glob("*.py")}
+    code = {"sla_alignment", "sla_parse_store", "sla_parser", "tokenizer_checks"}
+    code |= {"tokenization_local_attention", "tokenization_sla_bert"}
+    assert code == {path.stem for path in again.glob("*.py")}
 
 
 # Python 3.12 and newer warn about forks in processes with threads; `datasets` decides to fork.
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_map_in_several_processes(tokenizer):
-    rows = Dataset.from_dict({"text": [CAT, DOG, TOWN, ""]})
+@pytest.mark.parametrize("stored", [False, True])
+def test_map_in_several_processes(stored, tokenizer, monkeypatch, tmp_path):
+    """Each process loads the pipeline once."""
+    load, log = spacy.load, tmp_path / "loads"
+
+    def logged(name):
+        with log.open("a") as stream:
+            stream.write(f"{os.getpid()}\n")
+        return load(name)
+
+    monkeypatch.setattr(spacy, "load", logged)
+    monkeypatch.setattr(sla_parser, "_cache", sla_parser.ParseCache(10**6))
+    monkeypatch.setattr(sla_parser, "_pipelines", {})
+    if stored:
+        monkeypatch.setenv(VARIABLE, str(tmp_path / "parses"))
+    rows = Dataset.from_dict({"text": [CAT, DOG, TOWN, "", *(f"{CAT} {number}" for number in range(4))]})
     tokenize = lambda batch: tokenizer(batch["text"], truncation=True, max_length=8)  # noqa: E731
-    assert rows.map(tokenize, batched=True, num_proc=2)["dep_heads"][:] == tokenize(rows[:])["dep_heads"]
+    mapped = rows.map(tokenize, batched=True, batch_size=2, num_proc=2)
+    workers = log.read_text().split()
+    assert len(workers) == len(set(workers)) == 2
+    assert mapped["dep_heads"][:] == tokenize(rows[:])["dep_heads"]

@@ -9,7 +9,10 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,43 @@ Record = dict[str, Any]
 PathLike = str | os.PathLike[str]
 
 SUFFIXES = (".csv", ".tsv", ".json", ".jsonl")
+
+
+@dataclass(frozen=True)
+class Part:
+    """Consecutive rows of a stream.
+
+    Args:
+        first: number of the first row, from 0.
+        rows: rows with their places, as `read_rows` returns them.
+    """
+
+    first: int
+    rows: list[tuple[str, Any]]
+
+
+_part: ContextVar[Part | None] = ContextVar("part", default=None)
+
+
+@contextmanager
+def reading(part: Part) -> Iterator[None]:
+    """Let `read_rows` return a part of a stream instead of a whole file, and count rows from its first one."""
+    token = _part.set(part)
+    try:
+        yield
+    finally:
+        _part.reset(token)
+
+
+def first_row() -> int:
+    """Return the number of the first row that is being read, from 0."""
+    part = _part.get()
+    return 0 if part is None else part.first
+
+
+def is_part() -> bool:
+    """Return True if the rows that are being read are a part of a stream."""
+    return _part.get() is not None
 
 
 def read_text(path: PathLike) -> str:
@@ -54,6 +94,8 @@ def read_rows(path: PathLike, *, suffixes: Sequence[str] = SUFFIXES, what: str =
         FileNotFoundError: the file does not exist.
         ValueError: the extension is not allowed, or the content does not match it.
     """
+    if (part := _part.get()) is not None:
+        return part.rows
     path = Path(path)
     text = read_text(path)
     if path.suffix not in suffixes:
@@ -64,8 +106,27 @@ def read_rows(path: PathLike, *, suffixes: Sequence[str] = SUFFIXES, what: str =
     if path.suffix in (".csv", ".tsv"):
         return list(_separated(path, text))
     if path.suffix == ".jsonl":
-        return list(_json_lines(path, text))
+        return list(_json_lines(path, text.split("\n")))
     return list(_json(path, text))
+
+
+def stream_rows(path: PathLike) -> Iterator[tuple[str, Any]]:
+    """Read a .jsonl file line by line.
+
+    Raises:
+        FileNotFoundError: the file does not exist.
+        ValueError: the file has another extension, or a line is not UTF-8 or not JSON.
+    """
+    path = Path(path)
+    if path.suffix != ".jsonl":
+        raise ValueError(f"{path}: --streaming reads files line by line; save the rows as .jsonl.")
+    if not path.is_file():
+        read_text(path)  # raises the error
+    with path.open(encoding="utf-8-sig", newline="\n") as lines:
+        try:
+            yield from _json_lines(path, lines)
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path}: is not UTF-8 text ({error.reason}); re-save it.") from None
 
 
 def as_list(cell: Any) -> Any:
@@ -99,7 +160,7 @@ def _json(path: Path, text: str) -> Iterator[tuple[str, Any]]:
     except ValueError as error:
         if getattr(error.__cause__, "msg", "") != "Extra data":
             raise
-        yield from _json_lines(path, text)  # JSON lines in a file named .json
+        yield from _json_lines(path, text.split("\n"))  # JSON lines in a file named .json
         return
     rows = content.get("data") if isinstance(content, dict) else content
     if not isinstance(rows, list):
@@ -107,9 +168,9 @@ def _json(path: Path, text: str) -> Iterator[tuple[str, Any]]:
     yield from ((f"record {number}", row) for number, row in enumerate(rows, start=1))
 
 
-def _json_lines(path: Path, text: str) -> Iterator[tuple[str, Any]]:
-    # not `splitlines`: texts may contain U+2028 and other line separators unescaped
-    for number, line in enumerate(text.split("\n"), start=1):
+def _json_lines(path: Path, lines: Iterable[str]) -> Iterator[tuple[str, Any]]:
+    # not from `splitlines`: texts may contain U+2028 and other line separators unescaped
+    for number, line in enumerate(lines, start=1):
         if line.strip():
             yield f"line {number}", parse_json(line, str(path), number)
 

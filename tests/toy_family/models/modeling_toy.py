@@ -28,9 +28,9 @@ class ToyModel(ToyPreTrainedModel):
     def __init__(self, config: ToyConfig):
         super().__init__(config)
         self.add_backbone()
-        self.output_size = config.hidden_size
         self.layers = nn.ModuleList(
-            WindowAttention(config.hidden_size, config.toy_window) for _ in range(config.num_toy_layers)
+            WindowAttention(config.backbone_config.hidden_size, config.toy_window)
+            for _ in range(config.num_toy_layers)
         )
         self.post_init()
 

@@ -1,0 +1,213 @@
+"""Parses in a folder: equal to fresh ones, shared by processes, and never in the way of a run."""
+
+import multiprocessing
+import os
+import sqlite3
+
+import pytest
+import spacy
+
+from hf_localattn.models import sla_parse_store, sla_parser
+from hf_localattn.models.sla_alignment import Words
+from hf_localattn.models.sla_parse_store import VARIABLE, ParseStore, decode, encode, key_of
+from hf_localattn.models.sla_parser import load_pipeline, parse
+from scripts.tiny_parser import SENTENCES
+from tests.parsers import tiny_parser
+
+TEXTS = [sentence for sentence, _ in SENTENCES["en"]]
+MIXED = [*TEXTS, tuple(TEXTS[0].split()), ("a", " ", "b"), "", "  "]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """Another process, as far as these modules can tell, with a folder for its parses."""
+    monkeypatch.setattr(sla_parser, "_cache", sla_parser.ParseCache(10**6))
+    monkeypatch.setattr(sla_parse_store, "_stores", {})
+    monkeypatch.setattr(sla_parse_store, "_warned", set())
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "parses"))
+    return tmp_path / "parses"
+
+
+@pytest.fixture
+def parsed_texts(monkeypatch):
+    """The texts that went through the pipeline."""
+    pipeline, texts = load_pipeline(tiny_parser("en")), []
+    pipe = pipeline.pipe
+
+    def listed(given):
+        given = list(given)
+        texts.extend(given)
+        return pipe(given)
+
+    monkeypatch.setattr(pipeline, "pipe", listed)
+    return texts
+
+
+def forget():
+    sla_parser._cache.clear()
+    sla_parse_store._stores.clear()
+
+
+def content(words):
+    return words.number, *(None if part is None else list(part) for part in (words.heads, words.starts, words.ends))
+
+
+def contents(texts, words="parser", parser=None):
+    return [content(one) for one in parse(texts, parser or tiny_parser("en"), words)]
+
+
+def file_of(folder):
+    (file,) = folder.glob("*.sqlite")
+    return file
+
+
+def number_of_parses(folder):
+    with sqlite3.connect(file_of(folder)) as connection:
+        return connection.execute("SELECT count(*) FROM parses").fetchone()[0]
+
+
+@pytest.mark.parametrize("words", ["parser", "whitespace"])
+def test_stored_parses_equal_fresh_ones(words, folder, monkeypatch, parsed_texts):
+    monkeypatch.delenv(VARIABLE)
+    fresh = contents(MIXED, words)
+    assert not folder.exists()
+    monkeypatch.setenv(VARIABLE, str(folder))
+    forget()
+    assert contents(MIXED, words) == fresh
+    parsed_texts.clear()
+    forget()
+    assert contents(MIXED, words) == fresh
+    assert parsed_texts == []
+    assert contents([*MIXED, "A new text."], words)[:-1] == fresh
+    assert len(parsed_texts) == 1
+
+
+def retrained(folder):
+    """Save the pipeline with other weights, but the same name, version and metadata."""
+    pipeline = spacy.load(tiny_parser("en"))
+    for node in pipeline.get_pipe("parser").model.walk():
+        for name in filter(node.has_param, node.param_names):
+            node.set_param(name, -node.get_param(name))
+    pipeline.to_disk(folder)
+    return str(folder)
+
+
+def test_what_changes_a_parse_is_in_its_key(folder, tmp_path):
+    contents(TEXTS[:1])
+    contents(TEXTS[:1], "whitespace")
+    contents([tuple(TEXTS[0].split())])
+    contents(TEXTS[:1], parser=retrained(tmp_path / "retrained"))
+    assert number_of_parses(folder) == 4
+    keys = [("a b",), ("a", "b"), "a b", ("ab",), ("a", "b", "")]
+    assert len({key_of(text, "parser", "x") for text in keys} | {key_of("a b", "parser", "y")}) == 6
+
+
+def test_files_have_no_texts(folder):
+    contents(["The secret cat sleeps."])
+    assert b"secret" not in file_of(folder).read_bytes()
+
+
+def _store_some(folder, number, ready):
+    ready.wait()
+    texts = [f"{number} {index}" for index in range(20)]
+    keys = {text: key_of(text, "parser", "x") for text in texts}
+    for text in texts:
+        ParseStore(folder).write({text: keys[text]}, {text: Words(1, [0], [0], [1])})
+    return len(ParseStore(folder).read(keys))
+
+
+def test_processes_share_a_folder(folder):
+    context = multiprocessing.get_context("fork")
+    with context.Pool(4) as pool:
+        ready = context.Manager().Event()
+        jobs = [pool.apply_async(_store_some, (str(folder), number, ready)) for number in range(4)]
+        ready.set()
+        assert [job.get(60) for job in jobs] == [20] * 4
+    assert number_of_parses(folder) == 80
+
+
+def test_a_forked_process_opens_its_own_connection(folder):
+    contents(TEXTS[:1])
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        pool.apply(contents, (TEXTS,))
+        assert pool.apply(os.getpid) != os.getpid()
+    assert number_of_parses(folder) == len(set(TEXTS))
+    contents(["The cat sleeps here."])
+    assert number_of_parses(folder) == len(set(TEXTS)) + 1
+
+
+def _no_database(folder):
+    folder.mkdir()
+    (folder / f"parses-{sla_parse_store.LAYOUT}.sqlite").write_bytes(b"no database" * 1000)
+
+
+def _other_database(folder):
+    folder.mkdir()
+    with sqlite3.connect(folder / f"parses-{sla_parse_store.LAYOUT}.sqlite") as connection:
+        connection.execute("CREATE TABLE parses (something TEXT)")
+
+
+def _no_folder(folder):
+    folder.write_text("a file")
+
+
+def _damaged_pages(folder):
+    contents(TEXTS)
+    file = file_of(folder)
+    forget()
+    with file.open("r+b") as stream:
+        stream.seek(4096)
+        stream.write(b"\xff" * (file.stat().st_size - 4096))
+
+
+@pytest.mark.parametrize("break_it", [_no_database, _other_database, _no_folder, _damaged_pages])
+def test_a_broken_cache_is_left_out_with_one_warning(break_it, folder, caplog, monkeypatch):
+    monkeypatch.delenv(VARIABLE)
+    fresh = contents(TEXTS)
+    monkeypatch.setenv(VARIABLE, str(folder))
+    forget()
+    break_it(folder)
+    forget()
+    assert contents(TEXTS) == fresh
+    sla_parser._cache.clear()
+    assert contents(TEXTS) == fresh
+    assert [VARIABLE in record.message for record in caplog.records] == [True]
+
+
+def test_a_full_disk_stops_nothing(folder, caplog, parsed_texts):
+    first = contents(TEXTS[:1])
+    (store,) = sla_parse_store._stores.values()
+    pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
+    store._connection.execute(f"PRAGMA max_page_count = {pages}")
+    many = [f"The cat {number} sleeps." for number in range(500)]
+    assert len(contents(many)) == len(contents([f"{text} Now." for text in many])) == 500
+    assert [record.message for record in caplog.records if "cannot be written" in record.message][1:] == []
+    assert "database or disk is full" in caplog.text
+    assert number_of_parses(folder) == 1
+    sla_parser._cache.clear()
+    parsed_texts.clear()
+    assert contents(TEXTS[:1]) == first  # what is stored is still read
+    assert parsed_texts == []
+
+
+@pytest.mark.parametrize(
+    "damaged", [b"", b"\1\2\3", "text", encode(Words(1, [0], [0], [99])), encode(Words(2, [0, 9], [0, 4], [3, 7]))]
+)
+def test_damaged_parses_are_replaced(damaged, folder, caplog):
+    fresh = contents(TEXTS[:1])
+    forget()
+    with sqlite3.connect(file_of(folder)) as connection:
+        connection.execute("UPDATE parses SET words = ?", (damaged,))
+    assert contents(TEXTS[:1]) == fresh
+    assert caplog.text.count("has a damaged parse") == 1
+    forget()
+    assert contents(TEXTS[:1]) == fresh
+    assert caplog.text.count("has a damaged parse") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [(Words(0, [], [], []), " "), (Words(0, []), ()), (Words(2, [1, 1]), ("a", "b")), (Words(1, [0], [1], [2]), " a")],
+)
+def test_parses_become_bytes_and_back(words, text):
+    assert content(decode(encode(words), text)) == content(words)
