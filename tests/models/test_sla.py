@@ -53,7 +53,9 @@ def stock_twin(model, task):
     twin = STOCK[task].from_config(config).eval()
     prefixes = {
         "sla_bert.backbone.": f"{twin.base_model_prefix}.",
+        "sequence_classifier.head.": "classifier.",
         "sequence_classifier.": "",
+        "choice_classifier.head.": "classifier.",
         "choice_classifier.": "",
         "token_classifier.": "classifier.",
     }
