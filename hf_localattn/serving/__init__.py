@@ -1,0 +1,1 @@
+"""Serving of checkpoints outside of training."""
