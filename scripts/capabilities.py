@@ -109,12 +109,9 @@ CAPABILITIES: dict[str, Callable[[Any], bool]] = {
 }
 
 
-TRACED = ("compile", "export")
-
-
 def subject(family: str, backbone: str, capability: str) -> Any:
-    """Return the model to test: the family's default, or, for tracing, a setting that can be one graph."""
-    return tiny_model(family, backbone=backbone, **TRACEABLE.get(family, {}) if capability in TRACED else {})
+    """Return the model to test: the family's default, or, to compile, a setting that can be one graph."""
+    return tiny_model(family, backbone=backbone, **TRACEABLE.get(family, {}) if capability == "compile" else {})
 
 
 def can(check: Callable[[Any], bool], model: Any) -> bool:

@@ -20,7 +20,7 @@ TASK = "text-classification"
 SLOW = pytest.mark.slow(reason="an export takes ten seconds and more")
 SETTINGS = [
     ("cool", "bert", {"num_local_layers": 1}),
-    ("sam-roberta", "roberta", {"use_bilstm": False}),
+    ("sam-roberta", "roberta", {}),
     ("sla-bert", "bert", {}),
     ("oa-xlnet", "bert", {"num_oa_layers": 1}),
     *(
@@ -33,7 +33,8 @@ SETTINGS = [
     *(("sla-bert", "bert", {"local_attention": kind}) for kind in ("window", "sgnet", "lisa")),
     *(("oa-xlnet", "bert", {"local_attention": variant, "num_oa_layers": 1}) for variant in ("em", "c", "ca")),
     ("oa-xlnet", "xlnet", {"num_oa_layers": 1}),
-    *(("sam-roberta", "roberta", {"use_bilstm": False, "head": head}) for head in ("none", "disan")),
+    *(("sam-roberta", "roberta", {"pooling": kind}) for kind in ("none", "rb", "rba", "disan")),
+    ("sam-roberta", "roberta", {"use_bilstm": False}),
     ("sam-roberta", "roberta", {"use_bilstm": False, "tam_ffn": "token", "order": "tam_fam"}),
 ]
 CASES = [

@@ -47,7 +47,8 @@ class BackboneHead(nn.Module):
         super().__init__()
         for name, module in stock.named_children():
             if name != stock.base_model_prefix:
-                self.add_module(name, module)
+                # Not "classifier": peft wraps every module with this ending, and cannot load one inside another.
+                self.add_module("head" if name == "classifier" else name, module)
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         """Map features (B, H) to logits (B, num_labels).
@@ -57,7 +58,7 @@ class BackboneHead(nn.Module):
         parts: dict[str, Any] = dict(self.named_children())
         tokens = features.unsqueeze(1)  # some heads select the first token themselves
         if "sequence_summary" in parts:  # ELECTRA's multiple choice head
-            return parts["classifier"](parts["sequence_summary"](tokens))
-        if isinstance(parts["classifier"], nn.Linear):  # BERT's head, after the pooler
-            return parts["classifier"](parts["dropout"](features))
-        return parts["classifier"](tokens)
+            return parts["head"](parts["sequence_summary"](tokens))
+        if "dropout" in parts:  # BERT's head, after the pooler
+            return parts["head"](parts["dropout"](features))
+        return parts["head"](tokens)

@@ -79,7 +79,7 @@ class VisualOutlookLayer(GradientCheckpointingLayer):
         self.window = window
         self.value = nn.Linear(1, 1)
         # VOLO's layer from 1 to K**4, split by target: hooks and wrappers need modules that are called as a whole.
-        self.score = nn.ModuleList(nn.Linear(1, window * window) for _ in range(window * window))
+        self.attention_scores = nn.ModuleList(nn.Linear(1, window * window) for _ in range(window * window))
         self.projection = nn.Linear(1, 1)
         self.feed_forward = nn.Linear(1, 1)
 
@@ -97,7 +97,7 @@ class VisualOutlookLayer(GradientCheckpointingLayer):
         # One target at a time, recomputed in backward: all K**4 scores would take 81 times the memory of the states.
         again = torch.is_grad_enabled() and not torch.compiler.is_compiling()
         mixed = torch.zeros_like(image)
-        for target, score in enumerate(self.score):
+        for target, score in enumerate(self.attention_scores):
             if again:
                 written = checkpoint(
                     _written_to_target, score, states, image, use_reentrant=False, preserve_rng_state=False

@@ -227,7 +227,7 @@ class OutlookLayer(GradientCheckpointingLayer):
         self.scale = (size // self.num_heads) ** -0.5
         self.joint_softmax, self.mask_outside_window, self.dropout = joint_softmax, mask_outside_window, dropout
         self.value = nn.Linear(size, size, bias=bias)
-        self.score = nn.Linear(size, window * window * self.num_heads, bias=bias)
+        self.attention_scores = nn.Linear(size, window * window * self.num_heads, bias=bias)
         self.feed_forward = nn.ModuleList(nn.Linear(size, size) for _ in range(num_ffn_layers))
         self.attention_norm = nn.LayerNorm(size) if layer_norm else nn.Identity()
         self.feed_forward_norm = nn.LayerNorm(size) if layer_norm else nn.Identity()
@@ -237,7 +237,7 @@ class OutlookLayer(GradientCheckpointingLayer):
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Map states (B, L, F) to the same shape. Weights (B, L, K, K, N) are returned with `output_attentions`."""
         normed = self.attention_norm(states)
-        scores = self.score(normed).unflatten(-1, (self.window, self.window, self.num_heads))
+        scores = self.attention_scores(normed).unflatten(-1, (self.window, self.window, self.num_heads))
         mixed, weights = outlook_attention(
             self.value(normed),
             scores if self.scale == 1.0 else scores * self.scale,

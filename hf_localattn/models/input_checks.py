@@ -46,8 +46,9 @@ def check_numbers(
         one_for_all (*optional*, defaults to False): If True, a single row may stand for all rows of the batch.
     """
     check_tensor(name, value)
-    is_one = one_for_all and value.dim() == len(shape) and value.shape[0] == 1
-    if tuple(value.shape)[is_one:] != tuple(shape)[is_one:]:
+    # An exported graph has no number to slice with.
+    first = 1 if one_for_all and value.dim() == len(shape) and value.shape[0] == 1 else 0
+    if tuple(value.shape)[first:] != tuple(shape)[first:]:
         raise ValueError(f"`{name}` has shape {tuple(value.shape)}; it must be {tuple(shape)}.")
     if value.dtype not in dtypes:
         raise ValueError(f"`{name}` is of {value.dtype}; it must be of {' or '.join(map(str, dtypes))}.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
@@ -30,6 +30,9 @@ class CoolPreTrainedModel(LocalAttentionPreTrainedModel):
 
     config_class = CoolConfig
     base_model_prefix = "cool"
+    _checkpoint_conversion_mapping: ClassVar = {
+        r"(local_encoder\.layers\.\d+)\.score\.": r"\1.attention_scores.",
+    }
     _no_split_modules = [  # noqa: RUF012 (transformers' own type)
         "ConvolutionBlock",
         "OutlookLayer",

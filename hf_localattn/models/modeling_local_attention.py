@@ -25,6 +25,8 @@ from .weight_checks import CONVERSION, building, check_neighbors, loading_from, 
 
 logger = logging.get_logger(__name__)
 
+logger = logging.get_logger(__name__)
+
 
 class LocalAttentionPreTrainedModel(BackboneFeatures):
     """Base class of all models and heads. It builds, initializes, loads and saves them."""
@@ -56,6 +58,9 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
 
     token_inputs: ClassVar[tuple[str, ...]] = ()
     """Names of the family's additional inputs with one value per token."""
+
+    _checkpoint_conversion_mapping: ClassVar[dict[str, str]] = {}
+    """Names of weights in version 0.1.0, as patterns, mapped to their current names. peft reads this attribute."""
 
     def __init__(self, config: LocalAttentionConfig):
         self.check_config(config)
@@ -190,6 +195,7 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
             raise ValueError(f"`use_safetensors={kwargs['use_safetensors']}` would unpickle weights. {CONVERSION}")
         wants_report = kwargs.pop("output_loading_info", False)
         kwargs["output_loading_info"] = True
+        kwargs["key_mapping"] = {**cls._checkpoint_conversion_mapping, **(kwargs.get("key_mapping") or {})}
         try:
             with contextlib.ExitStack() as checked:
                 checked.enter_context(without_tie_warning())
@@ -201,6 +207,11 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
             if not re.search(r"(no file named|not appear to have a file named) \S*safetensors", str(error)):
                 raise  # another error, such as that of a server
             raise OSError(f"{str(error).rstrip('.')}, and other formats are not read. {CONVERSION}") from error
+        loaded._weight_conversions = [  # saving would undo them
+            one
+            for one in loaded._weight_conversions
+            if one.source_patterns[0] not in cls._checkpoint_conversion_mapping
+        ]
         loaded._finalize_loading()
         loaded._note_missing(report["missing_keys"])
         if hasattr(loaded.config, "custom_pipelines"):  # only code of a checkpoint keeps them
@@ -377,6 +388,50 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
     def fresh_modules(self) -> Iterator[nn.Module]:
         """Iterate over the modules of the backbone that are not in its checkpoint."""
         yield from ()
+
+    def new_modules(self) -> list[str]:
+        """Return the names of the modules that are not in the backbone's checkpoint: local layers and head.
+
+        An adapter has to train them fully: `LoraConfig(..., modules_to_save=model.new_modules())`.
+        """
+        return list(_outermost_new(self, {id(parameter) for parameter in self.pretrained_parameters()}))
+
+    def train(self, mode: bool = True) -> LocalAttentionPreTrainedModel:
+        """Set the training mode. Warns once if an adapter trains the model, but new modules are frozen."""
+        if mode and getattr(self, "peft_config", None):
+            self._warn_of_frozen_modules()
+        return super().train(mode)
+
+    def _warn_of_frozen_modules(self) -> None:
+        """Warn if a module is new and frozen, and other parameters are trainable."""
+        frozen = [
+            name
+            for name in self.new_modules()
+            if not any(parameter.requires_grad for parameter in self.get_submodule(name).parameters())
+        ]
+        if frozen and any(parameter.requires_grad for parameter in self.parameters()):
+            logger.warning_once(
+                f"The adapter leaves new modules frozen, such as `{frozen[0]}`. Their weights are random if they were "
+                "never trained: then pass `modules_to_save=model.new_modules()` to the adapter's configuration."
+            )
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], *args: Any, **kwargs: Any) -> None:
+        # `load_state_dict` passes a copy; submodules read the names that are set here.
+        for pattern, current in self._checkpoint_conversion_mapping.items():
+            for name in [name for name in state_dict if re.search(pattern, name)]:
+                state_dict[re.sub(pattern, current, name)] = state_dict.pop(name)
+        super()._load_from_state_dict(state_dict, *args, **kwargs)
+
+
+def _outermost_new(module: nn.Module, pretrained: set[int], prefix: str = "") -> Iterator[str]:
+    """Iterate over the names of the outermost modules without pretrained parameters, given by their `id`."""
+    for name, child in module.named_children():
+        parameters = {id(parameter) for parameter in child.parameters()}
+        # peft cannot wrap lists of modules.
+        if parameters and parameters.isdisjoint(pretrained) and not isinstance(child, nn.ModuleList):
+            yield prefix + name
+        else:
+            yield from _outermost_new(child, pretrained, f"{prefix}{name}.")
 
 
 def with_extra_inputs(forward: Callable[..., Any], *names: str) -> Callable[..., Any]:

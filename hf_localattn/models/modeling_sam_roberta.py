@@ -6,7 +6,7 @@ Source: Sequential Attention Module for Natural Language Processing (Zhou et al.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
@@ -28,6 +28,7 @@ class SamRobertaPreTrainedModel(LocalAttentionPreTrainedModel):
 
     config_class = SamRobertaConfig
     base_model_prefix = "sam"
+    _checkpoint_conversion_mapping: ClassVar = {r"(pooling_attention)\.score\.": r"\1.attention_scores."}
     _no_split_modules = [  # noqa: RUF012 (transformers' own type)
         "RecurrentEncoder",
         "SequentialAttention",

@@ -56,6 +56,9 @@ class SlaBertPreTrainedModel(LocalAttentionPreTrainedModel):
 
     config_class = SlaBertConfig
     base_model_prefix = "sla_bert"
+    _checkpoint_conversion_mapping: ClassVar = {
+        r"((?:sequence|choice)_classifier)\.classifier\.": r"\1.head.",
+    }
     token_inputs = STRUCTURE
     _no_split_modules = ["SyntaxGuidedLayer"]  # noqa: RUF012 (transformers' own type)
     _keys_to_ignore_on_load_unexpected = [r"\.pooler\."]  # noqa: RUF012 (headless checkpoints have a pooler)

@@ -32,13 +32,13 @@ class RecurrentAttention(nn.Module):
 
     def __init__(self, size: int):
         super().__init__()
-        self.score = nn.Linear(size, 1, bias=False)  # w; the softmax would cancel a bias
+        self.attention_scores = nn.Linear(size, 1, bias=False)  # w; the softmax would cancel a bias
 
     def forward(
         self, states: torch.Tensor, mask: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Map states (B, L, D) to a vector (B, D), the terms of its sum (B, L, D), and alpha (B, L)."""
-        weights = masked_softmax(self.score(states.tanh()).squeeze(-1), ensure_nonempty_mask(mask))
+        weights = masked_softmax(self.attention_scores(states.tanh()).squeeze(-1), ensure_nonempty_mask(mask))
         shares = states * weights.unsqueeze(-1)
         return shares.sum(1).tanh(), shares, weights
 

@@ -52,12 +52,16 @@ class RecurrentEncoder(nn.Module):
         """
         mask = ensure_nonempty_mask(mask)
         states = states.to(self.lstm.all_weights[0][0].dtype)
+        is_exporting = torch.compiler.is_exporting()
+        if mask is None and is_exporting:
+            mask = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
         with torch.autocast("cpu", enabled=False):  # where torch's LSTM fails with float32 states
             if mask is None:
                 encoded = self.lstm(states)[0]
             else:
                 # On a CPU torch runs packed sequences without oneDNN, more than twice as slowly.
-                encode = self.encode_by_direction if states.device.type == "cpu" else self.encode_packed
+                by_direction = states.device.type == "cpu" or is_exporting
+                encode = self.encode_by_direction if by_direction else self.encode_packed
                 encoded = encode(states, mask).masked_fill(~mask.unsqueeze(-1), 0.0)
         if self.merge == "concat":
             return encoded
@@ -85,6 +89,8 @@ class RecurrentEncoder(nn.Module):
 
     def _read(self, states: torch.Tensor, mask: torch.Tensor, weights: Sequence[torch.Tensor]) -> torch.Tensor:
         order, places = reading_order(mask)
+        if torch.compiler.is_exporting():
+            return gather_tokens(scan_tokens(gather_tokens(states, order), *weights), places)
         start = states.new_zeros(1, states.shape[0], self.lstm.hidden_size)
         read, _, _ = torch.lstm(
             gather_tokens(states, order),
@@ -98,6 +104,42 @@ class RecurrentEncoder(nn.Module):
             batch_first=True,
         )
         return gather_tokens(read, places)
+
+
+def scan_tokens(
+    states: torch.Tensor,
+    input_weight: torch.Tensor,
+    hidden_weight: torch.Tensor,
+    input_bias: torch.Tensor,
+    hidden_bias: torch.Tensor,
+) -> torch.Tensor:
+    """Run one direction of one layer like `torch.lstm`, as a loop in the graph: export unrolls `torch.lstm`.
+
+    Args:
+        states: (B, L, H).
+        input_weight: (4F, H), for the input, forget, cell and output gates in this order, as all below.
+        hidden_weight: (4F, F).
+        input_bias: (4F,).
+        hidden_bias: (4F,).
+
+    Returns:
+        The new states (B, L, F).
+    """
+    from torch._higher_order_ops.scan import scan
+
+    def step(
+        carried: tuple[torch.Tensor, torch.Tensor], gates: torch.Tensor
+    ) -> tuple[tuple[torch.Tensor, torch.Tensor], torch.Tensor]:
+        hidden, cell = carried
+        opened, kept, new, shown = (gates + hidden @ hidden_weight.T).chunk(4, dim=-1)
+        cell = kept.sigmoid() * cell + opened.sigmoid() * new.tanh()
+        hidden = shown.sigmoid() * cell.tanh()
+        return (hidden, cell), hidden.clone()  # an output may not be the state itself
+
+    start = states.new_zeros(states.shape[0], hidden_weight.shape[1])
+    gates = functional.linear(states, input_weight, input_bias + hidden_bias)
+    read: torch.Tensor = scan(step, (start, start.clone()), gates.transpose(0, 1))[1]
+    return read.transpose(0, 1)
 
 
 def reading_order(mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -1,1 +1,1 @@
-"""Programs that use finished models."""
+"""Programs that use finished models: a page, an export, a component of spaCy."""

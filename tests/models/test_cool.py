@@ -37,7 +37,7 @@ def naive_outlooker(model, states, real):
             states,
             [True] * len(states),
             weights_of(layer.value),
-            weights_of(layer.score),
+            weights_of(layer.attention_scores),
             [weights_of(linear) for linear in layer.feed_forward],
             config.outlook_kernel_size,
             config.outlook_num_heads or config.local_size,
@@ -114,7 +114,7 @@ def test_defaults_are_the_papers():
         (100, 768, kernel) for kernel in (3, 4, 5)
     ]
     assert len(with_conv.local_encoder.layers) == 2
-    assert sum(p.numel() for p in with_conv.local_encoder.layers[0].score.parameters()) == 812_700
+    assert sum(p.numel() for p in with_conv.local_encoder.layers[0].attention_scores.parameters()) == 812_700
     assert without.config.hidden_size == 768
     assert len(without.local_encoder.layers) == 3
     assert with_conv.backbone.pooler is None

@@ -59,7 +59,7 @@ def loop(layer, states):
             layers = (pair(layer.gate), pair(layer.kernel), pair(layer.output))
             return reference.dynamic_convolution(states, *layers, layer.window, layer.num_heads)
         case VisualOutlookLayer():
-            scores = [pair(score) for score in layer.score]
+            scores = [pair(score) for score in layer.attention_scores]
             layers = (pair(layer.value), scores, pair(layer.projection), pair(layer.feed_forward))
             return reference.visual_outlook(states, *layers, layer.window)
         case RelationalGraphLayer():

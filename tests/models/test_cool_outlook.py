@@ -178,7 +178,7 @@ def test_layer_equals_the_equations(options):
                     row,
                     real.bool().tolist(),
                     (layer.value.weight, layer.value.bias),
-                    (layer.score.weight, layer.score.bias),
+                    (layer.attention_scores.weight, layer.attention_scores.bias),
                     [(linear.weight, linear.bias) for linear in layer.feed_forward],
                     layer.window,
                     layer.num_heads,
@@ -194,4 +194,4 @@ def test_layer_equals_the_equations(options):
 
 def test_score_projection_has_the_papers_size():
     layer = OutlookLayer(300)
-    assert sum(p.numel() for p in layer.score.parameters()) == 812_700
+    assert sum(p.numel() for p in layer.attention_scores.parameters()) == 812_700

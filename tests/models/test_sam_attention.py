@@ -82,7 +82,7 @@ def loop(module, row, real, order=None):
             fam, tam = feature_arguments(module.fam), token_arguments(module.tam)
             return reference.sequential_attention(row, real, order, fam, tam)
         case RecurrentAttention():
-            return reference.recurrent_attention(row, real, module.score.weight[0])
+            return reference.recurrent_attention(row, real, module.attention_scores.weight[0])
         case DiSAN():
             forward, backward = (block_arguments(block) for block in module.blocks)
             return reference.disan(row, real, forward, backward, (pair(module.inner), pair(module.outer)))

@@ -59,7 +59,9 @@ def stock_twin(model, task):
     prefixes = {
         "sla_bert.backbone.": f"{twin.base_model_prefix}.",
         "masked_lm.": "",
+        "sequence_classifier.head.": "classifier.",
         "sequence_classifier.": "",
+        "choice_classifier.head.": "classifier.",
         "choice_classifier.": "",
         "token_classifier.": "classifier.",
     }

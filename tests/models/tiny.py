@@ -49,7 +49,7 @@ TINY_FIELDS = {name: dict(family.tiny_fields) for name, family in FAMILIES.items
 # A field of each family, with a value that is not its default.
 OTHER_FIELD = {name: next(iter(family.ablations[0].items())) for name, family in FAMILIES.items()}
 
-# With what a family becomes one graph: torch does not trace into the packing of a BiLSTM's rows.
+# With what a family compiles to one graph: torch does not trace into the packing of a BiLSTM's rows.
 TRACEABLE = {"sam-roberta": {"use_bilstm": False}}
 
 # Generation has backbones and inputs of its own: tests/models/test_generation.py.

@@ -1,0 +1,30 @@
+"""Arguments of `hf-localattn export`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from typer import Argument, Option
+
+from hf_localattn.cli.grammar import ASSIGNMENT, several
+
+
+def export(
+    checkpoint: Annotated[str, Argument(metavar="CHECKPOINT", help="Folder of a trained model.")],
+    output_dir: Annotated[str, Argument(metavar="OUT", help="Output folder, which must be new or empty.")],
+    quantize: Annotated[
+        Literal["int8"] | None, Option(help="8-bit weights, for a smaller and often faster graph.")
+    ] = None,
+    config: Annotated[
+        list[str] | None,
+        several("--config", ASSIGNMENT, "Settings of the tokenizer, such as parser=FOLDER for SLA."),
+    ] = None,
+) -> None:
+    """Write a checkpoint as an ONNX graph for any batch size and length, with its tokenizer and a program.
+
+    The graph is compared with the model before it is written. `python OUT/infer.py TEXT` runs it with onnxruntime.
+    """
+    from hf_localattn.serving.export import export_checkpoint
+
+    folder = export_checkpoint(checkpoint, output_dir, quantize=quantize, settings=config or ())
+    print(f"Wrote {folder}. Run it with: python {folder}/infer.py TEXT")

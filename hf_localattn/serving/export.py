@@ -1,0 +1,222 @@
+"""`hf-localattn export`: a checkpoint as an ONNX graph, with its tokenizer and a program that runs both."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from hf_localattn.assignments import parse_tokenizer_settings
+from hf_localattn.claims import LOCK, claimed
+from hf_localattn.errors import loading
+from hf_localattn.extras import import_extra
+from hf_localattn.files import atomic_directory, remove_leftovers
+from hf_localattn.hub.checkpoint import read_config
+from hf_localattn.pretrained import load_tokenizer, missing_inputs
+from hf_localattn.registry import Family, get_family, task_of_class
+
+logger = logging.getLogger(__name__)
+
+GRAPH = "model.onnx"
+QUANTIZATIONS = ("int8",)
+CHOICES = "multiple-choice"
+EXAMPLE = (2, 11)
+"""Batch size and length of the example that is traced."""
+
+CHECKS = ((1, 6), (3, 9))
+"""Batch sizes and lengths at which the graph is compared with the model."""
+
+TOLERANCE = 1e-3
+"""Largest difference between the graph and the model, as a share of the largest output."""
+
+
+def export_checkpoint(
+    checkpoint: str | os.PathLike[str],
+    output_dir: str | os.PathLike[str],
+    *,
+    quantize: str | None = None,
+    settings: Sequence[str] = (),
+) -> Path:
+    """Write a folder with the ONNX graph of a checkpoint, its tokenizer, and `infer.py`, which needs no torch model.
+
+    The graph takes any batch size and length. Its outputs are compared with the model's at two other batch sizes and
+    lengths, with padding on either side, before the folder is written.
+
+    Args:
+        checkpoint: Folder of a saved model of a family.
+        output_dir: Folder to write. It must be empty or not exist.
+        quantize (*optional*): "int8" for 8-bit weights with dynamic quantization. Defaults to 32-bit floats.
+        settings (*optional*): `setting=value` strings for the tokenizer.
+
+    Returns:
+        The folder.
+
+    Raises:
+        FileExistsError: The output folder is not empty, or is a file.
+        FileNotFoundError: There is no checkpoint.
+        ImportError: onnx, onnxscript or onnxruntime is not installed.
+        ValueError: `quantize` is unknown, the model cannot be exported, or the graph's outputs differ.
+    """
+    if quantize is not None and quantize not in QUANTIZATIONS:
+        raise ValueError(f"`quantize` is {quantize!r}; choose one of {', '.join(map(repr, QUANTIZATIONS))}.")
+    for module in ("onnx", "onnxscript", "onnxruntime"):
+        import_extra(module, "onnx", "hf-localattn export")
+    output = Path(output_dir)
+    if output.is_file():
+        raise FileExistsError(f"{str(output)!r} is a file: choose a new or empty folder.")
+    model, tokenizer, family = _load(checkpoint, settings)
+    with claimed(output):
+        remove_leftovers(output)
+        if {path.name for path in output.iterdir()} - {LOCK}:
+            raise FileExistsError(f"{str(output)!r} exists already: choose a new or empty folder.")
+        with atomic_directory(output) as unfinished:
+            graph = Path(unfinished, GRAPH)
+            _write_graph(model, family, graph)
+            _compare(model, family, graph)
+            if quantize is not None:
+                _quantize(graph)
+                difference = _largest_difference(model, family, graph)
+                logger.warning("With %s weights, outputs differ by up to %.2g of the largest.", quantize, difference)
+            tokenizer.save_pretrained(unfinished)
+            _write_program(model, tokenizer, family, Path(unfinished))
+    return output
+
+
+def _load(
+    checkpoint: str | os.PathLike[str], settings: Sequence[str] = ()
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, Family]:
+    """Load the model with the head that the checkpoint was saved with, its tokenizer, and its family."""
+    content = read_config(checkpoint)
+    family = get_family(content["model_type"])
+    saved = content.get("architectures") or []
+    classes = [one for one in (family.model, *family.heads.values()) if one.__name__ in saved]
+    if not classes:
+        raise ValueError(f"{str(checkpoint)!r} has the architectures {saved!r}, none of the family {family.name!r}.")
+    if classes[0].can_generate():
+        raise ValueError(
+            f"{classes[0].__name__} generates text step by step, which is no single graph: export a checkpoint with "
+            "another head."
+        )
+    with loading("checkpoint", str(checkpoint)):
+        model = classes[0].from_pretrained(checkpoint, dtype=torch.float32)
+    tokenizer = load_tokenizer(str(checkpoint), **parse_tokenizer_settings(family.name, settings))
+    if missing := missing_inputs(tokenizer, model.config):
+        raise ValueError(
+            f"The model needs {missing}, which the tokenizer of {str(checkpoint)!r} does not return: set its "
+            "`parser`, with `--config parser=NAME`."
+        )
+    return model, tokenizer, family
+
+
+def _inputs(model: PreTrainedModel, family: Family, batch: int, length: int, *, left: bool = False) -> dict[str, Any]:
+    """Return random inputs in which every row but the first has padding, on the left or on the right."""
+    generator = torch.Generator().manual_seed(0)
+    mask = torch.ones(batch, length, dtype=torch.long)
+    pads = slice(0, 2) if left else slice(length - 2, length)
+    mask[1 if batch > 1 else 0 :, pads] = 0
+    ids = torch.randint(model.config.vocab_size, (batch, length), generator=generator)
+    inputs = {
+        "input_ids": ids.masked_fill(mask == 0, model.config.pad_token_id or 0),
+        "attention_mask": mask,
+        **{name: value for name, value in family.sample_inputs(mask).items() if name in model.token_inputs},
+    }
+    if model.base_model.takes_token_type_ids and getattr(model.config.backbone_config, "type_vocab_size", 2) > 1:
+        inputs["token_type_ids"] = (torch.arange(length) >= length // 2).long().expand(batch, length) * mask
+    if task_of_class(type(model).__name__) == CHOICES:  # rows with the same number of choices
+        return {name: value.repeat_interleave(2, 0).view(batch, 2, length) for name, value in inputs.items()}
+    return inputs
+
+
+def _write_graph(model: PreTrainedModel, family: Family, path: Path) -> None:
+    """Trace a model and write its graph."""
+    import onnx
+    import onnx_ir
+    from transformers.exporters.exporter_onnx import OnnxConfig, OnnxExporter
+
+    example = _inputs(model, family, *EXAMPLE)
+    shapes = {name: dict.fromkeys(range(value.dim()), torch.export.Dim.DYNAMIC) for name, value in example.items()}
+    try:
+        exported = OnnxExporter().export(model, example, OnnxConfig(dynamic_shapes=shapes))
+    except Exception as error:  # torch and onnxscript raise anything
+        kind = model.config.backbone_config.model_type
+        raise ValueError(
+            f"{type(model).__name__} on the backbone {kind!r} cannot be exported with any batch size and length: "
+            f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        ) from error
+    proto = onnx_ir.to_proto(exported.program)
+    # Sizes of the example are left there, which ONNX's shape inference refuses, and with it the quantization.
+    del proto.graph.value_info[:]
+    for function in proto.functions:
+        del function.value_info[:]
+    is_large = sum(parameter.numel() for parameter in model.parameters()) > 2**28
+    onnx.save_model(proto, str(path), save_as_external_data=is_large, location=f"{GRAPH}.data")
+
+
+def _quantize(path: Path) -> None:
+    """Replace the weights of a graph by 8-bit integers."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    whole = path.rename(path.with_name(f"whole-{path.name}"))
+    quantize_dynamic(whole, path, weight_type=QuantType.QInt8)
+    whole.unlink()
+
+
+def _compare(model: PreTrainedModel, family: Family, path: Path) -> None:
+    """Raise `ValueError` if the outputs of a graph differ from those of its model."""
+    difference = _largest_difference(model, family, path)
+    if not difference <= TOLERANCE:  # NaN, too
+        raise ValueError(
+            f"The outputs of the exported graph differ from the model's by {difference:.2g} of the largest output. "
+            "Nothing was written: set `attn_implementation='eager'` in config.json, or use another backbone."
+        )
+
+
+@torch.no_grad()
+def _largest_difference(model: PreTrainedModel, family: Family, path: Path) -> float:
+    """Return the largest difference between a graph and its model at real tokens, as a share of the largest output."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    largest = 0.0
+    for (batch, length), left in [(sizes, left) for sizes in CHECKS for left in (False, True)]:
+        inputs = _inputs(model, family, batch, length, left=left)
+        expected = model(**inputs)
+        found = session.run(None, {one.name: inputs[one.name].numpy() for one in session.get_inputs()})
+        for output, value in zip(session.get_outputs(), map(torch.from_numpy, found), strict=True):
+            if (wanted := expected.get(output.name)) is None or not wanted.is_floating_point():
+                continue
+            if wanted.shape != value.shape:
+                raise ValueError(
+                    f"The exported graph has a fixed size: {output.name} has shape {tuple(value.shape)}, and the "
+                    f"model's {tuple(wanted.shape)}."
+                )
+            if wanted.shape[:2] == (batch, length):
+                real = inputs["attention_mask"].bool()
+                wanted, value = wanted[real], value[real]
+            largest = max(largest, float((wanted - value).abs().max() / wanted.abs().max().clamp(min=1e-6)))
+    return largest
+
+
+def _write_program(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, family: Family, folder: Path) -> None:
+    """Write `infer.py`, and `export.json` with the settings that it reads."""
+    task = task_of_class(type(model).__name__)
+    limits = (model.base_model.most_tokens, model.config.max_tokens, tokenizer.model_max_length)
+    settings = {
+        "model_type": family.name,
+        "task": task,
+        "labels": [model.config.id2label[label] for label in range(model.config.num_labels)],
+        "problem_type": model.config.problem_type,
+        "max_length": min(limit for limit in limits if limit is not None),
+        # The family's tokenizer is code in this folder.
+        "trust_remote_code": family.tokenizer is not None,
+    }
+    (folder / "export.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+    program = files("hf_localattn.serving").joinpath("templates", "infer.py").read_text(encoding="utf-8")
+    (folder / "infer.py").write_text(program, encoding="utf-8")
