@@ -16,7 +16,7 @@ LAYERS = [
     {"inference", "hub"},
     {"tasks"},
     {"training", "inspection"},
-    {"studies"},
+    {"studies", "serving"},
     {"reproduction"},
     {"cli"},
 ]
