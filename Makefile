@@ -5,6 +5,7 @@
 #   make lint         ruff (format and rules), mypy and codespell
 #   make test-floors  the suite with the lowest versions that setup.cfg allows
 #   make test-common  transformers' own tests of its models, on every class of every family
+#   make test-browser the demo page in a headless Chromium, which has to be installed (`apt-get install chromium`)
 #   make benchmark    the benchmarks, with results as data
 #   make wheel        the wheel, in dist/: the same bytes for the same commit
 #   make constraints  write constraints.txt anew, from the newest versions
@@ -31,7 +32,7 @@ PYTEST  = OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(OFFLINE) \
           $(VENV)/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint test-floors test-common benchmark wheel constraints clean
+.PHONY: help demo test lint test-floors test-common test-browser benchmark wheel constraints clean
 
 help:
 	@sed -n 's/^#   make/  make/p' Makefile
@@ -56,6 +57,9 @@ test-common: $(VENV)/.installed $(COMMON)/.installed
 	TRANSFORMERS_TESTS="$(TRANSFORMERS_TESTS)" PYTHONPATH="$(CURDIR)/$(COMMON)/site" \
 	  $(PYTEST) -m common tests/transformers_common $(ARGS)
 
+test-browser: $(VENV)/.browser
+	$(PYTEST) --numprocesses 0 -m browser tests/serving $(ARGS)
+
 benchmark: $(VENV)/.installed
 	$(OFFLINE) $(VENV)/bin/python -m benchmarks $(ARGS)
 
@@ -68,6 +72,10 @@ wheel: $(VENV)/.installed
 $(VENV)/.installed: setup.cfg constraints.txt
 	$(call create,$(VENV))
 	$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+$(VENV)/.browser: $(VENV)/.installed
+	$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[demo,browser]'
 	touch $@
 
 $(FLOORS)/.installed: setup.cfg scripts/floors.py
@@ -91,7 +99,7 @@ $(COMMON)/.installed: $(VENV)/.installed
 constraints:
 	rm -rf $(NEWEST)
 	$(call create,$(NEWEST))
-	$(NEWEST)/bin/python -m pip install --quiet "$$(grep '^torch==' constraints.txt)" '.[dev,cluster]'
+	$(NEWEST)/bin/python -m pip install --quiet "$$(grep '^torch==' constraints.txt)" '.[dev,cluster,demo,browser]'
 	{ sed -n '/^#/p' constraints.txt; $(NEWEST)/bin/python -m pip freeze --all \
 	  | grep -v -E '^(hf_localattn|pip|nvidia-|cuda-|triton)' | sed -E 's/\+cpu$$//'; } > constraints.new
 	mv constraints.new constraints.txt

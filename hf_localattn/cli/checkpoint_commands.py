@@ -106,6 +106,10 @@ def push(
     private: Annotated[bool | None, Option("--private", help="Create a private repository.")] = None,
     branch: Annotated[str | None, Option(help="Branch to upload to; by default main.")] = None,
     message: Annotated[str | None, Option(help="Commit message.")] = None,
+    space: Annotated[
+        str | None,
+        Option(metavar="OWNER/NAME", help="Also write a Space with the page of `hf-localattn demo` for this commit."),
+    ] = None,
     license: License = None,
     language: Language = None,
 ) -> None:
@@ -114,11 +118,18 @@ def push(
     Repeat the command to complete an interrupted upload.
     """
     from hf_localattn.hub import push_checkpoint
+    from hf_localattn.serving.space import push_space, space_files
 
+    if space is not None:
+        space_files(checkpoint, repo, "main")  # errors are raised before the upload
     commit = push_checkpoint(
         checkpoint, repo, private=private, branch=branch, message=message, license=license, language=language
     )
     print(f"Uploaded to {repo} as commit {commit.oid}: load it with revision={commit.oid!r}.")
+    if space is not None:
+        name = commit.repo_url.repo_id
+        space = push_space(checkpoint, name, commit.oid, space, private=private, license=license)
+        print(f"Wrote the Space {space}. If {name} is private, add a secret HF_TOKEN to the Space's settings.")
 
 
 def verify(

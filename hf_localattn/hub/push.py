@@ -95,7 +95,7 @@ def _push(
     token: str | bool | None,
     metadata: Mapping[str, Any],
 ) -> CommitInfo:
-    warn_of_parser_folder(_parser_of(folder))
+    warn_of_parser_folder(parser_of(folder))
     _warn_of_code(folder)
     api = HfApi(token=token)
     again = {"--private": private or None, "--branch": branch}
@@ -233,7 +233,7 @@ def _warn_of_code(folder: Path) -> None:
         )
 
 
-def _parser_of(folder: Path) -> str | None:
+def parser_of(folder: Path) -> str | None:
     """Return the parser named in the tokenizer configuration of a checkpoint, or None."""
     path = folder / "tokenizer_config.json"
     settings = parse_json(read_utf8(path), str(path)) if path.is_file() else {}

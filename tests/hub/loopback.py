@@ -69,6 +69,7 @@ class Hub:
 
     def __init__(self):
         self.repositories: dict[str, Repository] = {}
+        """Models by name; a Space has "spaces/" before its name."""
         self.users = {"hf_writer": "somebody", "hf_reader": "reader"}
         self.objects: dict[str, bytes] = {}
         self.requests: list[str] = []
@@ -191,9 +192,12 @@ class _Handler(BaseHTTPRequestHandler):
             r"PUT /lfs/([0-9a-f]{64})": self.store,
             r"(?:GET|HEAD) /([^/]+/[^/]+)/resolve/([^/]+)/(.+)": self.resolve,
         }
+        is_space = bool(re.match(r"(/api)?/spaces/", path))
+        path = re.sub(r"^/api/spaces/", "/api/models/", path).removeprefix("/spaces")
         for pattern, handle in routes.items():
             if match := re.fullmatch(pattern, f"{self.command} {path}"):
-                handle(*match.groups())
+                name, *others = match.groups() or ("",)
+                handle(*([f"spaces/{name}" if is_space else name, *others] if match.groups() else ()))
 
     @property
     def user(self) -> str | None:
@@ -203,9 +207,10 @@ class _Handler(BaseHTTPRequestHandler):
         repository = self.hub.repositories.get(name)
         if writes and self.user is None:
             raise _Answer(401, b'{"error": "Invalid username or password."}')
-        if repository is None or (repository.private and self.user != name.split("/")[0]):
+        owner = name.removeprefix("spaces/").split("/")[0]
+        if repository is None or (repository.private and self.user != owner):
             raise _Answer(404 if self.user else 401, X_Error_Code="RepoNotFound")
-        if writes and self.user != name.split("/")[0]:
+        if writes and self.user != owner:
             raise _Answer(403, b'{"error": "You do not have the rights."}')
         return repository
 
@@ -243,12 +248,14 @@ class _Handler(BaseHTTPRequestHandler):
             raise _Answer(401, b'{"error": "Invalid username or password."}')
         owner = wanted["organization"] or self.user
         name = f"{owner}/{wanted['name']}"
+        kind = "spaces/" if wanted.get("type") == "space" else ""
         if owner != self.user:
             raise _Answer(403, b'{"error": "You do not have the rights."}')
-        if name in self.hub.repositories:
-            raise _json({"error": "You already created this model repo", "url": f"{self.hub.endpoint}/{name}"}, 409)
-        self.hub.repositories[name] = Repository(wanted.get("visibility") == "private", name)
-        raise _json({"url": f"{self.hub.endpoint}/{name}", "name": name})
+        url = f"{self.hub.endpoint}/{kind}{name}"
+        if kind + name in self.hub.repositories:
+            raise _json({"error": "You already created this repo", "url": url}, 409)
+        self.hub.repositories[kind + name] = Repository(wanted.get("visibility") == "private", kind + name)
+        raise _json({"url": url, "name": name})
 
     def refs(self, name):
         named = self.repository(name).names.items()

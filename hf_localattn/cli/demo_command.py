@@ -1,0 +1,44 @@
+"""Arguments of `hf-localattn demo`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from typer import Argument, Option
+
+from hf_localattn.cli.grammar import ASSIGNMENT, several
+
+
+def demo(
+    checkpoint: Annotated[
+        str, Argument(metavar="CHECKPOINT", help="Hub id or folder of a model with a head, of any family or of none.")
+    ],
+    host: Annotated[
+        str, Option(metavar="ADDRESS", help="Address to listen on; 0.0.0.0 for all of this machine's.")
+    ] = "127.0.0.1",
+    port: Annotated[int | None, Option(metavar="N", help="Port; by default the first free one from 7860.")] = None,
+    share: Annotated[bool, Option("--share", help="Also create a public address, on a server of gradio.")] = False,
+    trust_remote_code: Annotated[
+        bool, Option("--trust-remote-code", help="Run the Python code of the checkpoint.")
+    ] = False,
+    config: Annotated[
+        list[str] | None,
+        several("--config", ASSIGNMENT, "Settings of the tokenizer, such as parser=FOLDER for SLA."),
+    ] = None,
+) -> None:
+    """Open a page on this machine that asks a checkpoint: questions, negation, classes or labels of a text.
+
+    The page shows the attention of the model, too. It needs gradio (`pip install 'hf_localattn[demo]'`).
+    """
+    from hf_localattn.serving.demo import Demo, run
+
+    run(
+        Demo(
+            checkpoint,
+            host=host,
+            port=port,
+            share=share,
+            trust_remote_code=trust_remote_code,
+            settings=tuple(config or ()),
+        )
+    )
