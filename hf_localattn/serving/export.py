@@ -125,7 +125,7 @@ def _inputs(model: PreTrainedModel, family: Family, batch: int, length: int, *, 
     inputs = {
         "input_ids": ids.masked_fill(mask == 0, model.config.pad_token_id or 0),
         "attention_mask": mask,
-        **{name: value for name, value in family.sample_inputs(mask).items() if name in model.token_inputs},
+        **{name: value for name, value in family.sample_inputs(mask).items() if name in model.config.required_inputs},
     }
     if model.base_model.takes_token_type_ids and getattr(model.config.backbone_config, "type_vocab_size", 2) > 1:
         inputs["token_type_ids"] = (torch.arange(length) >= length // 2).long().expand(batch, length) * mask
