@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import tempfile
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -125,7 +126,7 @@ def _inputs(model: PreTrainedModel, family: Family, batch: int, length: int, *, 
     inputs = {
         "input_ids": ids.masked_fill(mask == 0, model.config.pad_token_id or 0),
         "attention_mask": mask,
-        **{name: value for name, value in family.sample_inputs(mask).items() if name in model.token_inputs},
+        **{name: value for name, value in family.sample_inputs(mask).items() if name in model.config.required_inputs},
     }
     if model.base_model.takes_token_type_ids and getattr(model.config.backbone_config, "type_vocab_size", 2) > 1:
         inputs["token_type_ids"] = (torch.arange(length) >= length // 2).long().expand(batch, length) * mask
@@ -137,7 +138,6 @@ def _inputs(model: PreTrainedModel, family: Family, batch: int, length: int, *, 
 def _write_graph(model: PreTrainedModel, family: Family, path: Path) -> None:
     """Trace a model and write its graph."""
     import onnx
-    import onnx_ir
     from transformers.exporters.exporter_onnx import OnnxConfig, OnnxExporter
 
     example = _inputs(model, family, *EXAMPLE)
@@ -150,7 +150,9 @@ def _write_graph(model: PreTrainedModel, family: Family, path: Path) -> None:
             f"{type(model).__name__} on the backbone {kind!r} cannot be exported with any batch size and length: "
             f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
         ) from error
-    proto = onnx_ir.to_proto(exported.program)
+    with tempfile.TemporaryDirectory() as scratch:
+        OnnxExporter.save_program(exported.program, Path(scratch, GRAPH))
+        proto = onnx.load(Path(scratch, GRAPH))
     # Sizes of the example are left there, which ONNX's shape inference refuses, and with it the quantization.
     del proto.graph.value_info[:]
     for function in proto.functions:
