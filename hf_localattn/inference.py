@@ -10,7 +10,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.data.features.answers import AnswerSettings, Candidate, QuestionAnswers, extract_answers
-from hf_localattn.data.features.scopes import INSIDE, NO_WORD, check_knows_cues, scope_features, words_in_scope
+from hf_localattn.data.features.scopes import NO_WORD, SCOPE_LABELS, check_knows_cues, scope_features, words_in_scope
 from hf_localattn.data.features.windows import BOOKKEEPING, evaluation_features
 from hf_localattn.model_utils import MOST_TOKENS, evaluating
 from hf_localattn.models.forward_inputs import longest_input
@@ -118,8 +118,8 @@ def find_scope(
     each cue. The model stays on its device, and its training mode is restored afterwards.
 
     Args:
-        model: token classification model with the label "SCOPE".
-        tokenizer: tokenizer of the model, an `OaXLNetTokenizer`.
+        model: token classification model with the labels "O" and "SCOPE".
+        tokenizer: tokenizer of the model, with cue markers.
         tokens: words of the sentence, without markers; or a list of sentences.
         cue: 1 for each word of the cue, 0 for other words; or a list with these numbers for each sentence.
         cue_type: "affix", "single" or "multi", or a list with one for each sentence. Used by a tokenizer with
@@ -136,10 +136,11 @@ def find_scope(
     check_loaded(model, tokenizer, "AutoModelForTokenClassification")
     check_knows_cues(tokenizer)
     labels = {name: number for number, name in model.config.id2label.items()}  # `label2id` need not be given
-    if INSIDE not in labels:
+    if not labels.keys() >= set(SCOPE_LABELS):
         raise ValueError(f"{type(model).__name__} has the labels {', '.join(labels)}: it was not trained on scopes.")
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1; got {batch_size}.")
+    columns = [labels[name] for name in SCOPE_LABELS]
     limit = longest_input(model, tokenizer) or MOST_TOKENS
     if isinstance(tokens, str):
         raise ValueError("`tokens` is one text: give the list of its words.")
@@ -166,7 +167,7 @@ def find_scope(
             logits = model(**batch.to(model.device)).logits.float().cpu()
             for row, padded in zip(chosen, logits, strict=True):
                 own = without_pads(padded, len(numbers[row]), tokenizer).numpy()
-                scopes[row] = words_in_scope(own, numbers[row], len(rows["tokens"][row]), labels[INSIDE])
+                scopes[row] = words_in_scope(own[:, columns], numbers[row], len(rows["tokens"][row]), 1)
     return scopes[0] if single else scopes
 
 

@@ -16,10 +16,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.trainer_utils import PredictionOutput
 
 from hf_localattn.data.features.scopes import ScopeExamples, word_labels, words_in_scope
-from hf_localattn.data.readers.negation.rows import Options, scope_characters
+from hf_localattn.data.readers.negation.rows import Options
 from hf_localattn.data.rows.cue_questions import add_questions, split_sentences
-from hf_localattn.data.rows.negation_sentences import NegatedSentence, rebuild_sentences
-from hf_localattn.data.rows.negation_sentences import Negation as NegationTexts
+from hf_localattn.data.rows.negation_sentences import NegatedSentence, make_negation, rebuild_sentences
 from hf_localattn.files import atomic_write
 from hf_localattn.metrics import load_metric
 from hf_localattn.metrics.labeled_sentences import set_scores
@@ -29,7 +28,6 @@ from hf_localattn.models.cue_labels import (
     OUTSIDE,
     SCOPE_LABELS,
     FoundCue,
-    affix_offsets,
     cue_label_names,
     group_cues,
 )
@@ -195,18 +193,12 @@ def _negation(row: dict[str, Any]) -> Negation:
 def _with_negations(gold: list[NegatedSentence], found: list[list[Negation]]) -> list[NegatedSentence]:
     """Return sentences with the negations that were found in them."""
     return [
-        replace(sentence, negations=[_characters(sentence.tokens, one) for one in own])
+        replace(
+            sentence,
+            negations=[make_negation(sentence.tokens, one.words, one.scope, affix=one.type == "affix") for one in own],
+        )
         for sentence, own in zip(gold, found, strict=True)
     ]
-
-
-def _characters(tokens: list[str], negation: Negation) -> NegationTexts:
-    """Return the characters of a predicted cue and its scope."""
-    cue_text = [""] * len(tokens)
-    for word in negation.words:
-        start, end = affix_offsets(tokens[word]) if negation.type == "affix" else (0, len(tokens[word]))
-        cue_text[word] = tokens[word][start:end]
-    return NegationTexts(cue_text=cue_text, scope_text=scope_characters(tokens, cue_text, negation.scope))
 
 
 def _words(negations: list[Negation]) -> set[Any]:

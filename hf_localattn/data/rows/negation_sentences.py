@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypedDict
@@ -12,8 +11,8 @@ from datasets import Dataset
 from hf_localattn.data.readers.negation.rows import ANNOTATIONS, NO_CUE, scope_characters
 from hf_localattn.data.readers.negation.starsem import NO_NEGATION, NOTHING
 from hf_localattn.data.readers.tables import Record
+from hf_localattn.models.cue_labels import affix_offsets
 
-_AFFIX = re.compile(r"^(?:dis|non|un|il|im|in|ir)(?=\w)|(?<=\w)less", re.IGNORECASE)
 _SPACES = str.maketrans(dict.fromkeys("\t\r\n", " "))
 
 
@@ -86,16 +85,13 @@ def make_negation(
         tokens: words of the sentence.
         words: indices of the words of the cue.
         scope: 1 for each word in scope, and 0 for the others.
-        affix: the cue is an affix of its word (`find_affix`). *optional*, defaults to False.
+        affix: the cue is an affix of its word (`affix_offsets`). *optional*, defaults to False.
     """
-    cue = [(find_affix(word) if affix else word) if place in words else "" for place, word in enumerate(tokens)]
+    cue = [""] * len(tokens)
+    for place in words:
+        start, end = affix_offsets(tokens[place]) if affix else (0, len(tokens[place]))
+        cue[place] = tokens[place][start:end]
     return Negation(cue_text=cue, scope_text=scope_characters(tokens, cue, scope))
-
-
-def find_affix(word: str) -> str:
-    """Return the negating affix of a word: a prefix such as `un`, or `less`; the whole word if it has none."""
-    match = _AFFIX.search(word)
-    return match[0] if match else word
 
 
 def format_starsem(sentences: Iterable[NegatedSentence]) -> str:

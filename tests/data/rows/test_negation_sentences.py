@@ -9,7 +9,6 @@ from hf_localattn.data import load_starsem
 from hf_localattn.data.rows.negation import load_negation
 from hf_localattn.data.rows.negation_sentences import (
     NegatedSentence,
-    find_affix,
     format_starsem,
     make_negation,
     rebuild_sentences,
@@ -58,8 +57,6 @@ def test_predicted_cues():
     assert negation == {"cue_text": ["", "un", "", ""], "scope_text": ["", "happy", "man", ""]}
     negation = make_negation(tokens, [0, 1], [0, 0, 1, 0])
     assert negation == {"cue_text": ["no", "unhappy", "", ""], "scope_text": ["", "", "man", ""]}
-    words = ["Unhappy", "irregular", "breathlessly", "less", "harmless", "un", "cat"]
-    assert list(map(find_affix, words)) == ["Un", "ir", "less", "less", "less", "un", "cat"]
 
 
 def test_rows_of_other_corpora():
