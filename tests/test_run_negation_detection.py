@@ -1,6 +1,8 @@
 """Cues and scopes with one model through run_ner.py --detect_cues, and the finished model in the pipeline."""
 
 import json
+import re
+import shlex
 
 import pytest
 from transformers import AutoTokenizer, pipeline
@@ -126,3 +128,18 @@ def test_a_model_for_cues_and_scopes_takes_given_cues(main, tmp_path):
     assert "predict_f1" in metrics
     assert "predict_cue_f1" not in metrics
     assert tiny_backbone().is_dir()
+
+
+def test_the_page_about_negation_runs(main, tmp_path, monkeypatch):
+    page = (ROOT / "docs" / "negation.md").read_text()
+    (command,) = re.findall(r"```bash\npython run_ner.py (.*?)```", page, flags=re.DOTALL)
+    programs = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    words = shlex.split(command.replace("\\\n", " "))
+    arguments = [str(ROOT / word) if (ROOT / word).is_file() else word for word in words]
+    monkeypatch.chdir(tmp_path)
+    metrics = main([*arguments, "--use_cpu", "--report_to", "none"])
+    documented = {name for name in re.findall(r"`(\w+_f1|f1|scope_exact_match)`", page)}
+    assert {f"eval_{name}" for name in documented} <= set(metrics)
+    assert len(programs) == 2
+    for program in programs:
+        exec(compile(program, "negation.md", "exec"), {})
