@@ -17,7 +17,7 @@ from hf_localattn.models.config_checks import as_line, check_shared_fields
 from hf_localattn.models.modeling_local_attention import family_fields
 from hf_localattn.parsing import parse_json, read_utf8
 from hf_localattn.pretrained import load_tokenizer, missing_inputs, resolve_backbone
-from hf_localattn.registry import Family, get_family
+from hf_localattn.registry import Family, family_of, get_family
 
 logger = logging.getLogger(__name__)
 
@@ -136,7 +136,7 @@ def read_config(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
 def _trained_fields(family: Family, checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the fields of a checkpoint that belong to the family, if it is one of the family."""
     config = AutoConfig.from_pretrained(checkpoint)
-    if config.model_type != family.name:
+    if family_of(config) is not family:
         raise ValueError(
             f"{str(checkpoint)!r} is a {config.model_type!r} checkpoint, which has no local layers of "
             f"{family.name!r}: name a checkpoint of this family."
