@@ -138,7 +138,7 @@ def test_the_page_about_negation_runs(main, tmp_path, monkeypatch):
     arguments = [str(ROOT / word) if (ROOT / word).is_file() else word for word in words]
     monkeypatch.chdir(tmp_path)
     metrics = main([*arguments, "--use_cpu", "--report_to", "none"])
-    documented = {name for name in re.findall(r"`(\w+_f1|f1|scope_exact_match)`", page)}
+    documented = set(re.findall(r"`(\w+_f1|f1|scope_exact_match)`", page))
     assert {f"eval_{name}" for name in documented} <= set(metrics)
     assert len(programs) == 2
     for program in programs:
