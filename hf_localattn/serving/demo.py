@@ -133,5 +133,6 @@ def widget_task(checkpoint: str, config: PreTrainedConfig, architecture: str) ->
 def example_text(task: str, config: PreTrainedConfig) -> str | None:
     """Return the example text of the model's family for widgets with a single text; None for other widgets."""
     family = family_of(config)
-    uses_default = len([one for one in WIDGETS[task].inputs if not one.optional]) > 1 or task == "negation"
+    uses_default = len([one for one in WIDGETS[task].inputs if not one.optional]) > 1
+    uses_default |= task in ("negation", "fill-mask")
     return None if family is None or uses_default else family.example

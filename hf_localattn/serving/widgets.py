@@ -25,6 +25,9 @@ NUM_BEST = 5
 EXCERPT = 200
 """Number of characters around an answer for which attention is shown."""
 
+MASK = "[MASK]"
+"""Gap in a text of the page. It becomes the mask token of the tokenizer."""
+
 CUE_MARKER = "[CUE]"
 CUE, SCOPE = "cue", "scope"
 
@@ -278,6 +281,26 @@ class TokenClassification(Widget):
         return Result([View("", cut(text, spans), (text,))], "" if found else "The model labels no word.", rows)
 
 
+class FillMask(Widget):
+    """A text with a gap, with the most probable words for it."""
+
+    task = "fill-mask"
+    inputs = (Input("Text with one [MASK]", "The baker Mira grows white [MASK]."),)
+    columns = ("Token", "Score")
+
+    def run(self, texts: Sequence[str], flag: bool) -> Result:
+        text = texts[0].replace(MASK, self.tokenizer.mask_token)
+        self.encode(text)  # raises an error for a long text
+        if text.count(self.tokenizer.mask_token) != 1:
+            raise ValueError(f"Write {MASK} once, in the place of the word to find.")
+        found = self.pipe(text, top_k=NUM_BEST)
+        best = found[0]["token_str"].strip()
+        start = text.index(self.tokenizer.mask_token)
+        before, after = text[:start], text[start + len(self.tokenizer.mask_token) :]
+        rows = [[one["token_str"].strip(), _shown(one["score"])] for one in found]
+        return Result([View("", [(before, None), (best, "best"), (after, None)], (text,))], best, rows)
+
+
 class MultipleChoice(Widget):
     """A beginning and its possible endings, with their probabilities."""
 
@@ -338,7 +361,15 @@ class Generation(Widget):
 
 WIDGETS: dict[str, type[Widget]] = {
     one.task: one
-    for one in (QuestionAnswering, Negation, TextClassification, TokenClassification, MultipleChoice, Generation)
+    for one in (
+        QuestionAnswering,
+        Negation,
+        TextClassification,
+        TokenClassification,
+        FillMask,
+        MultipleChoice,
+        Generation,
+    )
 }
 """Widget of each task."""
 

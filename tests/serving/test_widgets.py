@@ -43,7 +43,8 @@ def test_every_head_of_every_family_has_a_widget_and_attention(name, task):
     assert result.text or result.scores or result.rows
     assert all(len(row) == len(shown.columns) for row in result.rows)
     attention = AttentionView(*loaded(name, task))
-    kinds = attention.kinds[:1] if not FAMILIES[name].query or task != "text-classification" else ["self-attention"]
+    without_query = FAMILIES[name].query and task in ("text-classification", "fill-mask")
+    kinds = ["self-attention"] if without_query else attention.kinds[:1]
     for kind in kinds:
         assert attention(result.views[0].attended, kind).startswith("<iframe")
 
@@ -163,6 +164,16 @@ def test_a_text_longer_than_the_model_is_refused(task):
     texts = ["the " * limit, *examples(shown)[1:]]
     with pytest.raises(ValueError, match=f"tokens, but the model takes at most {limit}"):
         shown.answer(*texts)
+
+
+def test_a_masked_word_is_filled_in():
+    shown = widget("cool", "fill-mask")
+    result = shown.answer("The baker Mira grows [MASK] roses.")
+    assert result.text == result.rows[0][0]
+    assert len(result.rows) == 5
+    assert joined(result.views[0].pieces) == f"The baker Mira grows {result.text} roses."
+    with pytest.raises(ValueError, match=r"Write \[MASK\] once, in the place of the word to find"):
+        shown.answer("The baker.")
 
 
 def test_a_passage_longer_than_the_model_is_read():
