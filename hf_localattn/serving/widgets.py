@@ -285,7 +285,7 @@ class FillMask(Widget):
     """A text with a gap, with the most probable words for it."""
 
     task = "fill-mask"
-    inputs = (Input("Text with one [MASK]", "The baker Mira grows white [MASK]."),)
+    inputs = (Input("Text with one mask", "The baker Mira grows white [MASK]."),)
     columns = ("Token", "Score")
 
     def run(self, texts: Sequence[str], flag: bool) -> Result:
