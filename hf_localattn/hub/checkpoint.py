@@ -14,7 +14,7 @@ from hf_localattn.claims import LOCK, claimed
 from hf_localattn.errors import loading
 from hf_localattn.files import UNFINISHED, atomic_directory, atomic_write, remove_leftovers
 from hf_localattn.models.config_checks import as_line, check_shared_fields
-from hf_localattn.models.modeling_local_attention import family_fields
+from hf_localattn.models.from_backbone_arguments import family_fields
 from hf_localattn.parsing import parse_json, read_utf8
 from hf_localattn.pretrained import load_tokenizer, missing_inputs, resolve_backbone
 from hf_localattn.registry import Family, family_of, get_family

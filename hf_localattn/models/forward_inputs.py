@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch import nn
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
 def longest_input(model: nn.Module, tokenizer: PreTrainedTokenizerBase) -> int | None:
@@ -29,3 +30,17 @@ def accepted_inputs(model: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     accepted = inspect.signature(model.forward).parameters
     # a wrapper with (*args, **kwargs) gets all inputs
     return {name: value for name, value in inputs.items() if name in accepted or "input_ids" not in accepted}
+
+
+def with_extra_inputs(forward: Callable[..., Any], *names: str) -> Callable[..., Any]:
+    """Add keyword inputs to the signature of a `forward`, so that Trainer keeps the columns with these names."""
+
+    @functools.wraps(forward)
+    def named(self: PreTrainedModel, *args: Any, **kwargs: Any) -> Any:
+        return forward(self, *args, **kwargs)
+
+    signature = inspect.signature(forward)
+    *known, rest = signature.parameters.values()
+    new = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in names]
+    named.__signature__ = signature.replace(parameters=[*known, *new, rest])  # type: ignore[attr-defined]
+    return named

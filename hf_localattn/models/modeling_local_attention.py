@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import difflib
-import functools
 import inspect
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import fields
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Self
 
 import torch
@@ -20,10 +17,9 @@ from transformers.utils import logging
 
 from .backbone_features import BackboneFeatures
 from .config_checks import check_generation_config
-from .configuration_local_attention import BackboneField, LocalAttentionConfig
+from .configuration_local_attention import LocalAttentionConfig
+from .from_backbone_arguments import check_config_fields, check_device
 from .weight_checks import CONVERSION, building, check_neighbors, loading_from, without_tie_warning
-
-logger = logging.get_logger(__name__)
 
 logger = logging.get_logger(__name__)
 
@@ -432,58 +428,6 @@ def _outermost_new(module: nn.Module, pretrained: set[int], prefix: str = "") ->
             yield prefix + name
         else:
             yield from _outermost_new(child, pretrained, f"{prefix}{name}.")
-
-
-def with_extra_inputs(forward: Callable[..., Any], *names: str) -> Callable[..., Any]:
-    """Add keyword inputs to the signature of a `forward`, so that Trainer keeps the columns with these names."""
-
-    @functools.wraps(forward)
-    def named(self: PreTrainedModel, *args: Any, **kwargs: Any) -> Any:
-        return forward(self, *args, **kwargs)
-
-    signature = inspect.signature(forward)
-    *known, rest = signature.parameters.values()
-    new = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in names]
-    named.__signature__ = signature.replace(parameters=[*known, *new, rest])  # type: ignore[attr-defined]
-    return named
-
-
-def family_fields(config_class: type[LocalAttentionConfig]) -> set[str]:
-    """Return the names of the fields that users set, without those of every configuration."""
-    of_every_model = {field.name for field in fields(PreTrainedConfig)} | {"backbone_config", "hf_localattn_version"}
-    return {field.name for field in fields(config_class)} - of_every_model
-
-
-def check_config_fields(
-    config_class: type[LocalAttentionConfig], config_fields: Iterable[str], others: Iterable[str] = ()
-) -> None:
-    """Raise `ValueError` for a name that is neither a field of the family nor in `others`, with the nearest name."""
-    known = family_fields(config_class) | {"num_labels", "id2label", "label2id", "problem_type", *others}
-    for name in config_fields:
-        if name in known:
-            continue
-        if name == "torch_dtype":
-            raise ValueError("`torch_dtype` is called `dtype`: give that instead.")
-        if isinstance(getattr(config_class, name, None), BackboneField):
-            raise ValueError(f"`{name}` belongs to the backbone: choose a backbone that has the value you want.")
-        nearest = difflib.get_close_matches(name, known, n=1)
-        hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
-        raise ValueError(f"{config_class.__name__} has no field {name!r}.{hint}")
-
-
-def check_device(device: str | int | torch.device | None) -> torch.device:
-    """Return the device with this name; None means the CPU.
-
-    Raises:
-        ValueError: The value is not a single device.
-    """
-    try:
-        return torch.device("cpu" if device is None else device)
-    except (RuntimeError, TypeError):
-        raise ValueError(
-            f"`device_map` is {device!r}; `from_backbone` takes one device, such as 'cuda:0'. To split a model between"
-            " devices, save it and load it with `from_pretrained(..., device_map='auto')`."
-        ) from None
 
 
 def register_auto_classes(config_class: type[LocalAttentionConfig], **auto_classes: type[PreTrainedModel]) -> None:

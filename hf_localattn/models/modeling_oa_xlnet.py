@@ -15,9 +15,10 @@ from transformers.utils import can_return_tuple, logging
 
 from .backbone_features import LocalModelOutput, check_inputs
 from .configuration_oa_xlnet import OaXLNetConfig
+from .forward_inputs import with_extra_inputs
 from .input_checks import check_tensor
 from .masked_lm_head import MaskedLMHead
-from .modeling_local_attention import LocalAttentionPreTrainedModel, register_auto_classes, with_extra_inputs
+from .modeling_local_attention import LocalAttentionPreTrainedModel, register_auto_classes
 from .oa_attention import OrthogonalAttentionBlock, query_positions
 from .task_heads import MultipleChoiceHead, QuestionAnsweringHead, SequenceClassificationHead, TokenClassificationHead
 

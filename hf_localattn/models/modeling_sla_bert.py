@@ -28,9 +28,10 @@ from transformers.utils import can_return_tuple
 from .backbone_features import LocalModelOutput, check_inputs
 from .backbone_head import BackboneHead, build_reference_head
 from .configuration_sla_bert import GATED, SlaBertConfig
+from .forward_inputs import with_extra_inputs
 from .input_checks import WHOLE, check_tensor
 from .masked_lm_head import MaskedLMHead
-from .modeling_local_attention import LocalAttentionPreTrainedModel, register_auto_classes, with_extra_inputs
+from .modeling_local_attention import LocalAttentionPreTrainedModel, register_auto_classes
 from .sla_alignment import STRUCTURE
 from .sla_attention import LocalGate
 from .sla_baselines import SyntaxGuidedLayer

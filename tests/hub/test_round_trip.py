@@ -54,6 +54,7 @@ ONLINE = (
     second = getattr(transformers, auto_class).from_pretrained(f"again/{repository}", trust_remote_code=True)
     check(second, inputs, expected, weights)
     first, second = (dict(one.config.to_dict(), _name_or_path="") for one in (model, second))
+    first.pop("custom_pipelines", None)  # a model that was saved names them until it is loaded again
     assert first == second, (first, second)
     config = AutoConfig.from_pretrained(f"again/{repository}", trust_remote_code=True)
     assert type(getattr(transformers, auto_class).from_config(config, trust_remote_code=True))
