@@ -130,6 +130,7 @@ def prepare_run(
     check_resumed(model, training_args)
     kept = {split: rows for split, rows in data.items() if split != "train" or task.training_rows is None}
     features = task.finish_features(kept, make_features(task, kept, tokenizer, training_args))
+    data |= kept  # a task may have left out rows
     train_dataset: Any = features.get("train")
     if task.training_rows is not None:
         seed = training_args.seed if training_args.data_seed is None else training_args.data_seed
