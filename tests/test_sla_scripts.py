@@ -156,11 +156,17 @@ def folder(tmp_path_factory):
 def test_pipelines_take_plain_sentences(folder):
     texts = ["The cat sleeps.", "", "   ", "\U0001f642 \U0001f642", "שלום עולם", "The man bought a boat. It rains."]
     tokenizer = AutoTokenizer.from_pretrained(folder, parser=tiny_parser())
-    classify = pipeline("text-classification", model=str(folder), tokenizer=tokenizer)
+    with pytest.raises(LookupError, match="has no text-classification head"):
+        pipeline("text-classification", model=str(folder), tokenizer=tokenizer)
+    heads = FAMILIES["sla-bert"].heads
+    classifier, tagger = (
+        heads[task].from_pretrained(folder).eval() for task in ("text-classification", "token-classification")
+    )
+    classify = pipeline("text-classification", model=classifier, tokenizer=tokenizer)
     alone = [classify(text)[0]["score"] for text in texts]
     together = [answer["score"] for answer in classify(texts, batch_size=3)]
     torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-4)
-    tag = pipeline("token-classification", model=str(folder), tokenizer=tokenizer, aggregation_strategy="simple")
+    tag = pipeline("token-classification", model=tagger, tokenizer=tokenizer, aggregation_strategy="simple")
     assert all(group["word"] in texts[0].lower() for group in tag(texts[0]))
 
 
