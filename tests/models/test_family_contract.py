@@ -502,11 +502,12 @@ def test_loads_with_a_device_map(name, inputs, tmp_path):
     model.save_pretrained(tmp_path)
     loaded = AutoModel.from_pretrained(tmp_path, device_map={"": "cpu"})
     assert_close(main_outputs(run(loaded, **inputs)), main_outputs(run(model, **inputs)))
-    for model_class in (type(model), *ENCODER_HEADS[name].values()):
-        of_backbone = model.backbone_model._no_split_modules or ()
-        own = tiny_config(name)
+    for task, model_class in {"headless": type(model), **ENCODER_HEADS[name]}.items():
+        own = tiny_config(name, backbones_of(name, task)[0])
         with torch.device("meta"):
-            assert set(model_class(own)._no_split_modules) == {*model_class._no_split_modules, *of_backbone}
+            built = model_class(own)
+        of_backbone = built.backbone_model._no_split_modules or ()
+        assert set(built._no_split_modules) == {*model_class._no_split_modules, *of_backbone}
 
 
 # --- configuration
