@@ -132,7 +132,7 @@ def test_a_model_for_cues_and_scopes_takes_given_cues(main, tmp_path):
 
 def test_the_page_about_negation_runs(main, tmp_path, monkeypatch):
     page = (ROOT / "docs" / "negation.md").read_text()
-    (command,) = re.findall(r"```bash\npython run_ner.py (.*?)```", page, flags=re.DOTALL)
+    command, _ = re.findall(r"```bash\npython run_ner.py (.*?)```", page, flags=re.DOTALL)
     programs = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
     words = shlex.split(command.replace("\\\n", " "))
     arguments = [str(ROOT / word) if (ROOT / word).is_file() else word for word in words]

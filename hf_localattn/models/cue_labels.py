@@ -19,7 +19,7 @@ CUE_TYPES = ("affix", "single", "multi")
 """Types of cues: part of a word (`in` of `infrequent`), one word, several words."""
 
 _LESS = re.compile(r"\w\w(?P<affix>less)(?:ly|ness)?$", re.IGNORECASE)
-_PREFIX = re.compile(r"(?P<affix>non|un|in|im|il|ir|dis|mis|anti|ab|a)-?\w\w", re.IGNORECASE)
+_PREFIX = re.compile(r"(?P<affix>non|un|in|im|il|ir|dis|a)-?\w\w", re.IGNORECASE)
 
 
 def cue_label(kind: str, cue_type: str) -> str:
