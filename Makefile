@@ -6,6 +6,7 @@
 #   make test-floors  the suite with the lowest versions that setup.cfg allows
 #   make test-common  transformers' own tests of its models, on every class of every family
 #   make test-browser the demo page in a headless Chromium, which has to be installed (`apt-get install chromium`)
+#   make test-consumers  the programs of docs/consumers.md, with the libraries that they use
 #   make benchmark    the benchmarks, with results as data
 #   make wheel        the wheel, in dist/: the same bytes for the same commit
 #   make constraints  write constraints.txt anew, from the newest versions
@@ -21,6 +22,7 @@ VENV   := .venv
 FLOORS := .venv-floors
 NEWEST := .venv-newest
 COMMON := .venv-common
+CONSUMERS := .venv-consumers
 
 # A wheel of transformers has no tests; its source distribution has those of models, a checkout those of generation too.
 TRANSFORMERS_TESTS ?= $(CURDIR)/$(COMMON)/source/tests
@@ -32,7 +34,7 @@ PYTEST  = OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(OFFLINE) \
           $(VENV)/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint test-floors test-common test-browser benchmark wheel constraints clean
+.PHONY: help demo test lint test-floors test-common test-browser test-consumers benchmark wheel constraints clean
 
 help:
 	@sed -n 's/^#   make/  make/p' Makefile
@@ -60,6 +62,10 @@ test-common: $(VENV)/.installed $(COMMON)/.installed
 test-browser: $(VENV)/.browser
 	$(PYTEST) --numprocesses 0 -m browser tests/serving $(ARGS)
 
+test-consumers: VENV := $(CONSUMERS)
+test-consumers: $(CONSUMERS)/.installed
+	$(PYTEST) --numprocesses 0 -m consumers tests/consumers $(ARGS)
+
 benchmark: $(VENV)/.installed
 	$(OFFLINE) $(VENV)/bin/python -m benchmarks $(ARGS)
 
@@ -76,6 +82,14 @@ $(VENV)/.installed: setup.cfg constraints.txt
 
 $(VENV)/.browser: $(VENV)/.installed
 	$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[demo,browser]'
+	touch $@
+
+# bertviz declares boto3, which it does not import here and whose python-dateutil is older than that of constraints.txt.
+$(CONSUMERS)/.installed: setup.cfg constraints.txt tests/consumers/requirements.txt
+	$(call create,$(CONSUMERS))
+	$(CONSUMERS)/bin/python -m pip install --quiet --constraint constraints.txt \
+	  --requirement tests/consumers/requirements.txt --editable '.[test,peft,onnx,demo]'
+	$(CONSUMERS)/bin/python -m pip install --quiet --no-deps bertviz==1.4.1
 	touch $@
 
 $(FLOORS)/.installed: setup.cfg scripts/floors.py
@@ -106,7 +120,7 @@ constraints:
 	rm -rf $(NEWEST)
 
 clean:
-	rm -rf $(VENV) $(FLOORS) $(NEWEST) $(COMMON) build dist demo_output *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(FLOORS) $(NEWEST) $(COMMON) $(CONSUMERS) build dist demo_output *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 define create

@@ -10,7 +10,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-_OF_INFERENCE = ("Answer", "answer_question", "find_scope")
+_ELSEWHERE = {
+    "Answer": ("inference", "Answer"),
+    "answer_question": ("inference", "answer_question"),
+    "find_scope": ("inference", "find_scope"),
+    "LocalAttentionTrainer": ("training.trainer", "LocalAttentionTrainer"),
+    "LocalAttentionTrainingArguments": ("training.arguments", "TrainingArguments"),
+}
+"""Public names outside `hf_localattn.models`: module and attribute."""
 
 if TYPE_CHECKING:
     from hf_localattn import data as data
@@ -22,20 +29,24 @@ if TYPE_CHECKING:
     from hf_localattn import tasks as tasks
     from hf_localattn.inference import Answer, answer_question, find_scope
     from hf_localattn.models import *  # noqa: F403
+    from hf_localattn.training.arguments import TrainingArguments as LocalAttentionTrainingArguments
+    from hf_localattn.training.trainer import LocalAttentionTrainer
 
-    __all__ = ["Answer", "__version__", "answer_question", "find_scope"]
+    __all__ = ["Answer", "LocalAttentionTrainer", "LocalAttentionTrainingArguments"]
+    __all__ += ["__version__", "answer_question", "find_scope"]
     __all__ += models.__all__
 else:
 
     def __getattr__(name: str) -> Any:
         """Import and return a public name, `__all__` or a submodule on first access."""
-        if name in _OF_INFERENCE:
-            return getattr(importlib.import_module(f"{__name__}.inference"), name)
+        if name in _ELSEWHERE:
+            module, attribute = _ELSEWHERE[name]
+            return getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
         if name.startswith("__") and name != "__all__":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         models = importlib.import_module(f"{__name__}.models")
         if name == "__all__":
-            return sorted({"__version__", *_OF_INFERENCE, *models.__all__})
+            return sorted({"__version__", *_ELSEWHERE, *models.__all__})
         if name in models.__all__:
             return getattr(models, name)
         if importlib.util.find_spec(f"{__name__}.{name}") is None:

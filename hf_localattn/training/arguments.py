@@ -120,7 +120,7 @@ class TrainingArguments(StockTrainingArguments):
 
     With `early_stopping_patience`, the best model is loaded at the end. The model is then evaluated and saved after
     every epoch by default. With early stopping or a search, `metric_for_best_model` is None until the task sets it to
-    its main score.
+    its main score, or the trainer to "loss".
 
     Args:
         local_learning_rate (float, *optional*): Learning rate of the parameters that are not pretrained.

@@ -52,8 +52,10 @@ class LocalAttentionTrainer(Trainer):
     the score of a trial is computed with its final model.
 
     Args:
-        *args: arguments of `Trainer`.
-        **kwargs: arguments of `Trainer`.
+        model (*optional*): the model. Without one, `model_init` is needed.
+        args (*optional*): `LocalAttentionTrainingArguments`, or transformers' own.
+        *more: further arguments of `Trainer`.
+        **kwargs: further arguments of `Trainer`.
     """
 
     optimizer: torch.optim.Optimizer | None
@@ -61,8 +63,11 @@ class LocalAttentionTrainer(Trainer):
     notes: Mapping[str, str] = MappingProxyType({})
     """Text notes on the metrics of the last evaluation, by name, such as `bleu_signature`."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, model: Any = None, args: Any = None, *more: Any, **kwargs: Any) -> None:
+        # The scripts set the metric to the main score of the task.
+        if getattr(args, "early_stopping_patience", None) is not None and args.metric_for_best_model is None:
+            args.metric_for_best_model, args.greater_is_better = "loss", False
+        super().__init__(model, args, *more, **kwargs)
         self._resumed: RestoreProgress | None = None
         # With gradient accumulation, Trainer expects a model to scale its loss if `forward` accepts any keyword. Only
         # models with an argument `num_items_in_batch` scale it.

@@ -1,0 +1,127 @@
+"""docs/consumers.md: the program of every library, run for every family."""
+
+import re
+import shutil
+
+import pytest
+import torch
+from transformers import AutoModelForQuestionAnswering, AutoTokenizer
+
+from hf_localattn.hub import init_checkpoint
+from hf_localattn.models.cue_labels import SCOPE_LABELS, cue_label_names
+from hf_localattn.registry import FAMILIES, get_family
+from tests.parsers import install_pipeline, tiny_parser
+from tests.programs import ROOT, programs, run_program
+
+pytestmark = [
+    pytest.mark.consumers,
+    pytest.mark.timeout(900),  # an export takes minutes on a busy machine
+    # Those of the libraries.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
+]
+
+PAGE = "docs/consumers.md"
+PROGRAMS = programs(PAGE)
+LIBRARIES = [re.search(r"^(?:from|import) (?!datasets|torch|pathlib)(\w+)", one, flags=re.M)[1] for one, _ in PROGRAMS]
+QUESTION, PASSAGE, ANSWER = "Who is the baker?", "Hugo is the smith. The baker is Mira.", "Mira"
+FIELDS = {"sam-roberta": {"tam_max_length": 64}}
+REFUSALS = {("haystack", "sla-bert"): "needs `word_index`", ("haystack", "oa-xlnet"): "`query_mask` is missing"}
+"""Libraries that drop an input of a family, and a part of the error that says so."""
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def checkpoints(request, tmp_path_factory):
+    """A folder with the checkpoints of the page, whose reader has learned an answer."""
+    folder = tmp_path_factory.mktemp(request.param)
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "sla-bert":
+            install_pipeline(folder / "packages", "en_core_web_sm", tiny_parser())
+            patch.syspath_prepend(folder / "packages")
+        fields = FIELDS.get(request.param, {})
+        init_checkpoint(request.param, "tiny", folder / "my-model", **fields)
+        heads = {"my-classifier": "text-classification", "my-reader": "question-answering"}
+        for name, task in heads.items():
+            init_checkpoint(request.param, "tiny", folder / name, task=task, **fields)
+        teach(folder / "my-reader")
+        labels = dict(enumerate([*SCOPE_LABELS, *cue_label_names(["negation"])]))
+        tagger = get_family(request.param).heads["token-classification"]
+        tokenizer = AutoTokenizer.from_pretrained(folder / "my-model")
+        tokenizer.add_special_tokens({"extra_special_tokens": ["[CUE]"]})
+        tagger = tagger.from_pretrained(folder / "my-model", id2label=labels)
+        tagger.resize_token_embeddings(len(tokenizer))
+        tagger.save_pretrained(folder / "my-negation")
+        tokenizer.save_pretrained(folder / "my-negation")
+        shutil.copy(ROOT / "hf_localattn/resources/samples/reviews.csv", folder)
+        yield request.param, folder
+
+
+def teach(folder):
+    """Train a reader until it knows one answer."""
+    torch.manual_seed(0)
+    model, tokenizer = AutoModelForQuestionAnswering.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    inputs = tokenizer(QUESTION, PASSAGE, return_tensors="pt")
+    first = PASSAGE.index(ANSWER)
+    start, end = (inputs.char_to_token(0, place, 1) for place in (first, first + len(ANSWER) - 1))
+    answer = {"start_positions": torch.tensor([start]), "end_positions": torch.tensor([end])}
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    for _ in range(30):
+        optimizer.zero_grad()
+        model.train()(**inputs, **answer).loss.backward()
+        optimizer.step()
+    model.save_pretrained(folder)
+
+
+@pytest.mark.parametrize("number", range(len(PROGRAMS)), ids=[f"{i}-{name}" for i, name in enumerate(LIBRARIES)])
+def test_programs(checkpoints, number, monkeypatch, tmp_path):
+    name, folder = checkpoints
+    pytest.importorskip(LIBRARIES[number], reason="not among the packages of `make test-consumers`")
+    monkeypatch.chdir(shutil.copytree(folder, tmp_path / "work"))
+    if (folder / "packages").is_dir():
+        monkeypatch.syspath_prepend(folder / "packages")
+    monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))
+    monkeypatch.setenv("GRADIO_ANALYTICS_ENABLED", "False")
+    program, expected = PROGRAMS[number]
+    namespace = {}
+    if refusal := REFUSALS.get((LIBRARIES[number], name)):
+        with pytest.raises(ValueError, match=refusal):
+            run_program(program, expected, PAGE, namespace)
+        return
+    run_program(program, expected, PAGE, namespace)
+    if "page" in namespace and hasattr(namespace["page"], "close"):
+        ask(namespace["page"])
+
+
+def ask(page):
+    """Ask a running page of gradio, as another program would, and close it."""
+    from gradio_client import Client
+
+    try:
+        answer = Client(page.local_url, verbose=False).predict("A [CUE] good film.", fn_index=0)
+        assert {one["label"] for one in answer["confidences"]} == {"LABEL_0", "LABEL_1"}
+    finally:
+        page.close()
+
+
+def test_the_table_of_the_page():
+    """It has a row for each section, with the lines of code of its programs and the versions of the libraries."""
+    text = (ROOT / PAGE).read_text()
+    table = re.findall(r"^\| \[.+?\]\(#(.+?)\) \| .+? \| (.+?) \|", text, flags=re.M)
+    sections = []
+    for section in text.split("\n## ")[1:]:
+        title, _, content = section.partition("\n")
+        counts = [count_lines(program) for program in re.findall(r"```python\n(.*?)```", content, flags=re.DOTALL)]
+        assert max(counts) <= 10
+        anchor = re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
+        sections.append((anchor, ", ".join(map(str, counts))))
+    assert table == sections
+    pins = "".join(
+        (ROOT / file).read_text() for file in ("Makefile", "constraints.txt", "tests/consumers/requirements.txt")
+    )
+    versions = re.findall(r"[\d.]+\.\d+", "".join(re.findall(r"^\| \[.+?\]\(.+?\) \|(.+?)\|", text, flags=re.M)))
+    assert len(versions) >= len(table)
+    assert all(f"=={version}\n" in pins for version in versions)
+
+
+def count_lines(program):
+    """Return the number of lines that are neither empty nor imports."""
+    return sum(bool(line) and not line.startswith(("from ", "import ")) for line in program.splitlines())
