@@ -58,7 +58,14 @@ def build_wheel(folder: Path, modified: float) -> Path:
     """
     source, target = folder / "source", folder / "dist"
     source.mkdir(parents=True)
-    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", "hf_localattn_command.py"):
+    for name in (
+        "setup.cfg",
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+        "hf_localattn_command.py",
+        "hf_localattn_spacy.py",
+    ):
         if (ROOT / name).exists():
             shutil.copy(ROOT / name, source)
     shutil.copytree(PACKAGE, source / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))

@@ -1,4 +1,4 @@
-"""spaCy component that finds negated entities with a checkpoint for negation detection."""
+"""spaCy component that finds negated entities with a checkpoint for negation detection (see hf_localattn_spacy.py)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
-from spacy.language import Language
 from spacy.tokens import Doc, Span, Token
 from spacy.util import minibatch
 from transformers import AutoModelForTokenClassification, AutoTokenizer
@@ -14,7 +13,6 @@ from transformers import AutoModelForTokenClassification, AutoTokenizer
 from hf_localattn.models.negation_finder import Finding, NegationFinder
 from hf_localattn.models.text_splitting import split_sentences
 
-FACTORY = "hf_localattn_negation"
 SCOPES = {"negation": "negation_scope", "speculation": "speculation_scope"}
 """Token extension for each kind of cue."""
 
@@ -46,7 +44,7 @@ class NegationComponent:
         self,
         model: str,
         *,
-        name: str = FACTORY,
+        name: str = "hf_localattn_negation",
         revision: str | None = None,
         device: str = "cpu",
         batch_size: int = 32,
@@ -152,35 +150,3 @@ def is_negated(span: Span) -> bool:
         if one["kind"] == "negation" and not inside.intersection(one["cue"])
     ]
     return 2 * len(inside.intersection(*[set().union(*scopes)])) >= len(inside) > 0
-
-
-@Language.factory(
-    FACTORY,
-    assigns=["doc._.negations", "token._.negation_scope", "span._.negated"],
-    default_config={
-        "model": None,
-        "revision": None,
-        "device": "cpu",
-        "batch_size": 32,
-        "ent_attribute": "negex",
-    },
-)
-def make_component(
-    nlp: Language,
-    name: str,
-    model: str | None,
-    revision: str | None,
-    device: str,
-    batch_size: int,
-    ent_attribute: str,
-) -> NegationComponent:
-    """Make the component for `nlp.add_pipe("hf_localattn_negation", config={"model": ...})`.
-
-    Raises:
-        ValueError: `model` is missing, or is not a checkpoint for negation detection.
-    """
-    if model is None:
-        raise ValueError(f'Give the checkpoint: nlp.add_pipe("{FACTORY}", config={{"model": "OWNER/NAME"}}).')
-    return NegationComponent(
-        model, name=name, revision=revision, device=device, batch_size=batch_size, ent_attribute=ent_attribute
-    )

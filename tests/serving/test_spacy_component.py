@@ -1,11 +1,16 @@
 """The spaCy component `hf_localattn_negation`: extensions, batches, saving, and bad input."""
 
+import subprocess
+import sys
+
 import pytest
 import spacy
 from spacy.tokens import Span
 
 import hf_localattn.serving.spacy_component as component
+import hf_localattn_spacy
 from tests.negation_helpers import RuleModel, tokenizer_of_words
+from tests.script_helpers import ROOT
 
 TEXT = "There is no fever. It may be asthma, she says. Asthma never was."
 
@@ -75,3 +80,13 @@ def test_a_pipeline_is_saved_and_loaded(checkpoint, tmp_path):
 def test_the_checkpoint_must_be_given():
     with pytest.raises(ValueError, match=r'Give the checkpoint: nlp.add_pipe\("hf_localattn_negation", config='):
         spacy.blank("en").add_pipe("hf_localattn_negation")
+
+
+def test_loading_a_spacy_pipeline_does_not_import_torch():
+    """spaCy imports the modules of all entry points."""
+    assert hf_localattn_spacy.FACTORY == "hf_localattn_negation"
+    program = (
+        "import sys, hf_localattn_spacy; print(sorted({'torch', 'hf_localattn', 'transformers'} & {*sys.modules}))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
