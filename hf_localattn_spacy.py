@@ -1,7 +1,7 @@
 """Factory of the spaCy component `hf_localattn_negation`.
 
 spaCy imports this module, an entry point, whenever a pipeline is loaded. It therefore lies outside the package, whose
-import brings torch and transformers.
+import brings transformers.
 """
 
 from __future__ import annotations

@@ -115,7 +115,8 @@ def test_wheel_brings_licence_command_and_types(wheel: zipfile.ZipFile) -> None:
 
 def test_wheel_has_nothing_else_on_top(wheel: zipfile.ZipFile) -> None:
     top = {name.split("/")[0] for name in wheel.namelist()}
-    assert top == {"hf_localattn", "hf_localattn_command.py", f"hf_localattn-{hf_localattn.__version__}.dist-info"}
+    modules = {"hf_localattn_command.py", "hf_localattn_spacy.py"}
+    assert top == {"hf_localattn", *modules, f"hf_localattn-{hf_localattn.__version__}.dist-info"}
 
 
 COMMANDS = """

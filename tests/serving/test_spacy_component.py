@@ -82,11 +82,9 @@ def test_the_checkpoint_must_be_given():
         spacy.blank("en").add_pipe("hf_localattn_negation")
 
 
-def test_loading_a_spacy_pipeline_does_not_import_torch():
+def test_loading_a_spacy_pipeline_does_not_import_transformers():
     """spaCy imports the modules of all entry points."""
     assert hf_localattn_spacy.FACTORY == "hf_localattn_negation"
-    program = (
-        "import sys, hf_localattn_spacy; print(sorted({'torch', 'hf_localattn', 'transformers'} & {*sys.modules}))"
-    )
+    program = "import sys, hf_localattn_spacy; print(*{'hf_localattn', 'transformers'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert done.stdout == "\n"
