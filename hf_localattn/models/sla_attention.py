@@ -120,12 +120,14 @@ def _two_draws(like: torch.Tensor, dropout: float) -> tuple[torch.Tensor, torch.
     """Return two independent dropout masks in the shape of `like`, with values 0 and 1 / (1 - dropout).
 
     Both are computed from one random number per element, since drawing numbers dominates the cost of dropout on the
-    CPU. Given the outcome of the first draw, the number is again uniform.
+    CPU. Given the outcome of the first draw, the number is again uniform. Numbers are drawn row by row, so that blocks
+    of rows get the same numbers as the whole on the CPU.
     """
     keep = 1.0 - dropout
     if not keep:
         return torch.zeros_like(like), torch.zeros_like(like)
-    number = torch.rand(like.shape, device=like.device)
+    batch, heads, rows, length = like.shape
+    number = torch.rand(rows, batch, heads, length, device=like.device).permute(1, 2, 0, 3)
     first = number < keep
     second = torch.where(first, number / keep, (number - keep) / dropout) < keep
     return first.to(like.dtype).div_(keep), second.to(like.dtype).div_(keep)
