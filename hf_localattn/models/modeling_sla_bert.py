@@ -34,7 +34,7 @@ from .modeling_local_attention import LocalAttentionPreTrainedModel, register_au
 from .sla_alignment import STRUCTURE
 from .sla_attention import LocalGate
 from .sla_baselines import SyntaxGuidedLayer
-from .sla_masks import ancestor_mask, check_structure, limited_rows, shifted_heads, syntax_rows, window_rows
+from .sla_masks import MaskRows, ancestor_mask, check_structure, limited_rows, shifted_heads, syntax_rows, window_rows
 from .sla_row_blocks import is_split
 from .sla_self_attention import (
     LocalAttentionRecord,
@@ -195,7 +195,11 @@ class SlaBertModel(SlaBertPreTrainedModel):
         record = LocalAttentionRecord()
         if self.config.local_attention in GATED:
             by_rows = not wants_attentions and is_split(states, self.backbone.config._attn_implementation)
-            kwargs |= {"local_mask": self.local_mask(tokens, by_rows=by_rows, **structure), "record": record}
+            mask = self.local_rows(tokens, **structure) if by_rows else self.local_mask(tokens, **structure)
+            kwargs |= {"local_mask": mask, "record": record}
+            if by_rows and tokens is not None and not tokens.all():
+                # One row for all queries. The backbone would build all rows.
+                kwargs["layer_mask"] = prepared_mask(tokens.unsqueeze(1), self.backbone.config, self.backbone.dtype)
         elif self.config.local_attention == "lisa" and structure:
             kwargs |= {"parents": structure["dep_heads"], "token_mask": tokens, "record": record}
         outputs = self.forward_backbone(
@@ -273,11 +277,13 @@ class SlaBertModel(SlaBertPreTrainedModel):
                 check_structure(given.get("word_index"), given["dep_heads"])
         return given
 
-    def local_mask(self, tokens: torch.Tensor | None, *, by_rows: bool = False, **structure: torch.Tensor) -> Any:
-        """Build the local mask from inputs (B, L), in the form that the backbone's attention implementation needs.
+    def local_mask(self, tokens: torch.Tensor | None, **structure: torch.Tensor) -> Any:
+        """Build the local mask from inputs (B, L), in the form that the backbone's attention implementation needs."""
+        allowed = self.local_rows(tokens, **structure)(slice(None))
+        return prepared_mask(allowed, self.backbone.config, self.backbone.dtype)
 
-        With `by_rows`, return a function that computes rows of the mask.
-        """
+    def local_rows(self, tokens: torch.Tensor | None, **structure: torch.Tensor) -> MaskRows:
+        """Return a function that computes rows of the local mask from inputs (B, L)."""
         config = self.config
         if config.local_attention == "window":
             near = window_rows(**structure, window_size=config.window_size)
@@ -291,8 +297,7 @@ class SlaBertModel(SlaBertPreTrainedModel):
                 neighbor_window=config.neighbor_window,
                 connect_roots=config.connect_roots,
             )
-        allowed = near if tokens is None else limited_rows(near, tokens)
-        return allowed if by_rows else prepared_mask(allowed(slice(None)), self.backbone.config, self.backbone.dtype)
+        return near if tokens is None else limited_rows(near, tokens)
 
 
 class SlaBertForQuestionAnswering(SlaBertPreTrainedModel, QuestionAnsweringHead):

@@ -13,22 +13,23 @@ from torch.utils.checkpoint import checkpoint
 
 from .sla_masks import MaskRows
 
-ROWS = 64
+ROWS = 128
 """Queries in a block. Texts that fit into one block are not split."""
 
 
 def is_split(states: torch.Tensor, implementation: str) -> bool:
-    """Return True if attention over states (B, L, H) runs by blocks.
+    """Return True if attention runs by blocks.
 
-    Compiled and exported code needs whole masks, and on a GPU the attention of torch keeps no weights.
+    Compiled and exported code and the transforms of `torch.func` need whole masks and weights. GPUs have kernels that
+    keep no weights.
 
     Args:
-        states: (B, L, ...), an input of the model.
+        states: (B, L) or (B, L, H), an input of the model.
         implementation: The attention implementation.
     """
-    is_traced = is_compiling() or torch.jit.is_tracing()
-    fits = states.shape[1] <= ROWS
-    return implementation in ("eager", "sdpa") and states.device.type == "cpu" and not is_traced and not fits
+    if is_compiling() or torch._C._get_tracing_state() or torch._C._are_functorch_transforms_active():
+        return False
+    return implementation in ("eager", "sdpa") and states.device.type == "cpu" and states.shape[1] > ROWS
 
 
 def attend_by_blocks(

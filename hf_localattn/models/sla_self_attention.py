@@ -95,13 +95,14 @@ def prepared_mask(allowed: torch.Tensor, config: PreTrainedConfig, dtype: torch.
     """Convert a boolean mask to the form that the attention implementation needs.
 
     Args:
-        allowed: (B, L, L), [query, key], True where the query may attend to the key.
+        allowed: (B, L, L), [query, key], True where the query may attend to the key; except for "flex_attention" also
+            (B, 1, L), one row for all queries.
         config: Configuration of the backbone, which names the implementation.
         dtype: Dtype of the scores.
 
     Returns:
         A boolean mask (B, 1, L, L) for "sdpa", a mask (B, 1, L, L) that is added to the scores for "eager", or a
-        `BlockMask` for "flex_attention".
+        `BlockMask` for "flex_attention". One row remains one row.
     """
     implementation = config._attn_implementation
     if implementation == "sdpa":
@@ -195,6 +196,7 @@ class LocalSelfAttention(nn.Module):
             record.gates.append(gate.squeeze(-1))
         weights = None
         if callable(local_mask):
+            assert gate is not None
             attend = partial(self._attend, **kwargs)
             output = attend_by_blocks(
                 lambda *states: attend(*states)[0], query, key, value, gate, attention_mask, local_mask
