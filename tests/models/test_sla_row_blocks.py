@@ -39,7 +39,7 @@ def states_and_gradients(model, inputs, rows, monkeypatch):
     given = adapted(model, **inputs)
     states = model(**given).last_hidden_state[given["attention_mask"].bool()]
     (states * torch.linspace(-1, 2, states.numel(), dtype=states.dtype).view_as(states)).sum().backward()
-    found = [states, *(parameter.grad for parameter in model.parameters() if parameter.grad is not None)]
+    found = [states.detach(), *(parameter.grad for parameter in model.parameters() if parameter.grad is not None)]
     model.zero_grad()
     return found
 
