@@ -68,6 +68,7 @@ for length, target in ((128, 1.15), (512, 1.25)):
         f"SLA on BERT-base, text classification, training step of {TOKENS} tokens at length {length}; peer: the "
         "bare backbone",
         time_targets={"syntax": target, "window": target},
+        memory_targets={"syntax": 1.0, "window": 1.0} if length == 512 else None,
     )(partial(training_step, length))
 
 

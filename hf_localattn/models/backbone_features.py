@@ -56,9 +56,14 @@ class BackboneFeatures(PreTrainedModel):
         token_type_ids: torch.Tensor | None,
         position_ids: torch.Tensor | None,
         inputs_embeds: torch.Tensor | None,
+        *,
+        layer_mask: torch.Tensor | None = None,
         **kwargs: Any,
     ) -> BaseModelOutput:
-        """Run the backbone. Padding on either side does not change its output."""
+        """Run the backbone. Padding on either side does not change its output.
+
+        If `layer_mask` is given, the layers get this 4D mask in place of the one that the backbone would build.
+        """
         states = check_inputs(input_ids, inputs_embeds, attention_mask)
         if position_ids is None:
             check_length(states.shape[1], self.most_tokens, self.config.backbone_config.model_type)
@@ -77,7 +82,7 @@ class BackboneFeatures(PreTrainedModel):
         asked_for = kwargs["output_hidden_states"]
         outputs = self.backbone(
             input_ids=input_ids,
-            attention_mask=attention_mask,
+            attention_mask=attention_mask if layer_mask is None else layer_mask,
             inputs_embeds=inputs_embeds,
             return_dict=True,
             **{**kwargs, "output_hidden_states": bool(asked_for)},

@@ -35,7 +35,8 @@ from .modeling_local_attention import LocalAttentionPreTrainedModel, register_au
 from .sla_alignment import STRUCTURE
 from .sla_attention import LocalGate
 from .sla_baselines import SyntaxGuidedLayer
-from .sla_masks import ancestor_mask, check_structure, shifted_heads, syntax_mask, window_mask
+from .sla_masks import MaskRows, ancestor_mask, check_structure, limited_rows, shifted_heads, syntax_rows, window_rows
+from .sla_row_blocks import is_split
 from .sla_self_attention import (
     LocalAttentionRecord,
     add_gates,
@@ -194,7 +195,12 @@ class SlaBertModel(SlaBertPreTrainedModel):
         structure = self.checked_structure(states, tokens, word_index=word_index, dep_heads=dep_heads)
         record = LocalAttentionRecord()
         if self.config.local_attention in GATED:
-            kwargs |= {"local_mask": self.local_mask(tokens, **structure), "record": record}
+            by_rows = not wants_attentions and is_split(states, self.backbone.config._attn_implementation)
+            mask = self.local_rows(tokens, **structure) if by_rows else self.local_mask(tokens, **structure)
+            kwargs |= {"local_mask": mask, "record": record}
+            if by_rows and tokens is not None and not tokens.all():
+                # One row for all queries. The backbone would build all rows.
+                kwargs["layer_mask"] = prepared_mask(tokens.unsqueeze(1), self.backbone.config, self.backbone.dtype)
         elif self.config.local_attention == "lisa" and structure:
             kwargs |= {"parents": structure["dep_heads"], "token_mask": tokens, "record": record}
         outputs = self.forward_backbone(
@@ -274,23 +280,25 @@ class SlaBertModel(SlaBertPreTrainedModel):
 
     def local_mask(self, tokens: torch.Tensor | None, **structure: torch.Tensor) -> Any:
         """Build the local mask from inputs (B, L), in the form that the backbone's attention implementation needs."""
+        allowed = self.local_rows(tokens, **structure)(slice(None))
+        return prepared_mask(allowed, self.backbone.config, self.backbone.dtype)
+
+    def local_rows(self, tokens: torch.Tensor | None, **structure: torch.Tensor) -> MaskRows:
+        """Return a function that computes rows of the local mask from inputs (B, L)."""
         config = self.config
         if config.local_attention == "window":
-            allowed = window_mask(**structure, window_size=config.window_size)
+            near = window_rows(**structure, window_size=config.window_size)
         elif config.local_attention == "sgnet":
-            allowed = ancestor_mask(**structure, max_length=config.max_position_embeddings)
+            seen = ancestor_mask(**structure, max_length=config.max_position_embeddings)
+            near = lambda rows: seen[:, rows]  # noqa: E731
         else:
-            allowed = syntax_mask(
+            near = syntax_rows(
                 **structure,
                 threshold=config.syntax_threshold,
                 neighbor_window=config.neighbor_window,
                 connect_roots=config.connect_roots,
             )
-        if tokens is not None:
-            # All tokens attend to themselves, so that no row is empty.
-            diagonal = torch.eye(allowed.shape[-1], dtype=torch.bool, device=allowed.device)
-            allowed = (allowed & tokens.unsqueeze(1)) | diagonal
-        return prepared_mask(allowed, self.backbone.config, self.backbone.dtype)
+        return near if tokens is None else limited_rows(near, tokens)
 
 
 class SlaBertForQuestionAnswering(SlaBertPreTrainedModel, QuestionAnsweringHead):

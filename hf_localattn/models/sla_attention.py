@@ -107,8 +107,9 @@ def parent_loss(
 
 def _softmax(scores: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
     if mask is not None and mask.dtype is torch.bool:
-        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-    elif mask is not None:
+        # Adding is faster than filling, as the mask is the same for all heads.
+        mask = torch.zeros_like(mask, dtype=scores.dtype).masked_fill_(~mask, torch.finfo(scores.dtype).min)
+    if mask is not None:
         scores = scores + mask
         if scores.dtype is torch.float16:  # the only dtype in which adding a score to the lowest value can overflow
             scores = scores.clamp(min=torch.finfo(scores.dtype).min)
@@ -120,12 +121,15 @@ def _two_draws(like: torch.Tensor, dropout: float) -> tuple[torch.Tensor, torch.
     """Return two independent dropout masks in the shape of `like`, with values 0 and 1 / (1 - dropout).
 
     Both are computed from one random number per element, since drawing numbers dominates the cost of dropout on the
-    CPU. Given the outcome of the first draw, the number is again uniform.
+    CPU. The first keeps numbers below `keep`; the second keeps the same share of these numbers, and of the others.
+    Numbers are drawn row by row, so that on the CPU blocks of rows get the same numbers as the whole.
     """
     keep = 1.0 - dropout
     if not keep:
         return torch.zeros_like(like), torch.zeros_like(like)
-    number = torch.rand(like.shape, device=like.device)
-    first = number < keep
-    second = torch.where(first, number / keep, (number - keep) / dropout) < keep
-    return first.to(like.dtype).div_(keep), second.to(like.dtype).div_(keep)
+    batch, heads, rows, length = like.shape
+    number = torch.rand(rows, batch, heads, length, device=like.device).permute(1, 2, 0, 3)
+    # `floor(number - limit)` is -1 below the limit, else 0. It is several times faster than a comparison.
+    first = (number - keep).floor_()
+    second = (number - keep * keep).floor_().sub_(first).add_(number.sub_(keep + dropout * keep).floor_())
+    return first.div_(-keep).to(like.dtype), second.div_(-keep).to(like.dtype)

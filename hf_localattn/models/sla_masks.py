@@ -16,11 +16,14 @@ and all tokens attend to them; the attention mask excludes padding later.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 import torch
 from torch.nn import functional
+
+MaskRows = Callable[[slice], torch.Tensor]
+"""Function that computes rows of a mask: from a slice of queries to a boolean mask (B, rows, L)."""
 
 
 def syntax_mask(
@@ -49,20 +52,50 @@ def syntax_mask(
         Boolean mask (B, L, L), [query, key], True where the query may attend to the key. The mask is not symmetric:
         only the query's neighbors count. All tokens of the other segment are allowed.
     """
+    rows = syntax_rows(
+        word_index, dep_heads, threshold=threshold, neighbor_window=neighbor_window, connect_roots=connect_roots
+    )
+    return rows(slice(None))
+
+
+def syntax_rows(
+    word_index: torch.Tensor,
+    dep_heads: torch.Tensor,
+    *,
+    threshold: int = 3,
+    neighbor_window: int = 1,
+    connect_roots: bool = False,
+) -> MaskRows:
+    """Return a function that computes rows of `syntax_mask`, with the same arguments.
+
+    It keeps only tensors (B, L), and a call with R rows returns a mask (B, R, L).
+    """
     first = first_tokens(word_index)
     heads = _heads(word_index, dep_heads, first)
     ancestors = [first]
     for _ in range(threshold + 1):
         ancestors.append(heads.gather(-1, ancestors[-1]))
-    reach = _within(ancestors, threshold)
-    if connect_roots:
-        # Words deeper than the threshold reach nothing through a root, so their exact depth does not matter.
-        depth = torch.stack([up != down for up, down in pairwise(ancestors)]).sum(0)
-        reach |= _rows(depth) + 1 + _columns(depth) <= threshold
-    nearby = reach
+    # Words deeper than the threshold reach nothing through a root, so their exact depth does not matter.
+    depth = torch.stack([up != down for up, down in pairwise(ancestors)]).sum(0)
+    # A query reaches what its own word and the neighbors reach. In place of a missing neighbor is the word itself.
+    reaching = [first]
     for neighbor, exists in _neighbors(word_index, neighbor_window):
-        nearby = nearby | (reach.gather(1, _rows(neighbor).expand_as(reach)) & _rows(exists))
-    return nearby | _is_open(word_index) | _in_other_segment(word_index)
+        reaching.append(torch.where(exists, neighbor, first))
+    # 32 bits are compared faster than 64.
+    ancestors, depth = [generation.int() for generation in ancestors], depth.int()
+    of_reaching = [[generation.gather(-1, words) for generation in (*ancestors, depth)] for words in reaching]
+    is_open = _open_rows(word_index)
+
+    def rows(which: slice) -> torch.Tensor:
+        allowed = is_open(which)
+        for generations in of_reaching:
+            *upwards, from_root = (generation[:, which] for generation in generations)
+            allowed = allowed | _within(upwards, ancestors, threshold)
+            if connect_roots:
+                allowed = allowed | (_rows(from_root) + 1 + _columns(depth) <= threshold)
+        return allowed
+
+    return rows
 
 
 def window_mask(word_index: torch.Tensor, *, window_size: int = 3) -> torch.Tensor:
@@ -71,8 +104,14 @@ def window_mask(word_index: torch.Tensor, *, window_size: int = 3) -> torch.Tens
     Returns:
         Boolean mask (B, L, L), as from `syntax_mask`.
     """
-    near = (_rows(word_index) - _columns(word_index)).abs() <= window_size
-    return near | _is_open(word_index) | _in_other_segment(word_index)
+    return window_rows(word_index, window_size=window_size)(slice(None))
+
+
+def window_rows(word_index: torch.Tensor, *, window_size: int = 3) -> MaskRows:
+    """Return a function that computes rows of `window_mask`, as `syntax_rows` does."""
+    words = word_index.int()
+    is_open = _open_rows(word_index)
+    return lambda which: is_open(which) | ((_rows(words[:, which]) - _columns(words)).abs() <= window_size)
 
 
 def ancestor_mask(word_index: torch.Tensor, dep_heads: torch.Tensor, *, max_length: int | None = None) -> torch.Tensor:
@@ -93,7 +132,13 @@ def ancestor_mask(word_index: torch.Tensor, dep_heads: torch.Tensor, *, max_leng
     for _ in range(((max_length or word_index.shape[-1]) - 1).bit_length()):
         seen = seen | seen.gather(1, _rows(heads).expand_as(seen))
         heads = heads.gather(-1, heads)
-    return seen | _is_open(word_index)
+    return seen | _open_rows(word_index, segments=False)(slice(None))
+
+
+def limited_rows(rows: MaskRows, tokens: torch.Tensor) -> MaskRows:
+    """Limit rows of a mask to real tokens (B, L) as keys. All tokens attend to themselves: no row is empty."""
+    positions = torch.arange(tokens.shape[-1], device=tokens.device)
+    return lambda which: (rows(which) & _columns(tokens)) | (_rows(positions[which]) == positions)
 
 
 def first_tokens(word_index: torch.Tensor) -> torch.Tensor:
@@ -166,14 +211,20 @@ def _heads(word_index: torch.Tensor, dep_heads: torch.Tensor, first: torch.Tenso
     return torch.where(word_index >= 0, dep_heads.clamp(0, dep_heads.shape[-1] - 1), first)
 
 
-def _within(ancestors: list[torch.Tensor], edges: int) -> torch.Tensor:
-    """Return True (B, L, L) for words at most `edges` edges apart, from their ancestors (B, L) by generation."""
-    reach = torch.zeros((), dtype=torch.bool, device=ancestors[0].device)
+def _within(rows: list[torch.Tensor], columns: list[torch.Tensor], edges: int) -> torch.Tensor:
+    """Return True (B, R, L) for words at most `edges` edges apart, from their ancestors by generation.
+
+    Args:
+        rows: Ancestors of the words of the rows, each (B, R).
+        columns: Ancestors of the words of the columns, each (B, L).
+        edges: Largest distance.
+    """
+    reach = torch.zeros((), dtype=torch.bool, device=rows[0].device)
     # Words that meet at an ancestor also meet one level higher, with two more edges (a root is its own head). So words
     # that meet with fewer edges also meet with exactly `edges` or `edges - 1`.
     for total in range(max(edges - 1, 0), edges + 1):
         for up in range(total + 1):
-            reach = reach | (_rows(ancestors[up]) == _columns(ancestors[total - up]))
+            reach = reach | (_rows(rows[up]) == _columns(columns[total - up]))
     return reach
 
 
@@ -202,14 +253,15 @@ def _segments(word_index: torch.Tensor) -> torch.Tensor:
     return ((word_index >= 0) & (_shifted(word_index) < 0)).cumsum(-1)
 
 
-def _in_other_segment(word_index: torch.Tensor) -> torch.Tensor:
-    segments = _segments(word_index)
-    return _rows(segments) != _columns(segments)
+def _open_rows(word_index: torch.Tensor, *, segments: bool = True) -> MaskRows:
+    """Return a function that computes where a mask is always open: at special tokens and between segments."""
+    is_special, segment = word_index < 0, _segments(word_index).int()
 
+    def rows(which: slice) -> torch.Tensor:
+        is_open = _rows(is_special[:, which]) | _columns(is_special)
+        return is_open | (_rows(segment[:, which]) != _columns(segment)) if segments else is_open
 
-def _is_open(word_index: torch.Tensor) -> torch.Tensor:
-    is_special = word_index < 0
-    return _rows(is_special) | _columns(is_special)
+    return rows
 
 
 def _shifted(word_index: torch.Tensor) -> torch.Tensor:

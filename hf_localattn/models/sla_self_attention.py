@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, NoReturn
 
 import torch
@@ -17,6 +18,7 @@ from torch import nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedConfig, PreTrainedModel
 
 from .sla_attention import LocalGate, gated_attention, mix, parent_loss
+from .sla_row_blocks import attend_by_blocks
 
 IMPLEMENTATIONS = ("eager", "sdpa", "flex_attention")
 
@@ -93,13 +95,14 @@ def prepared_mask(allowed: torch.Tensor, config: PreTrainedConfig, dtype: torch.
     """Convert a boolean mask to the form that the attention implementation needs.
 
     Args:
-        allowed: (B, L, L), [query, key], True where the query may attend to the key.
+        allowed: (B, L, L), [query, key], True where the query may attend to the key; except for "flex_attention" also
+            (B, 1, L), one row for all queries.
         config: Configuration of the backbone, which names the implementation.
         dtype: Dtype of the scores.
 
     Returns:
         A boolean mask (B, 1, L, L) for "sdpa", a mask (B, 1, L, L) that is added to the scores for "eager", or a
-        `BlockMask` for "flex_attention".
+        `BlockMask` for "flex_attention". One row remains one row.
     """
     implementation = config._attn_implementation
     if implementation == "sdpa":
@@ -169,7 +172,8 @@ class LocalSelfAttention(nn.Module):
             attention_mask (*optional*): Global mask, in the form that the attention implementation needs.
             past_key_values: Not used.
             record (*optional*): Filled with gates, local weights and losses. If None, the encoder's own code runs.
-            local_mask (*optional*): Mask from `prepared_mask`. If given, the gate mixes local and global attention.
+            local_mask (*optional*): Mask from `prepared_mask`, or a function that computes its rows; attention then
+                runs by blocks of rows and returns no weights. If given, the gate mixes local and global attention.
             parents (*optional*): (B, L), the `dep_heads` to which the last head is trained to attend.
             token_mask (*optional*): (B, L), True at real tokens; used with `parents`.
             is_local (*optional*, defaults to False): True if `attention_mask` itself is a local mask.
@@ -190,27 +194,49 @@ class LocalSelfAttention(nn.Module):
         gate = None if local_mask is None else self.gate(hidden_states).sigmoid()
         if gate is not None:
             record.gates.append(gate.squeeze(-1))
+        weights = None
+        if callable(local_mask):
+            assert gate is not None
+            attend = partial(self._attend, **kwargs)
+            output = attend_by_blocks(
+                lambda *states: attend(*states)[0], query, key, value, gate, attention_mask, local_mask
+            )
+        else:
+            output, weights, local = self._attend(query, key, value, gate, attention_mask, local_mask, **kwargs)
+            local = weights if is_local else local
+            if local is not None:
+                record.local_attentions.append(local)
+        return output.reshape(*hidden_states.shape[:-1], -1).contiguous(), weights
+
+    def _attend(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        gate: torch.Tensor | None,
+        mask: Any,
+        local_mask: Any,
+        **kwargs: Any,
+    ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
+        """Compute attention by the configuration's implementation, with results as of `gated_attention`.
+
+        Weights are None except with eager attention.
+        """
         implementation = _checked(self.config._attn_implementation)
         settings: dict[str, Any] = {"scaling": self.scaling, "dropout": self.dropout.p if self.training else 0.0}
         # With dropout, SDPA falls back to plain matrix products on the CPU. Here scores are computed once for both.
         has_dropout_on_cpu = settings["dropout"] > 0 and query.device.type == "cpu"
         falls_back = implementation == "sdpa" and gate is not None and has_dropout_on_cpu
-        weights = None
         if implementation == "eager" or falls_back:
             settings["training"] = self.training
-            output, weights, local = gated_attention(query, key, value, gate, attention_mask, local_mask, **settings)
-            local = weights if is_local else local
-            if falls_back:
-                weights = None
-            elif local is not None:
-                record.local_attentions.append(local)
-        else:
-            run = AttentionInterface._global_mapping[implementation]
-            output = run(self, query, key, value, attention_mask, **settings, **kwargs)[0]
-            if gate is not None:
-                local_output = run(self, query, key, value, local_mask, **settings, **kwargs)[0]
-                output = mix(output, local_output, gate.unsqueeze(-1))
-        return output.reshape(*hidden_states.shape[:-1], -1).contiguous(), weights
+            output, weights, local = gated_attention(query, key, value, gate, mask, local_mask, **settings)
+            return (output, None, None) if falls_back else (output, weights, local)
+        run = AttentionInterface._global_mapping[implementation]
+        output = run(self, query, key, value, mask, **settings, **kwargs)[0]
+        if gate is not None:
+            local_output = run(self, query, key, value, local_mask, **settings, **kwargs)[0]
+            output = mix(output, local_output, gate.unsqueeze(-1))
+        return output, None, None
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         """Pickle the encoder's class; unpickling creates this class again."""

@@ -164,9 +164,9 @@ def loss(model, task, run_by=None, **inputs):
     return (model if run_by is None else run_by)(**adapted(model, **inputs, **labels(task, *states.shape[:2]))).loss
 
 
-def enable_checkpointing(model):
+def enable_checkpointing(model, *settings):
     """By its new name where there is one: the old one warns."""
-    getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
+    getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)(*settings)
 
 
 def gradients(model, task, **inputs):
