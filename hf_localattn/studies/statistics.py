@@ -18,8 +18,8 @@ SAME = 1e-9
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """Paired comparison of a row with its baseline.
+class Estimate:
+    """Mean difference of paired scores, with its interval and p-value.
 
     Attributes:
         difference: mean of the row's scores minus mean of the baseline's.
@@ -40,7 +40,7 @@ class Comparison:
 
 def compare_paired(
     own: Sequence[float], other: Sequence[float], *, overlap: float = 0.0, examples: np.ndarray | None = None
-) -> Comparison:
+) -> Estimate:
     """Compare the runs of a row with the runs of its baseline that have the same seeds or folds.
 
     Interval and p-value use Student's t distribution. A percentile bootstrap over 3, 5 or 10 seeds is too narrow; see
@@ -76,13 +76,13 @@ def compare_paired(
         count, parts = examples.shape[1], _crossed_variances(_finite(examples))
         note = "one run: the interval covers other examples, but no other seeds" if pairs == 1 else None
     elif pairs == 1:
-        return Comparison(mean, None, None, 1, note="one run: no interval")
+        return Estimate(mean, None, None, 1, note="one run: no interval")
     else:
         count, parts, note = 0, [(float(differences.var(ddof=1)) * (1 / pairs + overlap), pairs - 1)], None
     if sum(variance for variance, _ in parts) <= (SAME * max(1.0, float(np.abs(differences).max()))) ** 2:
-        return Comparison(mean, None, None, pairs, count, "all differences are equal: no interval")
+        return Estimate(mean, None, None, pairs, count, "all differences are equal: no interval")
     half = _half_width(parts, LEVEL)
-    return Comparison(mean, (mean - half, mean + half), _p_value(mean, parts), pairs, count, note)
+    return Estimate(mean, (mean - half, mean + half), _p_value(mean, parts), pairs, count, note)
 
 
 Variances = list[tuple[float, int]]
@@ -131,8 +131,8 @@ def _crossed_variances(differences: np.ndarray) -> Variances:
 def hierarchical_bootstrap(differences: np.ndarray, resamples: int = RESAMPLES, seed: int = 0) -> tuple[float, float]:
     """Return the 95 % percentile interval of the mean of paired differences under resampling of runs and examples.
 
-    The interval makes no assumption on the distribution, but needs many runs. It is too narrow for fewer than about
-    20 runs; see `compare_paired`.
+    The interval makes no assumption on the distribution, but is too narrow for few runs: over 3, 5, 10 and 20 seeds,
+    intervals of 95 % contain the true difference in 76, 83, 90 and 93 % of simulated cases. See `compare_paired`.
 
     Args:
         differences: differences (runs, examples); (runs, 1) without examples. All runs have the same examples.
