@@ -132,7 +132,7 @@ def test_a_table_for_people():
         }
     ]
     found["command"] = "hf-localattn reproduce t-1"
-    unmeasured = {**cell, "score": "T", "measured": None}
+    unmeasured = {**cell, "score": "T", "measured": None, "remark": None}
     quoted = {**unmeasured, "row": "q", "row_title": "Q"}
     lines = as_markdown({**found, "scores": [cell, unmeasured, quoted]}).splitlines()
     assert any(line.endswith("| difference | against C | 95 % interval | corrected p (n) |") for line in lines)
