@@ -19,7 +19,8 @@ HEAD = """\
 
 Tables of the papers as `hf-localattn reproduce` measured them, good or bad: what was published beside what came out,
 in the paper's unit. "±" is the sample deviation over seeds or folds, p that of a paired t-test against the baseline's
-same runs, n how many pairs there are ("-": one alone has no p). `$DATA` stands for a folder of data sets and models.
+same runs after Holm's correction for the table, n how many pairs there are ("-": one alone has no p). `$DATA` stands
+for a folder of data sets and models.
 Older runs are in [first_runs.md](first_runs.md). This page is written by `scripts/results.py` from
 [the files of the runs](results).
 """

@@ -2,11 +2,13 @@
 
 import json
 
+import numpy as np
 import pytest
 import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification, BertForSequenceClassification, pipeline
 
 from hf_localattn.tasks.text_labels import checkpoint_labels
+from hf_localattn.training.example_scores import read_example_scores
 from tests.qa_helpers import tiny_bert, word_pieces, write_jsonl
 from tests.script_helpers import assert_one_line_error, load_main
 
@@ -132,6 +134,11 @@ def test_each_kind_of_labels(main, files, tmp_path, data, arguments, problem_typ
     assert {name: result[f"predict_{name}"] for name in metrics.split()} == {  # the same rows, labeled
         name: result[f"eval_{name}"] for name in metrics.split()
     }
+    scores, data = read_example_scores(out)
+    assert {rows["rows"] for rows in data.values()} == {result["eval_samples"]}
+    for name, own in scores.items():
+        assert np.mean(own) == pytest.approx(result.get(name, np.mean(own)), rel=1e-3, abs=1e-4)
+    assert scores.keys() & result.keys() or "--task_name" in arguments
     assert AutoConfig.from_pretrained(out).problem_type == problem_type
     (path,) = out.glob("predict_results*.txt")
     task = arguments[1].lower() if "--task_name" in arguments else None

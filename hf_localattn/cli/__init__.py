@@ -10,6 +10,7 @@ import typer
 
 from hf_localattn import __version__
 from hf_localattn.cli import checkpoint_commands
+from hf_localattn.cli.compare_command import compare
 from hf_localattn.cli.demo_command import demo
 from hf_localattn.cli.export_command import export
 from hf_localattn.cli.grammar import Command, explain
@@ -54,6 +55,7 @@ app.command("verify", cls=Command, short_help="Compare the code files of a check
 )
 app.command("export", cls=Command, short_help="Write a checkpoint as an ONNX graph with its tokenizer.")(export)
 app.command("inspect", cls=Command, short_help="Show the attention of a checkpoint on texts.")(inspect)
+app.command("compare", cls=Command, short_help="Test the difference between two results.")(compare)
 app.command("demo", cls=Command, short_help="Open a page that asks a checkpoint.")(demo)
 app.command("reproduce", cls=Command, short_help="Reproduce a table or figure of the papers.")(reproduce)
 

@@ -1,5 +1,6 @@
 """Reference format and answer scores of both SQuAD metrics; torchmetrics compares the answers."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 from datasets import List, Value
@@ -21,6 +22,12 @@ def answer_scores(prediction: str, gold: str) -> tuple[float, float]:
         {"id": "", "prediction_text": prediction}, {"id": "", "answers": {"text": [gold], "answer_start": [0]}}
     )
     return float(scores["exact_match"]) / 100, float(scores["f1"]) / 100
+
+
+def question_scores(prediction: str, golds: Sequence[str]) -> tuple[float, float]:
+    """Return exact match and F1 of a prediction and the nearest of its gold answers; without one, it must be blank."""
+    scores = [answer_scores(prediction, gold) for gold in [gold for gold in golds if not is_blank(gold)] or [""]]
+    return max(exact for exact, _ in scores), max(f1 for _, f1 in scores)
 
 
 def is_blank(answer: str) -> bool:

@@ -14,6 +14,7 @@ from hf_localattn.files import remove_leftovers, writing
 from hf_localattn.reproduction.figures import draw_figure
 from hf_localattn.reproduction.grid_search import GridSearch
 from hf_localattn.reproduction.plan import TableRun, plan
+from hf_localattn.reproduction.power import detectable
 from hf_localattn.reproduction.preflight import check_runs, estimates
 from hf_localattn.reproduction.report import Report
 from hf_localattn.reproduction.request import Selection
@@ -86,6 +87,8 @@ def _reproduce(
         executor = executor_of(**spread, folder=output, use_cpu=all(run.arguments.get("use_cpu") for run in runs))
     for line in estimates(runner, left, runs, search):
         print(line)
+    for line in detectable(runs, runner):
+        print(line)
     if is_spread:
         print("This is for one run at a time.")
         if timed := sum(run.is_timed for run in left):
@@ -104,7 +107,7 @@ def _reproduce(
     with tqdm(runs, unit="run") as bar:
         for run in bar:
             bar.set_postfix_str(run.name)
-            report.add(run, runner.run(run), runner.model_of(run))
+            report.add(run, runner.run(run), runner.folder_of(run), runner.model_of(run))
     if failed:
         reasons = listed(list(failed.values()))
         raise TrialFailed(f"Runs without a result: {reasons}. Repeat the command to run them again.")

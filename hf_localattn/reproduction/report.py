@@ -1,4 +1,4 @@
-"""Report of a table: measured and published numbers with standard deviations, differences and p-values."""
+"""Report of a table: measured and published numbers with standard deviations, differences and their significance."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
-
-from scipy import stats
 
 from hf_localattn.files import atomic_write
 from hf_localattn.reproduction.corpora import describe_source, load_corpora
 from hf_localattn.reproduction.plan import TableRun
 from hf_localattn.reproduction.request import Selection
 from hf_localattn.reproduction.tables import Row, Table, TableScore, TableTask
+from hf_localattn.studies.comparison import Comparison, Kept, compare_runs, format_interval, format_p
 from hf_localattn.studies.results import write_results
+from hf_localattn.studies.statistics import holm
+from hf_localattn.training.example_scores import read_example_scores
 
 Runs = Mapping[tuple[str, str], Mapping[int, Mapping[str, Any]]]
 """Metrics by row and task, and by run number."""
@@ -40,10 +42,15 @@ class Cell:
         runs: number of runs.
         baseline: name of the baseline. None if the row is a baseline.
         baseline_title: its printed title.
-        against_baseline: mean difference from the same runs of the baseline.
-        p_value: p-value of a paired t-test of this difference. None if there are fewer than two pairs, or if all pairs
-            have the same difference.
+        against_baseline: mean difference from the same runs of the baseline, or None.
+        interval: 95 % interval of this difference, or None.
+        p_value: p-value of a paired t-test of this difference; for folds, with the correction of Nadeau and
+            Bengio. None if there are fewer than two pairs, or if all pairs have the same difference.
+        corrected_p_value: p-value after Holm's correction for all comparisons of the table.
+        dominance: upper bound of the violation of almost stochastic order; None for fewer than two pairs.
         pairs: number of runs that both rows have.
+        examples: number of test examples that the interval also covers; 0 if it covers runs only.
+        remark: reason for a missing or limited comparison, or None.
     """
 
     row: str
@@ -58,8 +65,13 @@ class Cell:
     baseline: str | None
     baseline_title: str | None
     against_baseline: float | None
+    interval: tuple[float, float] | None
     p_value: float | None
+    dominance: float | None
     pairs: int
+    examples: int
+    remark: str | None
+    corrected_p_value: float | None = None
 
     @property
     def difference(self) -> float | None:
@@ -67,18 +79,33 @@ class Cell:
         return None if self.measured is None or self.published is None else self.measured - self.published
 
 
-def summarize(table: Table, rows: Sequence[Row], tasks: Sequence[TableTask], runs: Runs) -> list[Cell]:
-    """Return a cell for each published or measured score, in the table's order."""
+def summarize(
+    table: Table,
+    rows: Sequence[Row],
+    tasks: Sequence[TableTask],
+    runs: Runs,
+    kept: Mapping[tuple[str, str], Mapping[int, Kept]] = MappingProxyType({}),
+) -> list[Cell]:
+    """Return a cell for each published or measured score, in the table's order.
+
+    Args:
+        table: the table.
+        rows: rows of the table.
+        tasks: tasks of the table.
+        runs: metrics of the runs.
+        kept: data and scores of examples of the runs, *optional*.
+    """
     cells = []
     for row in rows:
         for task in tasks:
             if row.tasks is not None and task.name not in row.tasks:
                 continue
             for score in scores_of_task(task):
-                cell = _cell(table, row, task, score, runs)
+                cell = _cell(table, row, task, score, runs, kept)
                 if cell.published is not None or cell.runs:
                     cells.append(cell)
-    return cells
+    corrected = holm([cell.p_value for cell in cells])
+    return [dataclasses.replace(cell, corrected_p_value=p) for cell, p in zip(cells, corrected, strict=True)]
 
 
 def scores_of_task(task: TableTask) -> list[TableScore]:
@@ -91,21 +118,31 @@ def scores_of_task(task: TableTask) -> list[TableScore]:
     return [*task.scores.values(), *others]
 
 
-def _cell(table: Table, row: Row, task: TableTask, score: TableScore, runs: Runs) -> Cell:
-    own = values_of(runs, row.name, task.name, score)
+def _cell(
+    table: Table,
+    row: Row,
+    task: TableTask,
+    score: TableScore,
+    runs: Runs,
+    kept: Mapping[tuple[str, str], Mapping[int, Kept]],
+) -> Cell:
+    own = _scores(runs, row.name, task.name, score)
     published = table.published(row, task, score.name)
     baseline = table.rows[row.baseline] if row.baseline is not None else None
-    other = values_of(runs, baseline.name, task.name, score) if baseline is not None else {}
+    other = _scores(runs, baseline.name, task.name, score) if baseline is not None else {}
     if score.ratio:
         reference = baseline or row  # a baseline is compared with itself
-        whole = list((other if baseline is not None else own).values())
+        whole = [value for value in (other if baseline is not None else own).values() if math.isfinite(value)]
         unit = statistics.fmean(whole) if whole else 0.0
         own = {number: value / unit for number, value in own.items()} if unit else {}
         other = {number: value / unit for number, value in other.items()} if unit else {}
         known = table.published(reference, task, score.name)
         published = published / known if published is not None and known else None
-    values = list(own.values())
-    common = sorted(own.keys() & other.keys())
+    values = [value for value in own.values() if math.isfinite(value)]
+    found = Comparison()
+    if baseline is not None:
+        mine, theirs = (kept.get((name, task.name), {}) for name in (row.name, baseline.name))
+        found = compare_runs(own, other, score.metric, mine, theirs, folds=task.folds, scale=score.scale)
     return Cell(
         row=row.name,
         row_title=row.title,
@@ -118,27 +155,28 @@ def _cell(table: Table, row: Row, task: TableTask, score: TableScore, runs: Runs
         runs=len(values),
         baseline=row.baseline,
         baseline_title=None if baseline is None else baseline.title,
-        against_baseline=statistics.fmean(own[number] - other[number] for number in common) if common else None,
-        p_value=_p_value([own[number] for number in common], [other[number] for number in common]),
-        pairs=len(common),
+        against_baseline=found.difference,
+        interval=found.interval,
+        p_value=found.p_value,
+        dominance=found.dominance,
+        pairs=found.pairs,
+        examples=found.examples,
+        remark=found.remark,
     )
 
 
 def values_of(runs: Runs, row: str, task: str, score: TableScore) -> dict[int, float]:
-    """Return a score of all runs of a row, by run number, in the paper's unit."""
-    found = {number: metrics.get(score.metric) for number, metrics in runs.get((row, task), {}).items()}
+    """Return the finite scores of a row, by run number, in the paper's unit."""
+    return {number: value for number, value in _scores(runs, row, task, score).items() if math.isfinite(value)}
+
+
+def _scores(runs: Runs, row: str, task: str, score: TableScore) -> dict[int, float]:
+    """Return a score of all runs of a row, by run number, in the paper's unit. JSON has null for NaN."""
     return {
-        number: value * score.scale for number, value in found.items() if value is not None and math.isfinite(value)
+        number: math.nan if metrics[score.metric] is None else metrics[score.metric] * score.scale
+        for number, metrics in runs.get((row, task), {}).items()
+        if score.metric in metrics
     }
-
-
-def _p_value(own: Sequence[float], other: Sequence[float]) -> float | None:
-    """Return the p-value of a paired t-test, or None if all differences are equal."""
-    differences = [a - b for a, b in zip(own, other, strict=True)]
-    if len(differences) < 2 or max(differences) - min(differences) <= 1e-9 * max(1.0, *map(abs, differences)):
-        return None
-    value = float(stats.ttest_rel(own, other).pvalue)
-    return None if math.isnan(value) else value
 
 
 class Report:
@@ -156,12 +194,22 @@ class Report:
     def __init__(self, selection: Selection, output: Path, searches: Sequence[Mapping[str, Any]] = ()):
         self.selection, self.output, self.searches = selection, output, searches
         self.runs: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
+        self.kept: dict[tuple[str, str], dict[int, Kept]] = {}
         self._results: list[dict[str, Any]] = []
 
-    def add(self, run: TableRun, result: Mapping[str, Any], model: Path | None) -> None:
-        """Add a finished run and write the files. `model` is the folder of its model, or None."""
+    def add(self, run: TableRun, result: Mapping[str, Any], folder: Path, model: Path | None) -> None:
+        """Add a finished run and write the files.
+
+        Args:
+            run: the run.
+            result: its record.
+            folder: its folder.
+            model: the folder of its model, or None.
+        """
         self.runs.setdefault(run.key, {})[run.number] = result["metrics"]
+        self.kept.setdefault(run.key, {})[run.number] = Kept(result["data"], read_example_scores(folder)[0])
         where = {"row": run.row.name, "task": run.task.name, "run": run.number, "command": run.command}
+        where |= {"folder": str(folder.relative_to(self.output)), "folds": run.task.folds}
         kept = None if model is None else str(model.relative_to(self.output))
         self._results.append({**result, **where, "model": kept})
         found = self._content()
@@ -183,7 +231,7 @@ class Report:
         table, overrides, corpora = self.selection.table, self.selection.overrides, load_corpora()
         tasks = [task for task in self.selection.tasks if task.script != "profile"]  # a profile reads no data
         names = dict.fromkeys(name for task in tasks for name in (task.corpus, *task.test_corpora.values()))
-        cells = summarize(table, self.selection.rows, self.selection.tasks, self.runs)
+        cells = summarize(table, self.selection.rows, self.selection.tasks, self.runs, self.kept)
         return {
             "table": table.name,
             "title": table.title,
@@ -209,19 +257,19 @@ def as_markdown(found: Mapping[str, Any]) -> str:
     several = len({cell["task"] for cell in cells}) > 1
     baselines = list(dict.fromkeys(cell["baseline_title"] for cell in cells if cell["baseline"] is not None))
     head = ["row", *(["task"] if several else []), "score", "published", "measured", "difference"]
-    head += [f"against {baselines[0] if len(baselines) == 1 else 'baseline'}", "p (n)"]
+    head += [f"against {baselines[0] if len(baselines) == 1 else 'baseline'}", "95 % interval", "corrected p (n)"]
     lines = [f"## {found['title']}", "", f"{found['source']} (`{found['table']}`).", ""]
     lines += [*(f"* {text}" for text in _about(found)), "", _line(head), _line(["---"] * len(head))]
     for cell in cells:
         measured = _shown(cell["measured"])
         if cell["deviation"] is not None:
             measured += f" ± {_shown(cell['deviation'])}"
-        p_value = "-" if cell["p_value"] is None else f"{cell['p_value']:.2g}"
-        p_value = f"{p_value} ({cell['pairs']})" if cell["pairs"] else ""
+        p_value = f"{format_p(cell['corrected_p_value'])} ({cell['pairs']})" if cell["pairs"] else ""
+        interval = format_interval(cell["interval"]) if cell["pairs"] else ""
         own = [cell["row_title"], *([cell["task_title"]] if several else [])]
         own += [cell["score"], _shown(cell["published"]), measured]
-        lines.append(_line([*own, _signed(cell["difference"]), _signed(cell["against_baseline"]), p_value]))
-    lines += ["", *(f"* {note}" for note in (*_compared(cells, baselines), *found["notes"]))]
+        lines.append(_line([*own, _signed(cell["difference"]), _signed(cell["against_baseline"]), interval, p_value]))
+    lines += ["", *(f"* {note}" for note in (*_compared(cells, baselines), *_remarks(cells), *found["notes"]))]
     lines += ["", "```bash", found["command"], "```"]
     return "\n".join(lines) + "\n"
 
@@ -257,6 +305,19 @@ def _compared(cells: Sequence[Mapping[str, Any]], baselines: Sequence[str]) -> I
     for baseline in baselines if len(baselines) > 1 else ():
         rows = dict.fromkeys(cell["row_title"] for cell in cells if cell["baseline_title"] == baseline)
         yield f"The baseline of {', '.join(rows)} is {baseline}."
+
+
+def _remarks(cells: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the limits of comparisons, each with the cells that it applies to."""
+    found: dict[str, list[str]] = {}
+    for cell in cells:
+        remarks = [cell["remark"]] if cell["remark"] else []
+        if cell["examples"]:
+            remarks.append(f"the interval also covers other test examples ({cell['examples']} were kept)")
+        for remark in remarks:
+            found.setdefault(remark, []).append(f"{cell['row_title']} ({cell['task_title']}, {cell['score']})")
+    for remark, where in found.items():
+        yield f"{', '.join(where)}: {remark}."
 
 
 def _line(cells: Sequence[str]) -> str:

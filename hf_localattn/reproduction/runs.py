@@ -33,6 +33,7 @@ from hf_localattn.studies.executors import Job
 from hf_localattn.studies.results import digest_of, entry, write_results
 from hf_localattn.studies.trial import Trial, free_memory, run_trial
 from hf_localattn.tasks import get_task
+from hf_localattn.training.example_scores import copy_example_scores, fingerprint
 from hf_localattn.training.output_folder import STATE
 from hf_localattn.training.run import Run, prepare_run
 
@@ -137,10 +138,12 @@ def run_with_record(trial: Trial, folder: Path, *, script: str, tests: Tests, ke
     else:
         with quiet():
             metrics, data = run_trial(trial, model, set_up=progress.watch), progress.data
+        copy_example_scores(model, folder)
         if progress.epochs:
             metrics["train_seconds_per_epoch"] = progress.seconds / progress.epochs
     for title, arguments in tests.items():
         tested, data[title] = _test(trial, arguments, model)
+        copy_example_scores(model / "test", folder, f"@{title}")
         metrics |= {f"{name}@{title}": value for name, value in tested.items()}
     free_memory()
     known_tests = known.get("tests", {}) | _digests(tests)
@@ -216,14 +219,6 @@ def named(kind: str, content: Any) -> str:
     """Return a folder name with a digest of the content."""
     text = json.dumps(content, sort_keys=True, default=str)
     return f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-
-
-def fingerprint(rows: datasets.Dataset) -> dict[str, Any]:
-    """Return the number of rows and their digest, to compare data."""
-    digest = hashlib.sha256()
-    for row in rows:
-        digest.update(json.dumps(row, sort_keys=True, default=str, ensure_ascii=False).encode())
-    return {"rows": len(rows), "digest": f"sha256 {digest.hexdigest()}"}
 
 
 def device_name() -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -86,6 +86,9 @@ class MultipleChoice(Task):
     def compute_metrics(self, output: EvalPrediction) -> dict[str, float]:
         """Return the accuracy: the share of rows in which the right choice has the greatest logit."""
         return {"accuracy": SCORES["accuracy"](np.argmax(output.predictions, axis=-1), output.label_ids)}
+
+    def example_scores(self, rows: datasets.Dataset, predictions: Any, labels: Any) -> dict[str, Sequence[float]]:
+        return {"accuracy": np.argmax(predictions, axis=-1) == labels}
 
     def write_predictions(
         self, folder: Path, split: str, prefix: str, rows: datasets.Dataset, output: PredictionOutput

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from hf_localattn.data.features.windows import (
 )
 from hf_localattn.data.rows.questions import count_unanswerable, load_squad, normalize_squad
 from hf_localattn.metrics import load_metric
+from hf_localattn.metrics.squad_scores import is_blank, question_scores
 from hf_localattn.tasks.arguments import DataArguments, option
 from hf_localattn.tasks.lengths import input_length
 from hf_localattn.tasks.splits import Data
@@ -110,6 +111,19 @@ class QuestionAnswering(Task):
         contexts = dict(zip(examples["id"], examples["context"], strict=True))
         answers = extract_answers(contexts, features, starts, ends, self.settings)
         return answers, score_answers(answers, examples, self.settings)
+
+    def example_scores(self, rows: datasets.Dataset, predictions: Any, labels: Any) -> dict[str, Sequence[float]]:
+        names = ("exact" if self.settings.handle_no_answer else "exact_match", "f1")
+        golds = dict(zip(rows["id"], rows["answers"], strict=True))
+        if not any(gold["text"] for gold in golds.values()):
+            return {}
+        scores = []
+        for identifier, gold in golds.items():
+            text = predictions[identifier].best.text
+            exact, f1 = question_scores(text, gold["text"])
+            blank = not self.settings.handle_no_answer and is_blank(text)  # as in the script of SQuAD 1.1
+            scores.append((100 * exact, 0.0 if blank else 100 * f1))
+        return dict(zip(names, zip(*scores, strict=True), strict=True))
 
     def write_scored(self, folder: Path, prefix: str, predictions: dict[str, QuestionAnswers]) -> None:
         """Write `eval_predictions.json` and the other files that transformers' question answering script writes."""

@@ -215,6 +215,18 @@ class Task:
             predictions: predictions from `score_examples`.
         """
 
+    def example_scores(self, rows: datasets.Dataset, predictions: Any, labels: Any) -> dict[str, Sequence[float]]:
+        """Return scores of the examples by metric, for metrics that are the mean of such scores. Defaults to none.
+
+        They are kept with the run, so that its difference from another run can be tested.
+
+        Args:
+            rows: rows of the split.
+            predictions: output of the model, or predictions from `score_examples`.
+            labels: labels of the features, or None.
+        """
+        return {}
+
     def is_labeled(self, rows: datasets.Dataset) -> bool:
         """Return True if predictions for these rows can be scored."""
         return True

@@ -170,6 +170,15 @@ class TextClassification(Task):
             scores[COMBINED] = float(np.mean([scores[name] for name in self.combined]))
         return scores
 
+    def example_scores(self, rows: datasets.Dataset, predictions: Any, labels: Any) -> dict[str, Sequence[float]]:
+        found = predictions_from_logits(predictions, self.labels.problem_type)
+        if self.labels.problem_type == REGRESSION:
+            squares = (found - labels) ** 2
+            return {"mse": squares} if np.isfinite(squares).all() else {}
+        if self.labels.problem_type == MULTI_LABEL:
+            return {"subset_accuracy": (found == labels).all(axis=-1)}
+        return {"accuracy": found == labels}
+
     def write_predictions(
         self, folder: Path, split: str, prefix: str, rows: datasets.Dataset, output: PredictionOutput
     ) -> None:

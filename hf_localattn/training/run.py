@@ -19,6 +19,7 @@ from hf_localattn.tasks import Checkpoint, DataArguments, Task, choose_task
 from hf_localattn.tasks.splits import Data, warn_of_no_query
 from hf_localattn.tasks.streaming import StreamedFeatures, check_streaming
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
+from hf_localattn.training.example_scores import write_example_scores
 from hf_localattn.training.generation import GenerationTrainer, GenerationTrainingArguments
 from hf_localattn.training.lookahead import import_lookahead
 from hf_localattn.training.models import check_resumed, head_config, load_model_and_tokenizer
@@ -269,6 +270,7 @@ class Run:
         for split in self._splits("validation"):
             prefix = split.replace("validation", "eval")
             own = {**self.evaluate_split(split, prefix), f"{prefix}_samples": len(self.data[split])}
+            self._keep_example_scores(split, prefix)
             self._report(prefix, own)
             self.scores += scores_of_split(own, prefix)
             metrics |= own
@@ -284,6 +286,7 @@ class Run:
         for split in self._splits("test"):
             prefix = split.replace("test", "predict")
             output = self.predict_split(split, prefix)
+            self._keep_example_scores(split, prefix)
             if self.trainer.args.should_save:
                 folder = Path(self.trainer.args.output_dir)
                 self.task.write_predictions(folder, split, prefix, self.data[split], output)
@@ -337,6 +340,16 @@ class Run:
         if not is_labeled:
             metrics.pop(f"{prefix}_loss", None)
         return output._replace(metrics=metrics | self._notes(prefix))
+
+    def _keep_example_scores(self, split: str, prefix: str) -> None:
+        """Write the scores of the examples of the last evaluation, if they are labeled."""
+        rows, output = self.data[split], self.trainer.last_output
+        self.trainer.last_output = None  # frees memory
+        if not self.trainer.args.should_save or output is None or not self.task.is_labeled(rows):
+            return
+        scores = self.task.example_scores(rows, output.predictions, output.label_ids)
+        if scores:
+            write_example_scores(Path(self.trainer.args.output_dir), prefix, rows, scores)
 
     def _num_rows(self, split: str) -> int:
         """Return the number of rows of a split, or of features that are trained on if the rows are streamed."""

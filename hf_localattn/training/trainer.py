@@ -68,6 +68,7 @@ class LocalAttentionTrainer(Trainer):
         if getattr(args, "early_stopping_patience", None) is not None and args.metric_for_best_model is None:
             args.metric_for_best_model, args.greater_is_better = "loss", False
         super().__init__(model, args, *more, **kwargs)
+        self.last_output: EvalLoopOutput | None = None
         self._resumed: RestoreProgress | None = None
         # With gradient accumulation, Trainer expects a model to scale its loss if `forward` accepts any keyword. Only
         # models with an argument `num_items_in_batch` scale it.
@@ -106,6 +107,11 @@ class LocalAttentionTrainer(Trainer):
             # Trainer divides by the steps since training was resumed. The restored loss is a sum over all steps.
             logs["train_loss"] = self._total_loss_scalar / max(self.state.global_step, 0.001)
         super().log(logs, *args, **kwargs)
+
+    def evaluation_loop(self, *args: Any, **kwargs: Any) -> EvalLoopOutput:
+        """Run the model on the features, and keep the output in `last_output`."""
+        self.last_output = super().evaluation_loop(*args, **kwargs)
+        return self.last_output
 
     def finish_training(self, checkpoint: str) -> dict[str, float]:
         """Load the checkpoint of a run whose steps are done, and return its metrics without timings."""
@@ -365,7 +371,8 @@ class ExampleTrainer(LocalAttentionTrainer):
         if self.args.should_save:
             self.task.write_scored(Path(self.args.output_dir), metric_key_prefix, predictions)
         metrics = {f"{metric_key_prefix}_{name}": value for name, value in scores.items()}
-        return output._replace(predictions=predictions, metrics={**output.metrics, **metrics})
+        self.last_output = output._replace(predictions=predictions, metrics={**output.metrics, **metrics})
+        return self.last_output
 
     def prediction_step(
         self,

@@ -3,10 +3,12 @@
 import math
 import statistics
 
+import numpy as np
 import pytest
 
 from hf_localattn.reproduction.report import as_markdown, summarize
 from hf_localattn.reproduction.tables import load_table
+from hf_localattn.studies.comparison import Kept
 
 TABLE = load_table("sam-5")
 TASK = TABLE.tasks["trec"]
@@ -37,10 +39,54 @@ def test_means_deviations_and_differences():
     assert sam.difference == pytest.approx(sam.measured - 93.4)
     differences = [10, 11, 7]
     assert sam.against_baseline == pytest.approx(statistics.fmean(differences))
-    t = statistics.fmean(differences) / (statistics.stdev(differences) / math.sqrt(3))
+    t = statistics.fmean(differences) / (
+        statistics.stdev(differences) * math.sqrt(1 / 3 + 1 / 4)
+    )  # three of five folds
     # Student's distribution with two degrees of freedom, in closed form.
     assert sam.p_value == pytest.approx(1 - t / math.sqrt(t * t + 2))
     assert sam.pairs == 3
+    assert sam.interval[0] < sam.against_baseline < sam.interval[1]
+    assert sam.corrected_p_value == sam.p_value, "the times do not vary"
+    assert sam.dominance == 0
+
+
+def test_p_is_corrected_for_all_comparisons_of_the_table():
+    found = cells(runs(roberta=[(0.80, 2.0), (0.82, 2.1), (0.84, 2.0)], sam=[(0.90, 3.0), (0.93, 3.9), (0.91, 3.1)]))
+    accuracy, time = found["sam", "Acc."], found["sam", "T (ratio)"]
+    assert accuracy.corrected_p_value == pytest.approx(2 * accuracy.p_value)
+    assert time.corrected_p_value == pytest.approx(max(time.p_value, 2 * accuracy.p_value))
+
+
+def test_runs_on_other_data_and_nan_are_not_compared():
+    found = runs(roberta=[(0.8, 2.0), (0.7, 2.0)], sam=[(0.9, 3.0), (0.8, 4.0)])
+    rows = [TABLE.rows[row] for row in ("roberta", "sam")]
+    kept = {
+        (row, "trec"): {number: Kept({"test": row if number == 2 else ""}) for number in (1, 2)} for row in TABLE.rows
+    }
+    cell = next(c for c in summarize(TABLE, rows, [TASK], found, kept) if (c.row, c.score) == ("sam", "Acc."))
+    assert cell.against_baseline is None
+    assert cell.remark == "the runs have other data (test): not compared"
+    found["sam", "trec"][1]["predict_accuracy"] = None  # NaN in JSON
+    cell = cells(found)["sam", "Acc."]
+    assert (cell.measured, cell.against_baseline) == (80, None)
+    assert cell.remark == "the score of run 1 is NaN: not compared"
+
+
+def test_kept_examples_widen_the_interval():
+    rng = np.random.default_rng(0)
+    right = {row: rng.random((3, 100)) < share for row, share in (("roberta", 0.7), ("sam", 0.8))}
+    found = runs(**{row: [(own.mean(), 1.0) for own in rows] for row, rows in right.items()})
+    kept = {
+        (row, "trec"): {
+            number: Kept(examples={"predict_accuracy": own.astype(float).tolist()})
+            for number, own in enumerate(rows, 1)
+        }
+        for row, rows in right.items()
+    }
+    rows, task = [TABLE.rows[row] for row in right], TASK.model_copy(update={"folds": None})
+    cell = next(c for c in summarize(TABLE, rows, [task], found, kept) if (c.row, c.score) == ("sam", "Acc."))
+    assert cell.examples == 100
+    assert cell.interval[0] < cell.against_baseline < cell.interval[1]
 
 
 def test_times_are_ratios_to_the_baseline():
@@ -75,6 +121,7 @@ def test_a_table_for_people():
     cell = {"row": "a", "row_title": "A | B", "task": "t", "task_title": "T", "score": "F1", "published": 1.0}
     cell |= {"measured": 2.5, "deviation": 0.25, "difference": 1.5, "baseline": "c", "baseline_title": "C"}
     cell |= {"against_baseline": -0.5, "p_value": 0.0123, "pairs": 5}
+    cell |= {"corrected_p_value": 0.0246, "interval": [-0.8, -0.2], "examples": 0, "remark": "a remark"}
     found = {"title": "Title", "source": "Source", "table": "t-1", "scores": [cell], "corpora": {}, "runs": []}
     found |= {"choices": {"also": [], "runs": 2, "arguments": {"max_steps": 3}}, "notes": ["A note."]}
     found["searches"] = [
@@ -85,21 +132,22 @@ def test_a_table_for_people():
         }
     ]
     found["command"] = "hf-localattn reproduce t-1"
-    unmeasured = {**cell, "score": "T", "measured": None}
+    unmeasured = {**cell, "score": "T", "measured": None, "remark": None}
     quoted = {**unmeasured, "row": "q", "row_title": "Q"}
     lines = as_markdown({**found, "scores": [cell, unmeasured, quoted]}).splitlines()
-    assert any(line.endswith("| difference | against C | p (n) |") for line in lines)
+    assert any(line.endswith("| difference | against C | 95 % interval | corrected p (n) |") for line in lines)
     assert [line.split(" | ")[1] for line in lines if line.startswith(("| A / B", "| Q"))] == ["F1", "T"]
-    assert "| A / B | F1 | 1.00 | 2.50 ± 0.25 | +1.50 | -0.50 | 0.012 (5) |" in lines
+    assert "| A / B | F1 | 1.00 | 2.50 ± 0.25 | +1.50 | -0.50 | [-0.80, -0.20] | 0.025 (5) |" in lines
     assert "* Changed from the recipe: seeds 2, tested also on nothing else, max_steps 3." in lines
     searched = "* Searched for a, t, with the first seed: 4 settings, of which 1 failed; the best is dropout 0.2,"
     assert f"{searched} with f1 0.5000." in lines
+    assert "* A | B (T, F1): a remark." in lines
     assert lines[-5:] == ["* A note.", "", "```bash", "hf-localattn reproduce t-1", "```"]
     runs = [{"versions": {"torch": number}, "device": "CPU"} for number in ("2.1", "2.2", "2.2")]
     lines = as_markdown({**found, "runs": runs}).splitlines()
     assert {"* 1 run: torch 2.1, on CPU.", "* 2 runs: torch 2.2, on CPU."} <= set(lines)
-    other = {**cell, "row": "d", "row_title": "D", "baseline": "e", "baseline_title": "E", "p_value": None}
+    other = {**cell, "row": "d", "row_title": "D", "baseline": "e", "baseline_title": "E", "corrected_p_value": None}
     lines = as_markdown({**found, "scores": [cell, other]}).splitlines()
-    assert any(line.endswith("| difference | against baseline | p (n) |") for line in lines)
-    assert any(line.endswith("| -0.50 | - (5) |") for line in lines)
+    assert any(line.endswith("| difference | against baseline | 95 % interval | corrected p (n) |") for line in lines)
+    assert any(line.endswith("| [-0.80, -0.20] | - (5) |") for line in lines)
     assert {"* The baseline of A | B is C.", "* The baseline of D is E."} <= set(lines)

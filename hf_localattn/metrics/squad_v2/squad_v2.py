@@ -5,7 +5,7 @@ import logging
 import datasets
 import evaluate
 
-from hf_localattn.metrics.squad_scores import REFERENCE_FEATURES, answer_scores, is_blank
+from hf_localattn.metrics.squad_scores import REFERENCE_FEATURES, question_scores
 
 logger = logging.getLogger(__name__)
 
@@ -67,9 +67,7 @@ class SquadV2(evaluate.Metric):
                 texts[identifier], no_answer[identifier] = " ", float("-inf")  # not "", which means "no answer"
                 raw[identifier] = thresholded[identifier] = (0.0, 0.0)
                 continue
-            golds = [gold for gold in reference["answers"]["text"] if not is_blank(gold)] or [""]
-            scores = [answer_scores(texts[identifier], gold) for gold in golds]
-            raw[identifier] = (max(score[0] for score in scores), max(score[1] for score in scores))
+            raw[identifier] = question_scores(texts[identifier], reference["answers"]["text"])
             abstains = no_answer[identifier] > no_answer_threshold
             thresholded[identifier] = (float(not answerable[identifier]),) * 2 if abstains else raw[identifier]
 

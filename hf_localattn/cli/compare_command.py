@@ -1,0 +1,34 @@
+"""Arguments of `hf-localattn compare`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Option
+
+from hf_localattn.cli.grammar import several
+
+RESULT = (
+    "Output folder of a training script, also with --num_folds; a pattern in quotes for several seeds, such as"
+    " 'runs/cool-*'; or a row of a reproduced table, TABLE.json:ROW or TABLE.json:ROW:TASK."
+)
+
+
+def compare(
+    first: Annotated[str, Argument(metavar="RUN_A", help=RESULT)],
+    second: Annotated[str, Argument(metavar="RUN_B", help="Result to compare it with, in the same form.")],
+    metric: Annotated[
+        list[str] | None, several("--metric", "NAME...", "Scores, such as eval_f1; by default all of both results.")
+    ] = None,
+    output: Annotated[
+        Path | None, Option("-o", "--output", metavar="FILE", help="Also write the comparison as JSON.")
+    ] = None,
+) -> None:
+    """Compare the scores of two finished results: difference, 95 % interval and corrected p-value.
+
+    Runs are compared in pairs with the same seed or fold. Single runs are compared on their test examples.
+    """
+    from hf_localattn.studies.compare_command import compare
+
+    print(compare(first, second, metric or (), output))
