@@ -159,7 +159,7 @@ def test_the_small_training_commands_run(command, tmp_path, monkeypatch):
         *((ROOT, link) for link in re.findall(r"\]\((?!http)([^)#]+)\)", README)),
         *(
             (page.parent, link)
-            for page in (ROOT / "docs").rglob("*.md")
+            for page in (*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "families").glob("*.md"))
             for link in re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text())
         ),
     ],
