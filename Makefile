@@ -7,6 +7,8 @@
 #   make test-common  transformers' own tests of its models, on every class of every family
 #   make test-browser the demo page in a headless Chromium, which has to be installed (`apt-get install chromium`)
 #   make test-consumers  the programs of docs/consumers.md, with the libraries that they use
+#   make docs         the documentation site, in site/, and its tests: no broken link, no undocumented public name
+#   make docs-serve   the site at http://127.0.0.1:8000, built anew when a page changes
 #   make benchmark    the benchmarks, with results as data
 #   make wheel        the wheel, in dist/: the same bytes for the same commit
 #   make constraints  write constraints.txt anew, from the newest versions
@@ -23,18 +25,19 @@ FLOORS := .venv-floors
 NEWEST := .venv-newest
 COMMON := .venv-common
 CONSUMERS := .venv-consumers
+DOCS   := .venv-docs
 
 # A wheel of transformers has no tests; its source distribution has those of models, a checkout those of generation too.
 TRANSFORMERS_TESTS ?= $(CURDIR)/$(COMMON)/source/tests
 
 # After the installation nothing needs the network, and nothing goes to the user's own caches ($@ names the venv's).
-OFFLINE = HF_HUB_OFFLINE=1 HF_DATASETS_OFFLINE=1 HF_HUB_DISABLE_TELEMETRY=1 HF_HOME="$(CURDIR)/$(VENV)/huggingface"
+OFFLINE = NO_MKDOCS_2_WARNING=1 HF_HUB_OFFLINE=1 HF_DATASETS_OFFLINE=1 HF_HUB_DISABLE_TELEMETRY=1 HF_HOME="$(CURDIR)/$(VENV)/huggingface"
 # One torch thread in each process: tiny models gain nothing from more, and the processes share the cores.
 PYTEST  = OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(OFFLINE) \
           $(VENV)/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint test-floors test-common test-browser test-consumers benchmark wheel constraints clean
+.PHONY: help demo test lint test-floors test-common test-browser test-consumers docs docs-serve benchmark wheel constraints clean
 
 help:
 	@sed -n 's/^#   make/  make/p' Makefile
@@ -65,6 +68,15 @@ test-browser: $(VENV)/.browser
 test-consumers: VENV := $(CONSUMERS)
 test-consumers: $(CONSUMERS)/.installed
 	$(PYTEST) --numprocesses 0 -m consumers tests/consumers $(ARGS)
+
+docs: VENV := $(DOCS)
+docs: $(DOCS)/.installed
+	$(OFFLINE) $(VENV)/bin/python -m mkdocs build --strict
+	$(PYTEST) --numprocesses 0 -m docs tests/test_docs.py $(ARGS)
+
+docs-serve: VENV := $(DOCS)
+docs-serve: $(DOCS)/.installed
+	$(OFFLINE) $(VENV)/bin/python -m mkdocs serve $(ARGS)
 
 benchmark: $(VENV)/.installed
 	$(OFFLINE) $(VENV)/bin/python -m benchmarks $(ARGS)
@@ -99,6 +111,11 @@ $(FLOORS)/.installed: setup.cfg scripts/floors.py
 	$(FLOORS)/bin/python -m pip install --quiet --constraint $(FLOORS)/floors.txt --editable '.[test,search,lookahead,plot]'
 	touch $@
 
+$(DOCS)/.installed: setup.cfg constraints.txt
+	$(call create,$(DOCS))
+	$(DOCS)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[docs,test]'
+	touch $@
+
 # The source of the transformers that is installed, and what its tests import, beside the environment and not in it.
 $(COMMON)/.installed: $(VENV)/.installed
 	rm -rf $(COMMON)
@@ -113,14 +130,14 @@ $(COMMON)/.installed: $(VENV)/.installed
 constraints:
 	rm -rf $(NEWEST)
 	$(call create,$(NEWEST))
-	$(NEWEST)/bin/python -m pip install --quiet "$$(grep '^torch==' constraints.txt)" '.[dev,cluster,demo,browser]'
+	$(NEWEST)/bin/python -m pip install --quiet "$$(grep '^torch==' constraints.txt)" '.[dev,cluster,demo,browser,docs]'
 	{ sed -n '/^#/p' constraints.txt; $(NEWEST)/bin/python -m pip freeze --all \
 	  | grep -v -E '^(hf_localattn|pip|nvidia-|cuda-|triton)' | sed -E 's/\+cpu$$//'; } > constraints.new
 	mv constraints.new constraints.txt
 	rm -rf $(NEWEST)
 
 clean:
-	rm -rf $(VENV) $(FLOORS) $(NEWEST) $(COMMON) $(CONSUMERS) build dist demo_output *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(FLOORS) $(NEWEST) $(COMMON) $(CONSUMERS) $(DOCS) build dist site demo_output *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 define create

@@ -29,14 +29,18 @@ def loaded_by(program, *arguments, afterwards=""):
 
 
 @pytest.mark.parametrize(
-    "words", [["--help"], ["--version"], ["init", "--help"], ["reproduce", "--help"]], ids=" ".join
+    "words",
+    [["--help"], ["--version"], ["init", "--help"], ["reproduce", "--help"], ["train", "--help"]],
+    ids=" ".join,
 )
 def test_help_waits_for_no_library(words):
     program = "import sys; from hf_localattn_command import main; assert main(sys.argv[1:]) == 0"
     assert not loaded_by(program, *words)[0]
 
 
-@pytest.mark.parametrize("words", [["init", "col", "tiny", "x"], ["reproduce", "cool-10"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [["init", "col", "tiny", "x"], ["reproduce", "cool-10"], ["train", "q"]], ids=" ".join
+)
 def test_a_misspelt_name_waits_for_no_library(words):
     program = """
 import sys

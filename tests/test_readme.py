@@ -22,11 +22,19 @@ ROOT = Path(__file__).parent.parent
 SAMPLES = "hf_localattn/resources/samples"
 README = (ROOT / "README.md").read_text()
 SCRIPTS = (ROOT / "docs" / "scripts.md").read_text()
-BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README + SCRIPTS, flags=re.DOTALL)
-# A program and, directly below it, what it prints.
-PROGRAMS, FROM_PYTHON = (
-    re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", text, flags=re.DOTALL) for text in (README, SCRIPTS)
+PAGES = (
+    "".join(path.read_text() for path in sorted((ROOT / "docs").glob("families/*.md")))
+    + (ROOT / "docs" / "index.md").read_text()
 )
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README + SCRIPTS + PAGES, flags=re.DOTALL)
+
+
+def programs_of(text):
+    """Return the programs of a page, each with what it prints: the text directly below it."""
+    return re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", text, flags=re.DOTALL)
+
+
+PROGRAMS, FROM_PYTHON = programs_of(README), programs_of(SCRIPTS)
 COMMANDS = [
     shlex.split(line, comments=True)
     for language, block in BLOCKS
@@ -54,6 +62,20 @@ def test_programs_print_what_the_readme_says(demo_output, monkeypatch):
         with contextlib.redirect_stdout(printed):
             exec(compile(offline(program), "README.md", "exec"), namespace)
         assert printed.getvalue() == expected
+
+
+@pytest.mark.parametrize("page", ["index.md", *(f"families/{name}.md" for name in ("cool", "sla", "oa", "sam"))])
+def test_programs_of_the_documentation_print_what_they_say(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(ROOT / SAMPLES, SAMPLES)
+    namespace = {}
+    programs = programs_of((ROOT / "docs" / page).read_text())
+    assert programs
+    for program, expected in programs:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(offline(program), page, "exec"), namespace)
+        assert not expected or printed.getvalue() == expected
 
 
 def test_the_scripts_from_python(tmp_path, monkeypatch, capsys):
@@ -136,8 +158,8 @@ def test_the_small_training_commands_run(command, tmp_path, monkeypatch):
     [
         *((ROOT, link) for link in re.findall(r"\]\((?!http)([^)#]+)\)", README)),
         *(
-            (ROOT / "docs", link)
-            for page in (ROOT / "docs").glob("*.md")
+            (page.parent, link)
+            for page in (*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "families").glob("*.md"))
             for link in re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text())
         ),
     ],

@@ -16,6 +16,7 @@ from hf_localattn.cli.export_command import export
 from hf_localattn.cli.grammar import Command, explain
 from hf_localattn.cli.inspect_command import inspect
 from hf_localattn.cli.reproduce_command import reproduce
+from hf_localattn.cli.train_command import UNPARSED, train
 from hf_localattn.errors import exit_on_user_error
 
 NAME = "hf-localattn"
@@ -46,6 +47,7 @@ def _main(
 app.command("init", cls=Command, short_help="Add new local attention layers to a pretrained backbone.")(
     checkpoint_commands.init
 )
+app.command("train", context_settings=UNPARSED, short_help="Fine-tune, evaluate or apply a model.")(train)
 app.command("card", cls=Command, short_help="Write or renew the model card of a checkpoint folder.")(
     checkpoint_commands.card
 )

@@ -42,6 +42,7 @@ __all__ = [
 ]
 
 FAMILIES: dict[str, Family] = {family.name: family for family in (COOL, SLA_BERT, OA_XLNET, SAM_ROBERTA)}
+"""All families by name."""
 
 AUTO_CLASSES: dict[str, Any] = {
     "question-answering": AutoModelForQuestionAnswering,
