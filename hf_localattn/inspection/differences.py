@@ -15,6 +15,7 @@ from hf_localattn.data.features.texts import tokenize_texts
 from hf_localattn.data.features.words import word_features
 from hf_localattn.data.readers.labels import SINGLE_LABEL
 from hf_localattn.inference import answer_question, find_scope
+from hf_localattn.metrics.squad_scores import answer_scores, is_blank
 from hf_localattn.model_utils import MOST_TOKENS, evaluating
 from hf_localattn.models.forward_inputs import accepted_inputs, longest_input
 from hf_localattn.registry import task_of_class
@@ -108,7 +109,6 @@ Both = Sequence[tuple[PreTrainedModel, PreTrainedTokenizerBase]]
 
 
 def _questions(both: Both, rows: Dataset, batch_size: int) -> Iterable[Difference]:
-    from hf_localattn.metrics.squad_scores import answer_scores, is_blank  # not before: torchmetrics takes seconds
 
     questions, contexts, golds = rows["question"][:], rows["context"][:], rows["answers"][:]
     settings: dict[str, Any] = {"batch_size": batch_size, "handle_no_answer": any(not gold["text"] for gold in golds)}

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from datasets import List, Value
-from torchmetrics.functional.text import squad
 
 REFERENCE_FEATURES = {
     "id": Value("string"),
@@ -18,6 +17,8 @@ def answer_scores(prediction: str, gold: str) -> tuple[float, float]:
 
     The normalization drops articles and punctuation. Two answers also agree if both are empty after it.
     """
+    from torchmetrics.functional.text import squad  # not before: torchmetrics takes seconds
+
     scores = squad(
         {"id": "", "prediction_text": prediction}, {"id": "", "answers": {"text": [gold], "answer_start": [0]}}
     )
