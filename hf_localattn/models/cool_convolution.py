@@ -46,13 +46,24 @@ class ConvolutionBlock(nn.Module):
         """Map states (B, L, H) to (B, L, F). States where the mask (B, L) is False count as outside the sequence."""
         if mask is not None:
             states = states.masked_fill(~mask.to(torch.bool)[..., None], 0.0)
-        columns = states.transpose(1, 2)
         outputs = []
         for convolution, kernel in zip(self.convolutions, self.kernel_sizes, strict=True):
             margins = (PADDING, PADDING) if self.alignment == "adaptive" else ((kernel - 1) // 2, kernel // 2)
-            features = convolution(functional.pad(columns, margins)).relu().transpose(1, 2)
+            features = convolve(functional.pad(states, (0, 0, *margins)), convolution).relu()
             outputs.append(adaptive_pool(features, mask, self.pooling, states.shape[1]))
         return torch.cat(outputs, dim=-1)
+
+
+def convolve(states: torch.Tensor, convolution: nn.Conv1d) -> torch.Tensor:
+    """Map states (B, N, H) to (B, N + 1 - k, F) as the convolution does, by one matrix product and shifted sums.
+
+    On a CPU this is faster than `Conv1d`, whose backward pass Inductor compiles again for every length.
+    """
+    weight = convolution.weight.permute(2, 0, 1)  # (k, F, H)
+    products = functional.linear(states, weight.flatten(0, 1)).unflatten(-1, weight.shape[:2])
+    length = states.shape[1] + 1 - len(weight)
+    shifted = (products[:, offset : offset + length, offset] for offset in range(len(weight)))
+    return reduce(torch.add, shifted, convolution.bias)
 
 
 def adaptive_pool(features: torch.Tensor, mask: torch.Tensor | None, pooling: str, length: int) -> torch.Tensor:

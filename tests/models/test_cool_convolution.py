@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from torch import nn
+from torch._dynamo.testing import CompileCounterWithBackend
 
 from hf_localattn.models.cool_convolution import ConvolutionBlock, adaptive_pool
 from tests.reference import cool as reference
@@ -83,3 +84,13 @@ def test_padding_moves_nothing(tokens, left, right, variant, seed):
 def test_a_row_of_pads_is_finite():
     output = make_block()(torch.randn(2, 5, 4, dtype=torch.float64), torch.tensor([[0] * 5, [1] * 5]))
     assert output.isfinite().all()
+
+
+def test_training_compiles_at_most_two_graphs_for_all_lengths():
+    """One for the first length, and one for all others, as a bare backbone has."""
+    torch.compiler.reset()
+    block, counter = make_block().train(), CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(block, backend=counter)
+    for batch, length in [(2, 9), (3, 12), (4, 7), (2, 16), (5, 11)]:
+        compiled(torch.randn(batch, length, 4, dtype=torch.float64), torch.ones(batch, length)).sum().backward()
+    assert counter.frame_count <= 2
