@@ -1,6 +1,7 @@
 """Split raw text into sentences and words, as in the Penn Treebank and the corpora that follow it."""
 
 import re
+import unicodedata
 
 Offsets = tuple[int, int]
 
@@ -63,7 +64,19 @@ def split_words(text: str) -> list[Offsets]:
         >>> [text[start:end] for start, end in split_words(text)]
         ['She', 'did', "n't", 'go', '.']
     """
-    return [match.span() for match in _WORD.finditer(text)]
+    words: list[Offsets] = []
+    for match in _WORD.finditer(text):
+        start, end = match.span()
+        # A combining mark, such as an accent, is not in `\w`. It does not end a word.
+        joins = words and words[-1][1] == start and (_is_mark(text[start]) or _is_mark(text[start - 1]))
+        if joins and (text[end - 1].isalnum() or _is_mark(text[start])):
+            start = words.pop()[0]
+        words.append((start, end))
+    return words
+
+
+def _is_mark(character: str) -> bool:
+    return unicodedata.category(character).startswith("M")
 
 
 def _is_abbreviation(text: str, match: re.Match[str]) -> bool:

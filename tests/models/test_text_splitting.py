@@ -44,6 +44,10 @@ def test_lines_end_sentences_if_it_is_asked_for():
         ("Mrs. Hudson's well-known no. 5", "Mrs. Hudson 's well-known no. 5"),
         ("at 3.5 mg, 1,000 times -- or ...", "at 3.5 mg , 1,000 times -- or ..."),
         ("two o'clock (e.g. now)", "two o'clock ( e.g. now )"),
+        (
+            "Ne\u0301e, cafe\u0301. \u0939\u093f\u0928\u094d\u0926\u0940!",
+            "Ne\u0301e , cafe\u0301 . \u0939\u093f\u0928\u094d\u0926\u0940 !",
+        ),
         ("I'll say they've gone", "I 'll say they 've gone"),
     ],
 )
