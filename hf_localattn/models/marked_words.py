@@ -26,7 +26,8 @@ def encode_marked(
     Args:
         tokenizer: A fast tokenizer with cue markers.
         sentences: Words of each sentence.
-        cues: For each sentence a list with 1 for each word of the cue and 0 for other words; only 0 asks for cues.
+        cues: For each sentence a list with 1 for each word of the cue and 0 for other words. A list of zeros asks for
+            the cues of the sentence.
         cue_types: Type of each sentence's cue, which only tokenizers with typed markers use; None if unknown.
         **kwargs: Arguments of the tokenizer.
 

@@ -14,7 +14,7 @@ from .forward_inputs import accepted_inputs, longest_input
 from .marked_words import encode_marked, knows_cues, word_logits
 
 MARKER_ROOM = 8
-"""Tokens of a sentence's input that are kept free for cue markers."""
+"""Number of tokens of an input that are reserved for cue markers."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class NegationFinder:
         counts = [len(self.tokenizer.tokenize(word)) for word in words]
         pieces, start, size = [], 0, 0
         for end, count in enumerate(counts):
-            if size + count > room and end > start:
+            while size + count > room and end > start:
                 middle = (start + end) // 2
                 stops = (stop for stop in range(end, middle, -1) if not any(map(str.isalnum, words[stop - 1])))
                 stop = next(stops, end)
@@ -100,7 +100,7 @@ class NegationFinder:
         return [*pieces, range(start, len(words))]
 
     def find(self, sentences: Sequence[Sequence[str]]) -> list[list[Finding]]:
-        """Return the cues of each sentence and their scopes, from batches of at most as many inputs as sentences."""
+        """Return the cues of each sentence and their scopes. Batches have at most `len(sentences)` inputs."""
         cues = self.find_cues(sentences)
         queries = [(words, cue) for words, own in zip(sentences, cues, strict=True) for cue, _ in own]
         scopes: list[Scope] = []

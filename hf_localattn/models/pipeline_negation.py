@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from torch.utils.data import Dataset
 from transformers.pipelines.base import ChunkPipeline
 
 from .cue_labels import affix_offsets
@@ -80,19 +81,23 @@ class NegationPipeline(ChunkPipeline):
             * `kind`: "negation" or "speculation"; `type`: "affix", "single" or "multi".
             * `score`: mean probability of the labels of the cue's words.
             * `scope`: the spans of the scope, in the same form as the cue. A scope may be empty or have gaps.
-            * `scope_score`: mean probability that a word of the sentence is in scope, or not, as predicted.
+            * `scope_score`: mean probability of the predicted labels of the sentence's words.
             * `sentence`: dict with `start` and `end`.
 
         Raises:
             ValueError: an input is not a text, or has a cue marker.
             TypeError: a setting is unknown.
         """
-        if isinstance(inputs, tuple):
-            inputs = list(inputs)
+        if isinstance(inputs, Dataset):  # such as transformers' `KeyDataset`
+            return super().__call__(inputs, **settings)
         if not isinstance(inputs, str | Iterable) or isinstance(inputs, bytes | dict):
             raise ValueError(f"The input is {inputs!r}; give a text, a list of texts or an iterator over texts.")
-        if inputs == []:
-            return []
+        if isinstance(inputs, Sequence) and not isinstance(inputs, str):
+            inputs = list(inputs)  # tuples, and columns of data sets
+            if not inputs:
+                return []
+        elif not isinstance(inputs, str):
+            inputs = (text for text in inputs)  # the base class reads only generators one by one
         return super().__call__(inputs, **settings)
 
     def _sanitize_parameters(

@@ -14,7 +14,7 @@ _WORD = re.compile(
     | {_APOSTROPHE}(?:s|m|d|ll|re|ve)\b               # she 'll
     | (?:[^\W\d_]\.){{2,}}                            # U.S. and e.g.
     | (?:Mr|Mrs|Ms|Dr|Prof|St|vs|Fig)\.(?=\s*[\w(]) | No\.(?=\s*\d)
-    | \d+(?:[.,:/]\d+)+(?!\w)                         # 1,000 and 3.5
+    | \d+(?:[.,:/]\d+)+\w*                            # 1,000 and 3.5mg
     | \w+(?:[-\u2010\u2011]\w+)*
     | (?P<repeated>[^\w\s])(?P=repeated)*             # ... and --
     """,
@@ -26,7 +26,8 @@ _ABBREVIATION = re.compile(
 _NUMBER = re.compile(r"\bno\.\s*\d", re.IGNORECASE)
 # The end of a sentence: its marks with closing quotes and brackets, before a capital, a digit or an opening mark.
 _END = re.compile(
-    r"[.!?\u2026]+[\"'\u201d\u2019)\]]*(?=\s+[\"'\u201c\u2018(\[]*[^\W_a-z])|[\u3002\uff01\uff1f]+|\n\s*\n"
+    r"(?<![.!?\u2026])[.!?\u2026]++[\"'\u201d\u2019)\]]*+(?=\s+[\"'\u201c\u2018(\[]*[^\W_a-z])"
+    r"|[\u3002\uff01\uff1f]+|\n\s*\n"
 )
 _LINE_END = re.compile(r"\n")
 

@@ -80,8 +80,12 @@ class NegationComponent:
         if doc.has_annotation("SENT_START"):
             sentences = [(sentence.start, sentence.end) for sentence in doc.sents]
         else:
-            spans = (doc.char_span(*offsets, alignment_mode="expand") for offsets in split_sentences(doc.text))
-            sentences = [(span.start, span.end) for span in spans]
+            sentences, last = [], 0
+            for offsets in split_sentences(doc.text):
+                span = doc.char_span(*offsets, alignment_mode="expand")
+                if last < span.end:  # a sentence may end inside a token
+                    sentences.append((max(span.start, last), span.end))
+                    last = span.end
         for start, end in sentences:
             for part in self.finder.pieces([token.text for token in doc[start:end]]):
                 if part:
@@ -89,6 +93,9 @@ class NegationComponent:
 
     def _annotate(self, doc: Doc, negations: list[dict[str, Any]]) -> None:
         doc._.negations = negations
+        for token in doc:  # an earlier run may have marked others
+            for extension in SCOPES.values():
+                token._.set(extension, False)
         for one in negations:
             for place in one["scope"]:
                 doc[place]._.set(SCOPES[one["kind"]], True)

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from datasets import Dataset
 from transformers import (
     AutoModelForTokenClassification,
     AutoTokenizer,
@@ -10,6 +11,7 @@ from transformers import (
     BertForTokenClassification,
     pipeline,
 )
+from transformers.pipelines.pt_utils import KeyDataset
 
 from hf_localattn.hub.verify import verify_checkpoint
 from hf_localattn.models.cue_labels import SCOPE_LABELS, cue_label_names
@@ -87,6 +89,10 @@ def test_batches_change_nothing(padding_side, batch_size):
     assert max(model.batches) <= batch_size
     assert list(finder_of(model, tokenizer)((text for text in texts), batch_size=batch_size)) == alone
     assert finder([]) == []
+    for given in (tuple(texts), iter(texts), map(str, texts), Dataset.from_dict({"text": texts})["text"]):
+        assert list(finder_of(model, tokenizer)(given, batch_size=batch_size)) == alone
+    rows = KeyDataset(Dataset.from_dict({"text": texts}), "text")
+    assert list(finder_of(model, tokenizer)(rows, batch_size=batch_size)) == alone
 
 
 def test_ten_thousand_texts_are_read_one_by_one():

@@ -42,6 +42,7 @@ def test_lines_end_sentences_if_it_is_asked_for():
         ("She didn't go.", "She did n't go ."),
         ("He won\u2019t; I cannot, can't!", "He wo n\u2019t ; I can not , ca n't !"),
         ("Mrs. Hudson's well-known no. 5", "Mrs. Hudson 's well-known no. 5"),
+        ("3.5mg at 2.5x", "3.5mg at 2.5x"),
         ("at 3.5 mg, 1,000 times -- or ...", "at 3.5 mg , 1,000 times -- or ..."),
         ("two o'clock (e.g. now)", "two o'clock ( e.g. now )"),
         (
@@ -53,6 +54,12 @@ def test_lines_end_sentences_if_it_is_asked_for():
 )
 def test_words(text, words):
     assert texts_of(split_words(text), text) == words.split(" ")
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("marks", [".", "?!", '."', "\n", "1.", "a."])
+def test_long_runs_of_marks_take_linear_time(marks):
+    assert split_sentences(marks * 50_000 + " End.") is not None
 
 
 @given(st.text())

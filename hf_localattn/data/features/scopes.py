@@ -37,7 +37,7 @@ def check_knows_cues(tokenizer: PreTrainedTokenizerBase) -> None:
         raise ValueError(
             f"The tokenizer ({type(tokenizer).__name__}) has no cue marker {CUE_MARKER}, so the model cannot know"
             " which cue is meant: use the tokenizer that the model was trained with. `run_ner.py --do_train` adds the"
-            " marker; in Python `OaXLNetTokenizer.from_backbone(tokenizer)` does."
+            " marker; in Python `OaXLNetTokenizer.from_backbone(tokenizer)` does for OA."
         )
 
 

@@ -11,7 +11,7 @@ from hf_localattn.data.readers.negation.rows import NEGATION_FEATURES, no_cue_co
 from hf_localattn.models.cue_labels import OUTSIDE, cue_label
 
 QUESTION_FEATURES = Features({**NEGATION_FEATURES, "cue_labels": List(Value("string"))})
-"""`NEGATION_FEATURES` with the labels of the words of a sentence whose cues are asked for; empty in other rows."""
+"""`NEGATION_FEATURES` and `cue_labels`: the label of each word in rows that ask for cues, empty in other rows."""
 
 
 def add_questions(rows: Dataset) -> Dataset:
