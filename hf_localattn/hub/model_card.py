@@ -24,6 +24,7 @@ from hf_localattn.hub.eval_results import write_eval_results
 from hf_localattn.hub.record import TrainingRecord
 from hf_localattn.hub.verify import Verification, verify_checkpoint
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
+from hf_localattn.models.cue_labels import has_cue_labels
 from hf_localattn.parsing import parse_yaml, read_utf8
 from hf_localattn.registry import AUTO_CLASSES, FAMILIES, Family, task_of_class
 
@@ -271,16 +272,13 @@ def _architecture(config: Mapping[str, Any]) -> tuple[str, str | None]:
 
 def _pipeline_task(task: str | None, config: Mapping[str, Any]) -> str | None:
     """Return the name of the pipeline that runs a model; None if there is none."""
-    if task == "token-classification" and any(name.startswith(_CUES) for name in _labels(config)):
+    if task == "token-classification" and has_cue_labels(_labels(config)):
         return "negation"
     return task if task in _PIPELINES else None
 
 
 _PIPELINES = ("question-answering", "text-classification", "token-classification", "fill-mask")
 """Tasks with a pipeline. transformers 5 has none for multiple choice and text2text generation."""
-
-_CUES = ("negation:", "speculation:")
-"""Beginnings of the labels of cues, such as "negation:single"."""
 
 
 def _tags(model_type: str) -> list[str]:

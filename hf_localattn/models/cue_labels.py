@@ -38,6 +38,11 @@ def is_cue_label(label: str) -> bool:
     return kind in CUE_KINDS and cue_type in CUE_TYPES
 
 
+def has_cue_labels(labels: Iterable[str]) -> bool:
+    """Return True if a label is that of a cue: the model then finds cues in texts without markers."""
+    return any(is_cue_label(str(label)) for label in labels)
+
+
 @dataclass(frozen=True)
 class FoundCue:
     """A cue that was predicted.

@@ -5,9 +5,6 @@ Source: Orthogonal Attention: A Cloze-Style Approach to Negation Scope Resolutio
 
 from __future__ import annotations
 
-import re
-from typing import Any
-
 import torch
 from torch import nn
 from torch.compiler import is_compiling
@@ -15,6 +12,7 @@ from transformers.utils import can_return_tuple, logging
 
 from .backbone_features import LocalModelOutput, check_inputs
 from .configuration_oa_xlnet import OaXLNetConfig
+from .cue_labels import has_cue_labels
 from .forward_inputs import with_extra_inputs
 from .input_checks import check_tensor
 from .masked_lm_head import MaskedLMHead
@@ -48,7 +46,7 @@ class OaXLNetModel(OaXLNetPreTrainedModel):
     def __init__(self, config: OaXLNetConfig):
         super().__init__(config)
         self.add_backbone()
-        self.expects_queries = not asks_for_cues(config)
+        self.expects_queries = not has_cue_labels((config.id2label or {}).values())
         self.dropout = nn.Dropout(config.oa_dropout)
         self.blocks = nn.ModuleList(
             OrthogonalAttentionBlock(
@@ -134,11 +132,6 @@ class OaXLNetModel(OaXLNetPreTrainedModel):
             "attend to. Mark the words of the query in the text with [CUE], as in `Mira is [CUE] not the baker.`, or "
             "give the query as one text of a pair. Further batches are not checked."
         )
-
-
-def asks_for_cues(config: Any) -> bool:
-    """Return True if labels name cues, as in "negation:single". Texts without a query then ask for their cues."""
-    return any(re.match("(negation|speculation):", str(label)) for label in (config.id2label or {}).values())
 
 
 def checked_query_mask(query_mask: torch.Tensor | None, shape: torch.Size) -> torch.Tensor:

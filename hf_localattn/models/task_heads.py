@@ -25,7 +25,7 @@ from transformers.modeling_outputs import (
 from transformers.utils import can_return_tuple
 
 from .backbone_features import LocalModelOutput, LocalOutputs
-from .cue_labels import is_cue_label
+from .cue_labels import has_cue_labels
 from .input_checks import IGNORED, WHOLE, check_numbers, check_positions, check_tensor, check_text_labels
 from .modeling_local_attention import LocalAttentionPreTrainedModel
 
@@ -203,7 +203,7 @@ class TokenClassificationHead(LocalAttentionPreTrainedModel):
     @property
     def saved_pipelines(self) -> dict[str, Any]:
         """The pipelines of this model. Only models with labels of cues have one for negation."""
-        finds_cues = any(map(is_cue_label, self.config.id2label.values()))
+        finds_cues = has_cue_labels(self.config.id2label.values())
         return {name: entry for name, entry in self.pipelines.items() if finds_cues or name != "negation"}
 
     def __init__(self, config: Any):

@@ -13,9 +13,10 @@ from hf_localattn.errors import join_names
 from hf_localattn.extras import import_extra
 from hf_localattn.inspection.command import load
 from hf_localattn.inspection.findings import labels
+from hf_localattn.models.cue_labels import INSIDE, has_cue_labels
 from hf_localattn.registry import family_of, task_of_class
 from hf_localattn.serving.attention import AttentionView
-from hf_localattn.serving.widgets import SCOPE, WIDGETS, create_widget
+from hf_localattn.serving.widgets import WIDGETS, create_widget
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ def widget_task(checkpoint: str, config: PreTrainedConfig, architecture: str) ->
             f" Choose a checkpoint for {join_names(list(WIDGETS))}."
         )
     names = set(config.id2label.values())
-    finds_cues = task == "token-classification" and SCOPE.upper() in names and any(":" in name for name in names)
+    finds_cues = task == "token-classification" and INSIDE in names and has_cue_labels(names)
     return "negation" if finds_cues else task
 
 
