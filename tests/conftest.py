@@ -19,10 +19,23 @@ settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.load_profile("repeatable")
 
 
-def pytest_collection_finish():
-    """Keep what is imported by now out of all collections of garbage, one of which Trainer makes in each training."""
+def _leave_out_of_collections():
+    """Keep what is alive out of later collections of garbage, of which Trainer makes one in each training.
+
+    Imports, compiled graphs and code of checkpoints stay alive, and looking through them takes seconds.
+    """
     gc.collect()
     gc.freeze()
+
+
+def pytest_collection_finish():
+    _leave_out_of_collections()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _modules_leave_no_work_behind():
+    yield
+    _leave_out_of_collections()
 
 
 @pytest.fixture(autouse=True)
