@@ -33,7 +33,8 @@ TRANSFORMERS_TESTS ?= $(CURDIR)/$(COMMON)/source/tests
 # After the installation nothing needs the network, and nothing goes to the user's own caches ($@ names the venv's).
 OFFLINE = NO_MKDOCS_2_WARNING=1 HF_HUB_OFFLINE=1 HF_DATASETS_OFFLINE=1 HF_HUB_DISABLE_TELEMETRY=1 HF_HOME="$(CURDIR)/$(VENV)/huggingface"
 # One torch thread in each process: tiny models gain nothing from more, and the processes share the cores.
-PYTEST  = OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(OFFLINE) \
+# Bytecode is written even where the machine's settings say no: pytest rewrites every test, and processes start often.
+PYTEST  = OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false PYTHONDONTWRITEBYTECODE= $(OFFLINE) \
           $(VENV)/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 
 .DELETE_ON_ERROR:
