@@ -1,5 +1,7 @@
 """Tiny models of every family, task and backbone, from the registry of families."""
 
+from functools import cache
+
 import torch
 from transformers import CONFIG_MAPPING, MODEL_FOR_MASKED_LM_MAPPING
 
@@ -67,22 +69,24 @@ def backbones_of(name, task):
     return [one for one in backbones if task != "fill-mask" or CONFIG_MAPPING[one] in MODEL_FOR_MASKED_LM_MAPPING]
 
 
+@cache
+def _without_dropout(backbone):
+    """Settings of a backbone without any dropout, which would make training runs incomparable."""
+    names = (
+        "hidden_dropout_prob",
+        "attention_probs_dropout_prob",
+        "dropout",
+        "attention_dropout",
+        "summary_last_dropout",
+    )
+    defaults = CONFIG_MAPPING[backbone]()
+    return {name: 0.0 for name in names if hasattr(defaults, name)}
+
+
 def tiny_config(name, backbone=None, **fields):
     family = FAMILIES[name]
     backbone = backbone or family.config.default_backbone
-    # Attention dropout would make training runs incomparable.
-    silent = {
-        field: 0.0
-        for field in (
-            "hidden_dropout_prob",
-            "attention_probs_dropout_prob",
-            "dropout",
-            "attention_dropout",
-            "summary_last_dropout",
-        )
-        if hasattr(CONFIG_MAPPING[backbone](), field)
-    }
-    backbone_config = {"model_type": backbone, **TINY_BACKBONES[backbone], **silent}
+    backbone_config = {"model_type": backbone, **TINY_BACKBONES[backbone], **_without_dropout(backbone)}
     return family.config(backbone_config=backbone_config, **{**TINY_FIELDS[name], **fields})
 
 
