@@ -1,7 +1,7 @@
 """Draw the pictures of the README and the family pages from trained models.
 
-FOLDER has the checkpoints `cool` (`make demo`), `sla-bert` and `sam-roberta` (one epoch of TREC on all-MiniLM-L6-v2, and
-three with the encoder frozen), and `oa-xlnet` (docs/negation.md). The pictures of missing ones are not renewed.
+FOLDER has the checkpoints `cool` (`make demo`), `sla-bert` and `sam-roberta` (one epoch of TREC on all-MiniLM-L6-v2,
+and three with the encoder frozen), and `oa-xlnet` (docs/negation.md). The pictures of missing ones are not renewed.
 
 Usage: python scripts/pictures.py FOLDER [--parser NAME]
 """
