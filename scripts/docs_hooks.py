@@ -57,16 +57,26 @@ def commands() -> str:
 
 
 def changelog() -> str:
-    """Return the changelog, with links from this folder."""
-    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    return text.replace("](docs/", "](").removeprefix("# Changelog\n")
+    """Return the changelog."""
+    return _root_page("CHANGELOG.md")
+
+
+def contributing() -> str:
+    """Return the guide for contributors."""
+    return _root_page("CONTRIBUTING.md")
 
 
 GENERATORS: dict[str, Callable[[], str]] = {
     "changelog": changelog,
     "commands": commands,
+    "contributing": contributing,
     "metrics": metrics,
 }
+
+
+def _root_page(name: str) -> str:
+    """Return a page of the repository below its title, with links from this folder."""
+    return (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](").partition("\n")[2]
 
 
 def _name(parameter: Any) -> str:

@@ -36,8 +36,10 @@ def test_the_cells_run(path, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     namespace = {}
     for cell in code_cells(path):
-        exec(compile("".join(cell["source"]), path.name, "exec"), namespace)
-        streams = [output for output in cell["outputs"] if output["output_type"] == "stream"]
-        assert bool(capsys.readouterr().out) >= bool([one for one in streams if one["name"] == "stdout"])
+        program = "".join(cell["source"])
+        exec(compile(program, path.name, "exec"), namespace)
+        printed = capsys.readouterr().out
+        if "pipeline(" in program:  # what the trained models answer
+            assert printed == "".join(cell["outputs"][0]["text"])
     assert len(shown) == 1
     assert shown[0]
