@@ -1,4 +1,4 @@
-"""Test the capabilities of each family on each tested backbone, and write the table into the README.
+"""Test the capabilities of each family on each tested backbone, and write the table of docs/backbones.md.
 
 `python scripts/capabilities.py [FAMILY ...]` takes minutes, because models are compiled. If families are given, the
 rows of other families are kept. A cell is "yes" if a tiny model runs with this capability and returns the same as
@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT))
 from hf_localattn.registry import FAMILIES  # noqa: E402
 from tests.models.tiny import TRACEABLE, adapted, tiny_model, token_ids  # noqa: E402
 
-README = ROOT / "README.md"
+PAGE = ROOT / "docs" / "backbones.md"
 BEGIN, END = "<!-- written by scripts/capabilities.py -->", "<!-- end -->"
 
 MASK = torch.tensor([[1] * 11, [1] * 7 + [0] * 4])
@@ -149,22 +149,20 @@ def table(families: Sequence[str], known: str) -> str:
 
 
 def main() -> None:
-    """Test, and replace the table in the README."""
+    """Test, and replace the table."""
     families = sys.argv[1:] or list(FAMILIES)
     if unknown := set(families) - set(FAMILIES):
         sys.exit(f"There is no family {', '.join(sorted(unknown))}: choose from {', '.join(FAMILIES)}.")
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
     transformers_logging.set_verbosity_error()
-    text = README.read_text()
+    text = PAGE.read_text()
     pattern = re.compile(f"{re.escape(BEGIN)}.*?{re.escape(END)}", flags=re.DOTALL)
     place = pattern.search(text)
     if place is None:
-        sys.exit(f"README.md has no place for the table: add the lines {BEGIN} and {END}.")
+        sys.exit(f"{PAGE} has no place for the table: add the lines {BEGIN} and {END}.")
     written = f"{BEGIN}\n{table(families, place[0])}\n{END}"
-    README.write_text(
-        pattern.sub(lambda _: written, README.read_text())
-    )  # read again: it may have been edited meanwhile
+    PAGE.write_text(pattern.sub(lambda _: written, PAGE.read_text()))  # read again: it may have been edited meanwhile
 
 
 if __name__ == "__main__":

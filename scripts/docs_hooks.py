@@ -1,6 +1,7 @@
 """Hooks of mkdocs: write the generated parts of the documentation into its pages.
 
-`<!-- generated: KIND ARGUMENT -->` in a page becomes the output of the function of that name in `GENERATORS`.
+`<!-- generated: KIND -->` in a page becomes the output of the function of that name in `GENERATORS`. The tables of the
+families are written by `scripts/family_pages.py` instead, so that they can be read without the site.
 """
 
 from __future__ import annotations
@@ -11,8 +12,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import yaml
-from griffe import Docstring, DocstringSectionKind, Parser
 from latex2mathml.converter import convert
 from typer.main import get_command
 
@@ -25,7 +24,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     The site has no page for a folder, so a link to one becomes its name.
     """
     markdown = markdown.replace("[the files of the runs](results)", "the files of the runs in `docs/results`")
-    markdown = re.sub(r"<!-- generated: (\w+) ?(\S*) -->", lambda found: GENERATORS[found[1]](found[2]), markdown)
+    markdown = re.sub(r"<!-- generated: (\w+) -->", lambda found: GENERATORS[found[1]](), markdown)
     return re.sub(r"```math\n(.*?)```", lambda found: equation(found[1].strip()), markdown, flags=re.DOTALL)
 
 
@@ -34,35 +33,7 @@ def equation(latex: str) -> str:
     return f'<div class="equation">{convert(latex, display="block")}</div>'
 
 
-def fields(name: str) -> str:
-    """Return the table of a family's fields, with defaults and descriptions from its configuration class."""
-    config = import_module("hf_localattn.registry").get_family(name).config
-    sections = Docstring(config.__doc__, lineno=1).parse(Parser.google, warnings=False)
-    (arguments,) = (part.value for part in sections if part.kind is DocstringSectionKind.parameters)
-    rows = [
-        f"| `{argument.name}` | {_default(config, argument.name)} | {_cell(argument.description)} |"
-        for argument in arguments
-        if not argument.name.startswith("*")
-    ]
-    return "\n".join(["| field | default | meaning |", "|---|---|---|", *rows])
-
-
-def ablations(name: str) -> str:
-    """Return the list of a family's ablations and baselines, and the tables of the paper that use them."""
-    family = import_module("hf_localattn.registry").get_family(name)
-    settings = [
-        " ".join(f"`{field}={_word(value)}`" for field, value in setting.items()) for setting in family.ablations
-    ]
-    folder = ROOT / "hf_localattn" / "reproduction" / "tables"
-    tables = []
-    for table in import_module("hf_localattn.names").table_names():
-        if table.startswith(f"{family.paper}-"):
-            title = yaml.safe_load((folder / f"{table}.yaml").read_text(encoding="utf-8"))["title"]
-            tables.append(f"- `hf-localattn reproduce {table}`: {title}")
-    return "\n".join([f"{', '.join(settings)}.", "", "The tables and figures of the paper:", "", *tables])
-
-
-def metrics(_: str) -> str:
+def metrics() -> str:
     """Return the description and the inputs of each metric."""
     parts = []
     for folder in sorted((ROOT / "hf_localattn" / "metrics").iterdir()):
@@ -73,7 +44,7 @@ def metrics(_: str) -> str:
     return "\n".join(parts)
 
 
-def commands(_: str) -> str:
+def commands() -> str:
     """Return the arguments and options of each command of `hf-localattn`."""
     parts = []
     for name, command in get_command(import_module("hf_localattn.cli").app).commands.items():
@@ -85,34 +56,33 @@ def commands(_: str) -> str:
     return "\n".join(parts)
 
 
-def changelog(_: str) -> str:
-    """Return the changelog, with links from this folder."""
-    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    return text.replace("](docs/", "](").removeprefix("# Changelog\n")
+def changelog() -> str:
+    """Return the changelog."""
+    return _root_page("CHANGELOG.md")
 
 
-GENERATORS: dict[str, Callable[[str], str]] = {
-    "ablations": ablations,
+def contributing() -> str:
+    """Return the guide for contributors."""
+    return _root_page("CONTRIBUTING.md")
+
+
+GENERATORS: dict[str, Callable[[], str]] = {
     "changelog": changelog,
     "commands": commands,
-    "fields": fields,
+    "contributing": contributing,
     "metrics": metrics,
 }
+
+
+def _root_page(name: str) -> str:
+    """Return a page of the repository below its title, with links from this folder."""
+    return (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](").partition("\n")[2]
 
 
 def _name(parameter: Any) -> str:
     if parameter.param_type_name == "option":
         return ", ".join(f"`{word}`" for word in (*parameter.opts, *parameter.secondary_opts))
     return f"`{parameter.metavar or parameter.name.upper()}`"
-
-
-def _default(config: type, name: str) -> str:
-    value = getattr(config, name, None)
-    return "" if value is None else f"`{_word(value)}`"
-
-
-def _word(value: object) -> str:
-    return value if isinstance(value, str) else str(list(value) if isinstance(value, tuple) else value)
 
 
 def _cell(text: str) -> str:

@@ -16,7 +16,7 @@ QUESTIONS = [
     ("What is the shepherd called?", PASSAGE, "Anton"),
     ("Who is the teacher?", PASSAGE, "Felix"),
 ]
-"""What the README asks, and what it says that the model answers."""
+"""What docs/question_answering.md asks, and what it says that the model answers."""
 
 
 def load_demo() -> dict[str, Any]:
@@ -25,7 +25,7 @@ def load_demo() -> dict[str, Any]:
 
 
 def demo_by_heart(folder: Path) -> dict[str, Any]:
-    """Return the names that the script defines, with the README's four questions in place of its thousands."""
+    """Return the names that the script defines, with the page's four questions in place of its thousands."""
     rows = [
         {"id": answer, "question": question, "context": text, "answers": {"text": [answer], "answer_start": [start]}}
         for question, text, answer in QUESTIONS

@@ -1,4 +1,4 @@
-"""The README's table of what each backbone can do: complete, and still true where that is quick to measure."""
+"""The table of docs/backbones.md is complete, and still true where that is quick to measure."""
 
 import re
 import runpy
@@ -12,7 +12,9 @@ ROOT = Path(__file__).parent.parent
 SCRIPT = runpy.run_path(str(ROOT / "scripts" / "capabilities.py"), run_name="capabilities")
 CHECKS, can = SCRIPT["CAPABILITIES"], SCRIPT["can"]
 QUICK = ("SDPA", "checkpointing", "bf16")
-(BLOCK,) = re.findall(f"{SCRIPT['BEGIN']}\n(.*?)\n{SCRIPT['END']}", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+(BLOCK,) = re.findall(
+    f"{SCRIPT['BEGIN']}\n(.*?)\n{SCRIPT['END']}", (ROOT / "docs" / "backbones.md").read_text(), flags=re.DOTALL
+)
 HEADER, _, *ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in BLOCK.splitlines()]
 TESTED = [(name, backbone) for name, family in FAMILIES.items() for backbone in family.config.tested_backbones]
 MEASURED = {row[0]: dict(zip(HEADER[1:], row[1:], strict=True)) for row in ROWS}

@@ -25,7 +25,7 @@ def loud_again():
     datasets.enable_progress_bars()
 
 
-@pytest.mark.slow(reason="a minute of training; the programs of the README run on a model that learns by heart")
+@pytest.mark.slow(reason="a minute of training; docs/question_answering.md is run with a model that learns by heart")
 def test_learns_what_the_readme_says():
     trained = load_demo()["train"]("cool", Namespace(seed=0, steps=200))
     for question, passage, answer in QUESTIONS:

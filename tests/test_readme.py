@@ -1,12 +1,11 @@
-"""The programs of README and docs run as printed, and print what they say; their commands are commands there are."""
+"""The programs of the documentation run as printed, and print what they say. Its commands exist."""
 
-import contextlib
-import io
 import json
 import re
 import runpy
 import shlex
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -17,24 +16,20 @@ from hf_localattn.resources import tiny_backbone
 from hf_localattn.tasks import QuestionAnswering, TextClassification, TokenClassification
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments, parse_arguments
 from tests.parsers import tiny_parser
+from tests.programs import programs, run_program
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = "hf_localattn/resources/samples"
 README = (ROOT / "README.md").read_text()
-SCRIPTS = (ROOT / "docs" / "scripts.md").read_text()
-PAGES = (
-    "".join(path.read_text() for path in sorted((ROOT / "docs").glob("families/*.md")))
-    + (ROOT / "docs" / "index.md").read_text()
-)
-BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README + SCRIPTS + PAGES, flags=re.DOTALL)
-
-
-def programs_of(text):
-    """Return the programs of a page, each with what it prints: the text directly below it."""
-    return re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", text, flags=re.DOTALL)
-
-
-PROGRAMS, FROM_PYTHON = programs_of(README), programs_of(SCRIPTS)
+FAMILY_PAGES = [f"docs/families/{name}.md" for name in ("cool", "sla", "oa", "sam")]
+READ = ["README.md", "docs/scripts.md", "docs/stock_scripts.md", "docs/publish.md"]  # the commands alone
+RUN = ["docs/index.md", "docs/backbones.md", *FAMILY_PAGES]
+ASK = "docs/question_answering.md"
+BLOCKS = [
+    block
+    for page in (*READ, *RUN, ASK)
+    for block in re.findall(r"```(\w+)\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
+]
 COMMANDS = [
     shlex.split(line, comments=True)
     for language, block in BLOCKS
@@ -51,39 +46,36 @@ def offline(text):
     return text
 
 
-def test_programs_print_what_the_readme_says(demo_output, monkeypatch):
-    """In order and in one namespace, as a reader would type them."""
-    monkeypatch.chdir(demo_output.parent)
-    shutil.copytree(ROOT / SAMPLES, SAMPLES)
-    namespace = {}
-    assert len(PROGRAMS) >= 4
-    for program, expected in PROGRAMS:
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            exec(compile(offline(program), "README.md", "exec"), namespace)
-        assert printed.getvalue() == expected
-
-
-@pytest.mark.parametrize("page", ["index.md", *(f"families/{name}.md" for name in ("cool", "sla", "oa", "sam"))])
+@pytest.mark.parametrize("page", RUN)
 def test_programs_of_the_documentation_print_what_they_say(page, tmp_path, monkeypatch):
+    """In order and in one namespace, as a reader would type them."""
     monkeypatch.chdir(tmp_path)
     shutil.copytree(ROOT / SAMPLES, SAMPLES)
+    run_page(page)
+
+
+def test_programs_that_ask_the_model_of_the_demo(demo_output, monkeypatch):
+    monkeypatch.chdir(demo_output.parent)
+    assert len(programs(ASK)) == 3
+    run_page(ASK)
+
+
+def run_page(page):
     namespace = {}
-    programs = programs_of((ROOT / "docs" / page).read_text())
-    assert programs
-    for program, expected in programs:
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            exec(compile(offline(program), page, "exec"), namespace)
-        assert not expected or printed.getvalue() == expected
+    assert programs(page)
+    for program, expected in programs(page):
+        run_program(offline(program), expected, page, namespace)
 
 
-def test_the_scripts_from_python(tmp_path, monkeypatch, capsys):
+def test_the_scripts_from_python(tmp_path, monkeypatch):
     shutil.copytree(ROOT / SAMPLES, tmp_path / SAMPLES)
     monkeypatch.chdir(tmp_path)
-    ((program, expected),) = FROM_PYTHON
-    exec(compile(program, "scripts.md", "exec"), {})
-    assert capsys.readouterr().out.endswith(expected)
+    ((program, expected),) = programs("docs/scripts.md")
+    run_program(program, expected, "docs/scripts.md", {})
+
+
+def test_the_readme_is_a_shop_window():
+    assert len(README.splitlines()) <= 180
 
 
 def test_make_targets_exist():
@@ -153,16 +145,20 @@ def test_the_small_training_commands_run(command, tmp_path, monkeypatch):
     assert (output / f"modeling_{family.replace('-', '_')}.py").is_file()
 
 
+def test_the_command_of_a_release_makes_the_links_of_the_readme_absolute(tmp_path):
+    (tmp_path / "README.md").write_text(README)
+    (command,) = re.findall(r"```bash\n( *sed .*?)```", (ROOT / "RELEASING.md").read_text(), flags=re.DOTALL)
+    subprocess.run(command, shell=True, check=True, cwd=tmp_path)
+    links = re.findall(r"\]\(([^)]+)\)", (tmp_path / "README.md").read_text())
+    assert all(link.startswith("https://") for link in links)
+
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "families").glob("*.md"))]
+
+
 @pytest.mark.parametrize(
     ("folder", "link"),
-    [
-        *((ROOT, link) for link in re.findall(r"\]\((?!http)([^)#]+)\)", README)),
-        *(
-            (page.parent, link)
-            for page in (*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "families").glob("*.md"))
-            for link in re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text())
-        ),
-    ],
+    sorted({(page.parent, link) for page in PAGES for link in re.findall(r"\]\((?!http)([^)#]+)", page.read_text())}),
 )
 def test_links_lead_somewhere(folder, link):
     assert (folder / link).exists()

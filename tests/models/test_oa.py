@@ -248,7 +248,7 @@ def test_every_backbone_takes_every_interaction(backbone):
     ("interaction", "parameters"), [("em", 6_006_528), ("emb", 6_745_344), ("c", 6_080_352), ("ca", 6_825_408)]
 )
 def test_a_block_at_base_size_has_four_to_seven_million_parameters(interaction, parameters):
-    """The numbers in the README."""
+    """The numbers in docs/families/oa.md."""
     block = OrthogonalAttentionBlock(768, 12, 768, interaction=interaction)
     assert sum(parameter.numel() for parameter in block.parameters()) == parameters
     assert 4_000_000 < parameters < 7_000_000
