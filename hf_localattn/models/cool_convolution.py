@@ -25,6 +25,7 @@ class ShiftedConvolution(nn.Conv1d):
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         """Map states (B, N, H) to (B, N + 1 - k, F)."""
+        assert self.bias is not None
         kernel, length = self.kernel_size[0], states.shape[1] + 1 - self.kernel_size[0]
         products = functional.linear(states, self.weight.permute(2, 0, 1).flatten(0, 1))
         products = products.unflatten(-1, (kernel, self.out_channels))

@@ -24,7 +24,7 @@ class PaddedLSTM(nn.LSTM):
         self, states: torch.Tensor, mask: torch.Tensor | None = None
     ) -> torch.Tensor:
         """Map states (B, L, H) to (B, L, 2F), 0 where the mask (B, L) is False. Each row has at least one token."""
-        states = states.to(self.weight_ih_l0.dtype)
+        states = states.to(self.all_weights[0][0].dtype)
         is_exporting = torch.compiler.is_exporting()
         if mask is None and is_exporting:
             mask = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
