@@ -167,7 +167,7 @@ def find_scope(
             logits = model(**batch.to(model.device)).logits.float().cpu()
             for row, padded in zip(chosen, logits, strict=True):
                 own = without_pads(padded, len(numbers[row]), tokenizer).numpy()
-                scopes[row] = words_in_scope(own[:, columns], numbers[row], len(rows["tokens"][row]), 1)
+                scopes[row] = words_in_scope(own[:, columns], numbers[row], len(rows["tokens"][row]))
     return scopes[0] if single else scopes
 
 

@@ -18,7 +18,7 @@ LAYERS = [
     {"training", "inspection"},
     {"studies", "serving"},
     {"reproduction"},
-    {"cli"},
+    {"cli", "__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 MODULES = [path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py"]
@@ -32,7 +32,7 @@ def package_imports(path):
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name.startswith("hf_localattn"))
-        elif isinstance(node, ast.ImportFrom) and not node.level and node.module.startswith("hf_localattn"):
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module.split(".")[0] == "hf_localattn":
             if node.module == "hf_localattn":
                 yield from (f"hf_localattn.{alias.name}" for alias in node.names)
             else:

@@ -26,9 +26,10 @@ def demo(
         several("--config", ASSIGNMENT, "Settings of the tokenizer, such as parser=FOLDER for SLA."),
     ] = None,
 ) -> None:
-    """Open a page on this machine that asks a checkpoint: questions, negation, classes or labels of a text.
+    """Open a page on this machine that asks a checkpoint.
 
-    The page shows the attention of the model, too. It needs gradio (`pip install 'hf_localattn[demo]'`).
+    It finds answers, negation, classes, labels of words, masked words, choices, or generates text. The page shows the
+    attention of the model, too. It needs gradio (`pip install 'hf_localattn[demo]'`).
     """
     from hf_localattn.serving.demo import Demo, run
 

@@ -63,6 +63,15 @@ class HeadwiseLinear(nn.Module):
         return mapped if self.bias is None else mapped + self.bias
 
 
+class LastLinear(HeadwiseLinear):
+    """The last linear layer of alpha, which `pair_maps` joins with the features of the query tokens."""
+
+    def forward(self) -> tuple[torch.Tensor, torch.Tensor]:  # type: ignore[override]  # the weights are the output
+        """Return weights (k, out, in) and biases (k, out), which are in memory only in a call if offloaded."""
+        assert self.bias is not None
+        return self.weight, self.bias
+
+
 def initialize(layer: nn.Linear | HeadwiseLinear) -> None:
     """Initialize a layer like `nn.Linear`, which preserves the scale of the input at any width."""
     bound = layer.weight.shape[-1] ** -0.5
@@ -95,7 +104,7 @@ class ElementwiseTrunk(nn.Module):
         """Map the context (B, M, D) to the features C1 of each head (B, k, d, M)."""
         return head_features(context, self.context, self.num_heads)
 
-    def pair_maps(self, query: torch.Tensor, last: HeadwiseLinear) -> tuple[torch.Tensor, torch.Tensor]:
+    def pair_maps(self, query: torch.Tensor, last: LastLinear) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the linear map of each query token from context features to outputs of alpha's last layer.
 
         Args:
@@ -105,9 +114,9 @@ class ElementwiseTrunk(nn.Module):
         Returns:
             Weights (B, k, N, d, d), as [..., out, in], and biases (B, k, N, d).
         """
-        assert last.bias is not None
+        weight, bias = last()
         features = self.query(query).relu().unflatten(-1, (self.num_heads, 1, -1)).transpose(1, 2)
-        return last.weight[:, None] * features, last.bias[:, None].expand(*features.shape[:3], -1)
+        return weight[:, None] * features, bias[:, None].expand(*features.shape[:3], -1)
 
 
 class ConvolutionTrunk(nn.Module):
@@ -136,14 +145,14 @@ class ConvolutionTrunk(nn.Module):
         """Map the context (B, M, D) to the features C1 of each head (B, k, d, M)."""
         return head_features(context, self.context, self.num_heads)
 
-    def pair_maps(self, query: torch.Tensor, last: HeadwiseLinear) -> tuple[torch.Tensor, torch.Tensor]:
+    def pair_maps(self, query: torch.Tensor, last: LastLinear) -> tuple[torch.Tensor, torch.Tensor]:
         """Return weights and biases as `ElementwiseTrunk.pair_maps` does."""
-        assert last.bias is not None
+        weight, bias = last()
         filters = self.filters(query).unflatten(-1, (self.num_heads, self.num_filters, self.width))
         biases = self.biases(query).unflatten(-1, (self.num_heads, self.num_filters))
-        weight = last.weight.unflatten(-1, (self.num_filters, self.width))  # [head, out, filter, place]
+        weight = weight.unflatten(-1, (self.num_filters, self.width))  # [head, out, filter, place]
         maps = torch.einsum("kofp,bnkft->bknopt", weight, filters).flatten(-2)
-        return maps, torch.einsum("kof,bnkf->bkno", weight.sum(-1), biases) + last.bias[:, None]
+        return maps, torch.einsum("kof,bnkf->bkno", weight.sum(-1), biases) + bias[:, None]
 
 
 class PairInteraction(nn.Module):
@@ -169,8 +178,8 @@ class PairInteraction(nn.Module):
 
         self.trunk = new_trunk()
         self.value_trunk = new_trunk() if kv_sharing == "none" else None
-        self.key = HeadwiseLinear(num_heads, self.trunk.num_features, head_size)
-        self.value = None if kv_sharing == "all" else HeadwiseLinear(num_heads, self.trunk.num_features, head_size)
+        self.key = LastLinear(num_heads, self.trunk.num_features, head_size)
+        self.value = None if kv_sharing == "all" else LastLinear(num_heads, self.trunk.num_features, head_size)
 
     def forward(self, context: torch.Tensor, query: torch.Tensor) -> tuple[PairMaps, PairMaps | None]:
         """Return keys and values of context (B, M, D) and query (B, N, D). `None` stands for values equal to keys."""

@@ -17,6 +17,63 @@ from .masking import argsort_mask_first, ensure_nonempty_mask, gather_tokens
 MERGES = ("concat", "sum")
 
 
+class PaddedLSTM(nn.LSTM):
+    """Bidirectional `nn.LSTM` over padded texts, which reads its weights only in `forward`, as offloading needs it."""
+
+    def forward(  # type: ignore[override]  # takes a mask, and returns no final state
+        self, states: torch.Tensor, mask: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Map states (B, L, H) to (B, L, 2F), 0 where the mask (B, L) is False. Each row has at least one token."""
+        states = states.to(self.all_weights[0][0].dtype)
+        is_exporting = torch.compiler.is_exporting()
+        if mask is None and is_exporting:
+            mask = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
+        with torch.autocast("cpu", enabled=False):  # where torch's LSTM fails with float32 states
+            if mask is None:
+                return super().forward(states)[0]
+            # On a CPU torch runs packed sequences without oneDNN, more than twice as slowly.
+            by_direction = states.device.type == "cpu" or is_exporting
+            encode = self.encode_by_direction if by_direction else self.encode_packed
+            return encode(states, mask).masked_fill(~mask.unsqueeze(-1), 0.0)
+
+    def encode_packed(self, states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """Map states (B, L, H) to (B, L, 2F) with packed sequences. Values at padding are undefined."""
+        order, places = reading_order(mask)
+        packed = pack_padded_sequence(
+            gather_tokens(states, order), mask.sum(-1).cpu(), batch_first=True, enforce_sorted=False
+        )
+        encoded, _ = pad_packed_sequence(super().forward(packed)[0], batch_first=True, total_length=states.shape[1])
+        return gather_tokens(encoded, places)
+
+    def encode_by_direction(self, states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """Map states like `encode_packed`, with a run for each layer and direction that reads the padding last."""
+        for layer in range(self.num_layers):
+            if layer > 0:
+                states = functional.dropout(states, self.dropout, self.training)
+            ahead, back = self.all_weights[2 * layer : 2 * layer + 2]
+            read_back = self._read(states.flip(1), mask.flip(1), back).flip(1)
+            states = torch.cat([self._read(states, mask, ahead), read_back], dim=-1)
+        return states
+
+    def _read(self, states: torch.Tensor, mask: torch.Tensor, weights: Sequence[torch.Tensor]) -> torch.Tensor:
+        order, places = reading_order(mask)
+        if torch.compiler.is_exporting():
+            return gather_tokens(scan_tokens(gather_tokens(states, order), *weights), places)
+        start = states.new_zeros(1, states.shape[0], self.hidden_size)
+        read, _, _ = torch.lstm(
+            gather_tokens(states, order),
+            (start, start),
+            list(weights),
+            has_biases=True,
+            num_layers=1,
+            dropout=0.0,
+            train=self.training,
+            bidirectional=False,
+            batch_first=True,
+        )
+        return gather_tokens(read, places)
+
+
 class RecurrentEncoder(nn.Module):
     """BiLSTM whose outputs do not depend on padding, on the left, the right or both sides of a text.
 
@@ -36,7 +93,7 @@ class RecurrentEncoder(nn.Module):
         if merge not in MERGES:
             raise ValueError(f"`merge` is {merge!r}; choose one of {', '.join(map(repr, MERGES))}.")
         self.merge = merge
-        self.lstm = nn.LSTM(
+        self.lstm = PaddedLSTM(
             size,
             hidden_size,
             num_layers,
@@ -45,65 +102,17 @@ class RecurrentEncoder(nn.Module):
             dropout=dropout if num_layers > 1 else 0.0,  # torch warns about dropout with a single layer
         )
 
+    @torch.compiler.disable(reason="Dynamo traces no nn.LSTM, and would make a graph of each step around it")
     def forward(self, states: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
         """Map states (B, L, H) to (B, L, 2F or F), 0 at padding.
 
         The mask (B, L) is True at tokens. A row with only padding counts as a text of one token, the first.
         """
-        mask = ensure_nonempty_mask(mask)
-        states = states.to(self.lstm.all_weights[0][0].dtype)
-        is_exporting = torch.compiler.is_exporting()
-        if mask is None and is_exporting:
-            mask = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
-        with torch.autocast("cpu", enabled=False):  # where torch's LSTM fails with float32 states
-            if mask is None:
-                encoded = self.lstm(states)[0]
-            else:
-                # On a CPU torch runs packed sequences without oneDNN, more than twice as slowly.
-                by_direction = states.device.type == "cpu" or is_exporting
-                encode = self.encode_by_direction if by_direction else self.encode_packed
-                encoded = encode(states, mask).masked_fill(~mask.unsqueeze(-1), 0.0)
+        encoded = self.lstm(states, ensure_nonempty_mask(mask))
         if self.merge == "concat":
             return encoded
         forward, backward = encoded.chunk(2, dim=-1)
         return forward + backward
-
-    def encode_packed(self, states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """Map states (B, L, H) to (B, L, 2F) with packed sequences. Values at padding are undefined."""
-        order, places = reading_order(mask)
-        packed = pack_padded_sequence(
-            gather_tokens(states, order), mask.sum(-1).cpu(), batch_first=True, enforce_sorted=False
-        )
-        encoded, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=states.shape[1])
-        return gather_tokens(encoded, places)
-
-    def encode_by_direction(self, states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """Map states like `encode_packed`, with a run for each layer and direction that reads the padding last."""
-        for layer in range(self.lstm.num_layers):
-            if layer > 0:
-                states = functional.dropout(states, self.lstm.dropout, self.training)
-            ahead, back = self.lstm.all_weights[2 * layer : 2 * layer + 2]
-            read_back = self._read(states.flip(1), mask.flip(1), back).flip(1)
-            states = torch.cat([self._read(states, mask, ahead), read_back], dim=-1)
-        return states
-
-    def _read(self, states: torch.Tensor, mask: torch.Tensor, weights: Sequence[torch.Tensor]) -> torch.Tensor:
-        order, places = reading_order(mask)
-        if torch.compiler.is_exporting():
-            return gather_tokens(scan_tokens(gather_tokens(states, order), *weights), places)
-        start = states.new_zeros(1, states.shape[0], self.lstm.hidden_size)
-        read, _, _ = torch.lstm(
-            gather_tokens(states, order),
-            (start, start),
-            list(weights),
-            has_biases=True,
-            num_layers=1,
-            dropout=0.0,
-            train=self.training,
-            bidirectional=False,
-            batch_first=True,
-        )
-        return gather_tokens(read, places)
 
 
 def scan_tokens(

@@ -14,6 +14,7 @@ from hf_localattn.extras import import_extra
 from hf_localattn.inspection.command import load
 from hf_localattn.inspection.findings import labels
 from hf_localattn.models.cue_labels import INSIDE, has_cue_labels
+from hf_localattn.pretrained import resolve_backbone
 from hf_localattn.registry import family_of, task_of_class
 from hf_localattn.serving.attention import AttentionView
 from hf_localattn.serving.widgets import WIDGETS, create_widget
@@ -50,6 +51,7 @@ def run(arguments: Demo) -> None:
     """
     if arguments.port is not None and not 0 < arguments.port < 65536:
         raise ValueError(f"--port {arguments.port}: give a number from 1 to 65535.")
+    resolve_backbone(arguments.checkpoint)  # a folder that is none is an error even without gradio
     import_extra("gradio", "demo", "`hf-localattn demo`")
     check_address(arguments.host, arguments.port)
     from hf_localattn.serving.page import launch_page

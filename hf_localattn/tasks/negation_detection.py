@@ -34,7 +34,7 @@ from hf_localattn.models.cue_labels import (
 from hf_localattn.models.negation_finder import NegationFinder
 from hf_localattn.tasks import starsem
 from hf_localattn.tasks.negation import PREDICTIONS, NegationScope
-from hf_localattn.tasks.splits import Data
+from hf_localattn.tasks.splits import LIMITS, Data
 
 BATCH = 32
 """Sentences per forward pass when the scopes of found cues are predicted."""
@@ -78,7 +78,8 @@ class NegationDetection(NegationScope):
     )
 
     def load(self, parts: Any, **hub: Any) -> Data:
-        return {split: add_questions(rows) for split, rows in super().load(parts, **hub).items()}
+        limits = {split: getattr(self.args, name) for split, name in LIMITS.items()}
+        return {split: add_questions(rows, limits.get(split)) for split, rows in super().load(parts, **hub).items()}
 
     @property
     def _kinds(self) -> tuple[str, ...]:
@@ -132,7 +133,7 @@ class NegationDetection(NegationScope):
                 scopes.append([])
             elif number in read:
                 numbers, own = read[number]
-                scopes[-1].append(words_in_scope(own[:, scope_columns], numbers, len(cue), 1))
+                scopes[-1].append(words_in_scope(own[:, scope_columns], numbers, len(cue)))
             else:  # the model does not see the cue
                 scopes[-1].append([0] * len(cue))
         return cues, scopes

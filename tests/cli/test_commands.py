@@ -1,6 +1,8 @@
 """The `hf-localattn` command as a user meets it."""
 
 import json
+import runpy
+import sys
 
 import pytest
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
@@ -51,3 +53,10 @@ def test_version_and_help(capsys):
     printed = capsys.readouterr().out
     assert "NAME=VALUE" in printed
     assert all(family in printed.replace("-\n" + " " * 18, "-") for family in FAMILIES)
+
+
+def test_the_package_runs_as_the_command(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["hf-localattn", "--version"])
+    with pytest.raises(SystemExit, match=r"^0$"):
+        runpy.run_module("hf_localattn", run_name="__main__")
+    assert capsys.readouterr().out == f"hf-localattn {__version__}\n"

@@ -510,6 +510,27 @@ def test_loads_with_a_device_map(name, inputs, tmp_path):
         assert set(built._no_split_modules) == {*model_class._no_split_modules, *of_backbone}
 
 
+@pytest.mark.parametrize("place", ["disk", "auto", "backbone", "local layers"])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_runs_with_weights_on_the_disk(name, place, inputs, tmp_path):
+    """Offloaded weights are in memory only while the module that owns them runs."""
+    model = tiny_model(name)
+    model.save_pretrained(tmp_path)
+    parts = [part for part, _ in model.named_children()]
+    on_disk = {part: "disk" if (part == "backbone") == (place == "backbone") else "cpu" for part in parts}
+    if place == "local layers" and parts == ["backbone"]:
+        pytest.skip("the local layers are inside the backbone")
+    loaded = AutoModel.from_pretrained(
+        tmp_path,
+        device_map={"disk": {"": "disk"}, "auto": "auto"}.get(place, on_disk),
+        max_memory={"cpu": sum(parameter.nbytes for parameter in model.parameters()) // 2},
+        offload_folder=tmp_path / "offloaded",
+    )
+    assert any(parameter.is_meta for parameter in loaded.parameters())
+    for given in (inputs, {"input_ids": inputs["input_ids"]}):
+        assert_close(main_outputs(run(loaded, **given)), main_outputs(run(model, **given)))
+
+
 # --- configuration
 
 

@@ -43,6 +43,11 @@ def test_gradio_that_is_missing_is_named_with_its_extra(tagger, tmp_path, capsys
     refused([tagger], "needs gradio: run `pip install 'hf_localattn[demo]'`", tmp_path, capsys)
 
 
+def test_a_folder_that_is_no_checkpoint_is_named_before_gradio_is_asked_for(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "gradio", None)
+    refused([tmp_path], f"'{tmp_path}' is not a folder with a `config.json`", tmp_path, capsys)
+
+
 def test_an_impossible_port_is_refused(tagger, tmp_path, capsys):
     refused([tagger, "--port", "70000"], "--port 70000: give a number from 1 to 65535", tmp_path, capsys)
 

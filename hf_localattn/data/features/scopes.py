@@ -86,19 +86,9 @@ def word_labels(logits: np.ndarray, word_numbers: Sequence[int], length: int, na
     return [names[label] for label in best]
 
 
-def words_in_scope(logits: np.ndarray, word_numbers: Sequence[int], length: int, inside: int) -> list[int]:
-    """Return 1 for each word of a sentence that is in scope, and 0 for every other word.
-
-    The logits of a word are the mean over its tokens. A word without tokens is not in scope.
-
-    Args:
-        logits: (>= tokens, labels); rows after the last token are padding.
-        word_numbers: word index of each token, from `scope_features`.
-        length: number of words of the sentence.
-        inside: index of the label of words in scope.
-    """
-    means, seen = word_logits(torch.from_numpy(np.array(logits, order="C")), word_numbers, length)
-    return ((means.argmax(dim=-1) == inside) & seen).int().tolist()
+def words_in_scope(logits: np.ndarray, word_numbers: Sequence[int], length: int) -> list[int]:
+    """Return 1 for each word in scope and 0 for other words, by the logits of `SCOPE_LABELS` (see `word_labels`)."""
+    return [int(label == INSIDE) for label in word_labels(logits, word_numbers, length, SCOPE_LABELS)]
 
 
 @dataclass(frozen=True)
@@ -131,7 +121,7 @@ class ScopeExamples:
         columns = [names.index(name) for name in SCOPE_LABELS]
         scopes = [[0] * len(cue) for cue in self.rows["cue"][:]]
         for row, numbers, own in zip(self.kept, self.word_numbers, logits, strict=True):
-            scopes[row] = words_in_scope(own[:, columns], numbers, len(scopes[row]), 1)
+            scopes[row] = words_in_scope(own[:, columns], numbers, len(scopes[row]))
         return scopes
 
 

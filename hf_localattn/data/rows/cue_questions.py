@@ -14,15 +14,19 @@ QUESTION_FEATURES = Features({**NEGATION_FEATURES, "cue_labels": List(Value("str
 """`NEGATION_FEATURES` and `cue_labels`: the label of each word in rows that ask for cues, empty in other rows."""
 
 
-def add_questions(rows: Dataset) -> Dataset:
+def add_questions(rows: Dataset, limit: int | None = None) -> Dataset:
     """Add a row for each sentence, which asks for its cues. It comes before the rows with its cues.
 
     Args:
         rows: rows of `NEGATION_FEATURES`. Sentences without a cue have a row without one.
+        limit (*optional*): number of rows that the corpus was limited to. If there are as many, the last sentence may
+            lack some of its cues, and is left out unless it is the only one.
     """
     sentences: dict[Any, list[dict[str, Any]]] = {}
     for row in rows:
         sentences.setdefault((row["document_id"], row["sentence_id"], *row["tokens"]), []).append(row)
+    if len(rows) == limit and len(sentences) > 1:
+        sentences.popitem()
     questions_and_rows: list[dict[str, Any]] = []
     for sentence in sentences.values():
         first, known = sentence[0], all(row["scope"] for row in sentence)

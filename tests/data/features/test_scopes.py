@@ -11,6 +11,7 @@ from hf_localattn.data.features.scopes import (
     check_knows_cues,
     find_unseen,
     scope_features,
+    word_labels,
     words_in_scope,
 )
 from hf_localattn.data.features.words import IGNORED
@@ -90,31 +91,28 @@ def pairs(*margins):
 def test_a_word_goes_by_the_mean_of_its_tokens_not_by_the_first():
     numbers = [NO_WORD, 0, 0, NO_WORD, 1, 1, 1, 2, NO_WORD]
     logits = pairs(9, -1, 3, 9, 1, 1, -3, 0.1, 9)
-    assert words_in_scope(logits, numbers, 3, inside=1) == [1, 0, 1]
-    assert words_in_scope(-logits, numbers, 3, inside=1) == [0, 1, 0]
-    assert words_in_scope(logits[:, ::-1], numbers, 3, inside=0) == [1, 0, 1]
+    assert words_in_scope(logits, numbers, 3) == [1, 0, 1]
+    assert words_in_scope(-logits, numbers, 3) == [0, 1, 0]
+    assert word_labels(logits[:, ::-1], numbers, 3, ["x", "O"]) == ["x", "O", "x"]
 
 
-@pytest.mark.parametrize("inside", [0, 1])
-def test_words_without_tokens_are_not_in_scope(inside):
-    assert words_in_scope(pairs(0, 5 if inside else -5), [NO_WORD, 1], 3, inside) == [0, 1, 0]
-    assert words_in_scope(pairs(5), [NO_WORD], 2, inside) == [0, 0]
+def test_words_without_tokens_are_not_in_scope():
+    assert words_in_scope(pairs(0, 5), [NO_WORD, 1], 3) == [0, 1, 0]
+    assert words_in_scope(pairs(5), [NO_WORD], 2) == [0, 0]
 
 
 def test_what_follows_the_tokens_is_padding():
-    assert words_in_scope(pairs(5, -100, -100), [0], 2, inside=1) == [1, 0]
+    assert words_in_scope(pairs(5, -100, -100), [0], 2) == [1, 0]
 
 
 @settings(max_examples=50)
-@given(st.lists(st.lists(st.integers(-9, 9), max_size=4), min_size=1, max_size=6), st.booleans())
-def test_a_plain_mean(words, reverse):
+@given(st.lists(st.lists(st.integers(-9, 9), max_size=4), min_size=1, max_size=6))
+def test_a_plain_mean(words):
     assume(all(sum(margins) for margins in words if margins))  # no ties
     numbers = [number for number, margins in enumerate(words) for _ in margins]
     logits = pairs(*(margin for margins in words for margin in margins)).reshape(-1, 2)
     expected = [int(bool(margins) and sum(margins) / len(margins) > 0) for margins in words]
-    if reverse:
-        logits = logits[:, ::-1]
-    assert words_in_scope(logits, numbers, len(words), inside=0 if reverse else 1) == expected
+    assert words_in_scope(logits, numbers, len(words)) == expected
 
 
 def test_rows_without_features_have_empty_scopes():

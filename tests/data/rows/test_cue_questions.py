@@ -30,3 +30,12 @@ def test_both_kinds_of_cues_have_labels():
     rows = add_questions(load_negation(SAMPLES / "bioscope.xml", "both", all_sentences=True))
     labels = {label.partition(":")[0] for row in rows for label in row["cue_labels"]}
     assert labels == {"O", "negation", "speculation"}
+
+
+def test_a_sentence_whose_cues_a_limit_may_have_cut_is_left_out():
+    rows = load_negation(SAMPLES / "starsem.txt", all_sentences=True)
+    sentences = split_sentences(add_questions(rows))
+    place = next(place for place, own in enumerate(sentences) if len(own) > 2)  # of two cues
+    limit = sum(max(len(own) - 1, 1) for own in sentences[:place]) + 1
+    assert split_sentences(add_questions(rows.select(range(limit)), limit)) == sentences[:place]
+    assert len(split_sentences(add_questions(rows.select([0]), 1))) == 1
