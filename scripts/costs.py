@@ -53,6 +53,10 @@ def ratio_table(result: dict[str, Any]) -> str:
         one = result["variants"][name]
         ratios = (one["time_ratio"], one["median_time_ratio"], one["memory_ratio"])
         lines.append(f"| `{name}` | {' | '.join(f'{ratio:.2f}' if ratio else '-' for ratio in ratios)} |")
+    if bounds := result.get("bounds"):
+        limit = max(bounds, key=lambda name: bounds[name])
+        shares = ", ".join(f"`{name}` reaches {one['share_of_bound']:.0%}" for name, one in result["variants"].items())
+        lines += ["", f"The step is bound by {limit}: {shares} of the bound that was measured in the same run."]
     return "\n".join([*lines, ""])
 
 
