@@ -15,7 +15,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-PAGES = (ROOT / "docs" / "costs.md",)
+PAGES = (ROOT / "docs" / "costs.md", ROOT / "docs" / "adapting.md")
 BLOCK = re.compile(r"(<!-- written by scripts/costs\.py: (.*?) -->\n).*?(<!-- end -->)", flags=re.DOTALL)
 SERVING = "serving"
 
@@ -66,7 +66,7 @@ def serving_table(results: list[dict[str, Any]]) -> str:
     for result in results:
         label = f"{result['name']} ({result['rows']:,} rows, {result['metric']})"
         for name, one in result["variants"].items():
-            score = "" if one["scores"] is None else f"{100 * one['scores'][result['metric']] / result['scale']:.2f}"
+            score = "" if one["scores"] is None else f"{100 * one['scores'][result['metric']]:.1f}"
             lines.append(f"| {label} | {name} | {score} | {one['speed_ratio']:.2f} | {one['megabytes']:.0f} MB |")
             label = ""
     vnni = "with" if results[0]["environment"]["vnni"] else "without"
