@@ -38,9 +38,21 @@ def main() -> None:
 
 
 def run(case: Case, device: torch.device, repeats: int) -> dict[str, Any]:
-    """Measure a case. Returns the results with the environment."""
-    measured = measure(case.variants(device), device, repeats)
-    return {"case": case.name, "what": case.what, "environment": environment(device), "variants": measured}
+    """Measure a case. Returns the results with the environment.
+
+    Raises:
+        AssertionError: The variants do not compute the same.
+    """
+    if case.check is not None:
+        case.check(device)
+    result = {"case": case.name, "what": case.what, "environment": environment(device)}
+    result["variants"] = measure(case.variants(device), device, repeats)
+    if case.bounds is not None:
+        result["bounds"] = case.bounds(device)
+        least = max(result["bounds"].values())
+        for measured in result["variants"].values():
+            measured["share_of_bound"] = round(least / min(measured["seconds"]), 3)
+    return result
 
 
 def report(case: Case, result: dict[str, Any]) -> str:
@@ -53,6 +65,13 @@ def report(case: Case, result: dict[str, Any]) -> str:
             f"{name:20}{min(measured['seconds']):10.4f}{measured['time_ratio']:8.3f}{time_aim:>8}"
             f"{measured['memory_ratio']:9.3f}{memory_aim:>8}"
         )
+    for limit, seconds in result.get("bounds", {}).items():
+        lines.append(f"at least {seconds:.4f} seconds for {limit}")
+    lines += [
+        f"{name}: {one['share_of_bound']:.0%} of the bound"
+        for name, one in result["variants"].items()
+        if "bounds" in result
+    ]
     return "\n".join(lines)
 
 

@@ -8,6 +8,7 @@ import torch
 from torch.nn import functional
 from transformers import BertConfig, BertForQuestionAnswering
 
+from benchmarks.measure import seconds
 from benchmarks.registry import Step, case
 from hf_localattn import CoolConfig, CoolForQuestionAnswering, outlook_attention
 
@@ -72,10 +73,37 @@ def unfold_and_fold(values: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
     return functional.fold(written, (length, 1), (window, 1), padding=(window // 2, 0))[..., 0].transpose(1, 2)
 
 
+def same_outlook(features: int, device: torch.device) -> None:
+    """Compare outputs and gradients of the two formulations."""
+    torch.manual_seed(0)
+    values = torch.randn(2, 33, features, device=device, requires_grad=True)
+    scores = torch.randn(2, 33, WINDOW, WINDOW, features, device=device, requires_grad=True)
+    outputs = (outlook_attention(values, scores)[0], unfold_and_fold(values, scores))
+    for mixed in outputs:
+        torch.testing.assert_close(mixed, outputs[1], rtol=1e-4, atol=1e-5)
+    gradients = [torch.autograd.grad(mixed.square().sum(), (values, scores)) for mixed in outputs]
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-4)
+
+
+def outlook_bounds(features: int, device: torch.device) -> dict[str, float]:
+    """Return the seconds for the exponentials of a step, and for one transfer of each of its large tensors.
+
+    The softmax is computed in both passes. Forward reads the scores; backward reads them and writes their gradient.
+    """
+    elements = BATCH * LENGTH * WINDOW**2 * features
+    source = torch.randn(elements, device=device)
+    target = torch.empty_like(source)
+    steps = {"exponentials": lambda: torch.exp(source, out=target), "memory": lambda: target.copy_(source)}
+    least = {name: min(seconds(step, device) for _ in range(20)) for name, step in steps.items()}
+    return {"exponentials": 2 * least["exponentials"], "memory": 1.5 * least["memory"]}
+
+
 for width in (300, 768):
     case(
         f"outlook-{width}",
         f"Outlook operation at F {width}, forward and backward, batch {BATCH}, length {LENGTH}; peer: unfold and fold",
         time_targets={"banded": 0.5},
         memory_targets={"banded": 0.6},
+        check=partial(same_outlook, width),
+        bounds=partial(outlook_bounds, width),
     )(partial(outlook_variants, width))

@@ -20,6 +20,10 @@ class Case:
     time_targets: dict[str, float] = field(default_factory=dict)
     """Target for the time ratio to the peer, by variant; smaller is better."""
     memory_targets: dict[str, float] = field(default_factory=dict)
+    check: Callable[[torch.device], None] | None = None
+    """Raises `AssertionError` if the variants do not compute the same. No speed is then reported."""
+    bounds: Callable[[torch.device], dict[str, float]] | None = None
+    """Measures the least seconds that the device needs for a step, by what limits it."""
 
 
 CASES: dict[str, Case] = {}
@@ -30,11 +34,13 @@ def case(
     what: str,
     time_targets: dict[str, float] | None = None,
     memory_targets: dict[str, float] | None = None,
+    check: Callable[[torch.device], None] | None = None,
+    bounds: Callable[[torch.device], dict[str, float]] | None = None,
 ) -> Callable[[Callable[[torch.device], dict[str, Step]]], Callable[[torch.device], dict[str, Step]]]:
     """Register a function that builds the variants of a case. The first variant is the peer of the others."""
 
     def register(variants: Callable[[torch.device], dict[str, Step]]) -> Callable[[torch.device], dict[str, Step]]:
-        CASES[name] = Case(name, what, variants, time_targets or {}, memory_targets or {})
+        CASES[name] = Case(name, what, variants, time_targets or {}, memory_targets or {}, check, bounds)
         return variants
 
     return register

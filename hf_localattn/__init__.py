@@ -14,6 +14,7 @@ _ELSEWHERE = {
     "Answer": ("inference", "Answer"),
     "answer_question": ("inference", "answer_question"),
     "find_scope": ("inference", "find_scope"),
+    "OnnxModel": ("exported", "OnnxModel"),
     "LocalAttentionTrainer": ("training.trainer", "LocalAttentionTrainer"),
     "LocalAttentionTrainingArguments": ("training.arguments", "TrainingArguments"),
 }
@@ -27,12 +28,13 @@ if TYPE_CHECKING:
     from hf_localattn import registry as registry
     from hf_localattn import resources as resources
     from hf_localattn import tasks as tasks
+    from hf_localattn.exported import OnnxModel
     from hf_localattn.inference import Answer, answer_question, find_scope
     from hf_localattn.models import *  # noqa: F403
     from hf_localattn.training.arguments import TrainingArguments as LocalAttentionTrainingArguments
     from hf_localattn.training.trainer import LocalAttentionTrainer
 
-    __all__ = ["Answer", "LocalAttentionTrainer", "LocalAttentionTrainingArguments"]
+    __all__ = ["Answer", "LocalAttentionTrainer", "LocalAttentionTrainingArguments", "OnnxModel"]
     __all__ += ["__version__", "answer_question", "find_scope"]
     __all__ += models.__all__
 else:

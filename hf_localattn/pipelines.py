@@ -11,6 +11,7 @@ from transformers import (
     pipelines,
 )
 
+from hf_localattn.exported import OnnxModel, is_exported
 from hf_localattn.models.modeling_local_attention import LocalAttentionPreTrainedModel
 from hf_localattn.models.pipeline_negation import NegationPipeline
 from hf_localattn.models.pipeline_parsing import ParsingTextClassificationPipeline, ParsingTokenClassificationPipeline
@@ -27,7 +28,7 @@ PARSING: dict[str, tuple[type, Any]] = {
 
 
 def trained(auto_class: Any, task: str, *, models: Any = LocalAttentionPreTrainedModel) -> type:
-    """Derive an Auto class that accepts only checkpoints with the weights of their head.
+    """Derive an Auto class that accepts exported folders, and only checkpoints with the weights of their head.
 
     Args:
         auto_class: Auto class of the task.
@@ -38,11 +39,19 @@ def trained(auto_class: Any, task: str, *, models: Any = LocalAttentionPreTraine
     class Trained(auto_class):
         @classmethod
         def from_pretrained(cls, name: Any, *args: Any, **kwargs: Any) -> Any:
-            """Load a model as the Auto class does.
+            """Load a model as the Auto class does, or an exported folder.
 
             Raises:
                 LookupError: The checkpoint has no head for the task. A new head would answer at random.
             """
+            if is_exported(name):
+                exported = OnnxModel.from_pretrained(name)
+                if auto_class._model_mapping[type(exported.config)].__name__ != type(exported).__name__:
+                    raise LookupError(
+                        f"{str(name)!r} has no {task} head: it is an exported {type(exported).__name__}. Export a"
+                        " checkpoint that was fine-tuned on this task."
+                    )
+                return exported
             loaded = auto_class.from_pretrained(name, *args, **{**kwargs, "output_loading_info": True})
             if not isinstance(loaded, tuple):  # code of a checkpoint that gives no report
                 return loaded
@@ -67,7 +76,11 @@ def register_pipelines() -> None:
     """
     # With `register_pipeline`, stock checkpoints saved by a pipeline would refer to code files that they lack.
     known = pipelines.PIPELINE_REGISTRY.supported_tasks
-    known[NEGATION] = {"impl": NegationPipeline, "pt": (AutoModelForTokenClassification,), "type": "text"}
+    known[NEGATION] = {
+        "impl": NegationPipeline,
+        "pt": (trained(AutoModelForTokenClassification, NEGATION),),
+        "type": "text",
+    }
     for task, (pipeline_class, auto_class) in PARSING.items():
         known[task] |= {"impl": pipeline_class, "pt": (trained(auto_class, task),)}
     if QUESTION_ANSWERING in known:

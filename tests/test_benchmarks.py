@@ -42,6 +42,29 @@ def test_results_are_written_with_their_environment(tmp_path):
     assert [path.name for path in (tmp_path / "results").iterdir()] == ["mini.json"]
 
 
+def test_no_speed_is_reported_of_variants_that_differ():
+    def differ(device):
+        raise AssertionError("not equal")
+
+    case = Case("mini", "a mini case", lambda device: pytest.fail("measured"), check=differ)
+    with pytest.raises(AssertionError, match="not equal"):
+        runner.run(case, CPU, repeats=1)
+
+
+def test_a_bound_is_reported_with_the_share_that_is_reached():
+    variants = {"peer": partial(allocate, 10)}
+    case = Case("mini", "a mini case", lambda device: variants, bounds=lambda device: {"sums": 1e-9, "memory": 1e-10})
+    result = runner.run(case, CPU, repeats=1)
+    measured = result["variants"]["peer"]
+    assert measured["share_of_bound"] == pytest.approx(1e-9 / min(measured["seconds"]), abs=1e-3)
+    assert "at least 0.0000 seconds for sums" in runner.report(case, result)
+
+
+@pytest.mark.parametrize("name", ["outlook-300", "outlook-768"])
+def test_formulations_of_the_outlook_are_equal(name):
+    CASES[name].check(CPU)
+
+
 def test_an_unknown_case_lists_those_there_are(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["benchmarks", "cool-stepp"])
     with pytest.raises(SystemExit):

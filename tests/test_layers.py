@@ -10,7 +10,8 @@ import hf_localattn
 PACKAGE = Path(hf_localattn.__file__).parent
 LAYERS = [
     {"models", "resources", "extras", "files", "claims", "downloads", "parsing", "model_utils", "names"},
-    {"errors", "pipelines"},
+    {"errors", "exported"},
+    {"pipelines"},
     {"registry", "pretrained"},
     {"assignments", "data", "metrics"},
     {"inference", "hub"},

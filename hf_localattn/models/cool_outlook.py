@@ -132,8 +132,8 @@ def _mix_windows(values: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
 class _BandedOutlook(torch.autograd.Function):
     """Softmax over sources and mixing in one step, as K*K fused multiply-adds on shifted views.
 
-    To save memory, backward recomputes the softmax from the scores and writes the gradient into one buffer. On a CPU
-    examples are processed one at a time, so that they stay in the cache.
+    To save memory, backward recomputes the softmax from the scores, in the buffer of their gradient. On a CPU examples
+    are processed one at a time, so that they stay in the cache.
     """
 
     @staticmethod
@@ -143,10 +143,12 @@ class _BandedOutlook(torch.autograd.Function):
         with torch.autocast(values.device.type, enabled=False):
             sources = _pad_windows(values.to(scores.dtype), half)
             mixed = torch.zeros_like(sources)
+            weights = torch.empty_like(scores[:1] if scores.device.type == "cpu" else scores)
             for source, score, real, out in _one_by_one(sources, scores, mask, mixed):
+                torch.softmax(score, 3, out=weights)
                 for target in range(score.shape[2]):
-                    written, _ = _window_outputs(source, score[:, :, target])
-                    out[:, target : target + length].add_(written if real is None else written * real[..., None])
+                    written = _window_outputs(source, weights[:, :, target])
+                    out[:, target : target + length].add_(written if real is None else written.mul_(real[..., None]))
             return mixed[:, half : half + length]
 
     @staticmethod
@@ -163,25 +165,26 @@ class _BandedOutlook(torch.autograd.Function):
             for source, score, real, grad, grad_source, grad_score in _one_by_one(
                 sources, scores, mask, grads, grad_sources, grad_scores
             ):
+                torch.softmax(score, 3, out=grad_score)  # the weights are then replaced by the gradient
                 for target in range(score.shape[2]):
-                    written, weights = _window_outputs(source, score[:, :, target])
+                    weights = grad_score[:, :, target]
+                    written = _window_outputs(source, weights)
                     grad_written = grad[:, target : target + length]
                     grad_written = grad_written if real is None else grad_written * real[..., None]
                     for r in range(score.shape[2]):
                         weighted = weights[:, :, r].mul_(grad_written)
                         grad_source[:, r : r + length].add_(weighted)
-                        torch.mul(weighted, source[:, r : r + length] - written, out=grad_score[:, :, target, r])
+                        weighted.mul_(source[:, r : r + length] - written)
             return grad_sources[:, half : half + length].to(values.dtype), grad_scores, None
 
 
-def _window_outputs(sources: torch.Tensor, scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the sums that all windows write to one of their targets (B, L, F), and the weights (B, L, K, F)."""
-    length = scores.shape[1]
-    weights = scores.softmax(dim=2)
+def _window_outputs(sources: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """Return the sums (B, L, F) that all windows write to one of their targets with the weights (B, L, K, F)."""
+    length = weights.shape[1]
     written = weights[:, :, 0] * sources[:, :length]
     for r in range(1, weights.shape[2]):
         written.addcmul_(weights[:, :, r], sources[:, r : r + length])
-    return written, weights
+    return written
 
 
 def _pad_windows(states: torch.Tensor, half: int) -> torch.Tensor:

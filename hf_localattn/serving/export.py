@@ -17,6 +17,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from hf_localattn.assignments import parse_tokenizer_settings
 from hf_localattn.claims import LOCK, claimed
 from hf_localattn.errors import loading
+from hf_localattn.exported import GRAPH
 from hf_localattn.extras import import_extra
 from hf_localattn.files import atomic_directory, remove_leftovers
 from hf_localattn.hub.checkpoint import read_config
@@ -25,7 +26,6 @@ from hf_localattn.registry import Family, get_family, task_of_class
 
 logger = logging.getLogger(__name__)
 
-GRAPH = "model.onnx"
 QUANTIZATIONS = ("int8",)
 CHOICES = "multiple-choice"
 EXAMPLE = (2, 11)
@@ -82,10 +82,9 @@ def export_checkpoint(
             _write_graph(model, family, graph)
             _compare(model, family, graph)
             if quantize is not None:
-                _quantize(graph)
+                quantize_graph(graph)
                 difference = _largest_difference(model, family, graph)
                 logger.warning("With %s weights, outputs differ by up to %.2g of the largest.", quantize, difference)
-            tokenizer.save_pretrained(unfinished)
             _write_program(model, tokenizer, family, Path(unfinished))
     return output
 
@@ -161,12 +160,13 @@ def _write_graph(model: PreTrainedModel, family: Family, path: Path) -> None:
     onnx.save_model(proto, str(path), save_as_external_data=is_large, location=f"{GRAPH}.data")
 
 
-def _quantize(path: Path) -> None:
-    """Replace the weights of a graph by 8-bit integers."""
+def quantize_graph(path: Path) -> None:
+    """Replace the weights of a graph by 8-bit integers, each output feature with its own scale."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     whole = path.rename(path.with_name(f"whole-{path.name}"))
-    quantize_dynamic(whole, path, weight_type=QuantType.QInt8)
+    # Seven bits: processors without VNNI add products of full 8-bit integers in 16 bits, which overflow.
+    quantize_dynamic(whole, path, weight_type=QuantType.QInt8, per_channel=True, reduce_range=True)
     whole.unlink()
 
 
@@ -207,15 +207,20 @@ def _largest_difference(model: PreTrainedModel, family: Family, path: Path) -> f
 
 
 def _write_program(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, family: Family, folder: Path) -> None:
-    """Write `infer.py`, and `export.json` with the settings that it reads."""
+    """Write tokenizer and configuration, and `infer.py` with the settings that it reads in `export.json`."""
     task = task_of_class(type(model).__name__)
     limits = (model.base_model.most_tokens, model.config.max_tokens, tokenizer.model_max_length)
+    tokenizer.model_max_length = min(limit for limit in limits if limit is not None)
+    tokenizer.save_pretrained(folder)
+    private = ("_name_or_path", "auto_map")  # folder and code of the checkpoint
+    config = {name: value for name, value in model.config.to_dict().items() if name not in private}
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     settings = {
         "model_type": family.name,
         "task": task,
         "labels": [model.config.id2label[label] for label in range(model.config.num_labels)],
         "problem_type": model.config.problem_type,
-        "max_length": min(limit for limit in limits if limit is not None),
+        "max_length": tokenizer.model_max_length,
         # The family's tokenizer is code in this folder.
         "trust_remote_code": family.tokenizer is not None,
     }

@@ -38,13 +38,14 @@ print(json.dumps(runpy.run_path("infer.py")["Model"]()(*sys.argv[1:])))
 """
 
 
-def checkpoint_of(family, task, folder):
+def checkpoint_of(family, task, folder, **settings):
     """A checkpoint without a parser, which a fresh process could not load from a folder."""
     fields = {"local_attention": "window"} if family == "sla-bert" else {}
     base = init_checkpoint(family, "tiny", folder / "base", **fields)
     head = FAMILIES[family].heads.get(task, FAMILIES[family].model)
     torch.manual_seed(0)
-    head.from_pretrained(base, num_labels=3 if task.endswith("classification") else 2).save_pretrained(folder / "head")
+    settings = settings or {"num_labels": 3 if task.endswith("classification") else 2}
+    head.from_pretrained(base, **settings).save_pretrained(folder / "head")
     load_tokenizer(str(base)).save_pretrained(folder / "head")
     return folder / "head"
 
@@ -58,7 +59,7 @@ def test_an_exported_folder_answers_like_its_model(family, task, tmp_path):
     checkpoint = checkpoint_of(family, task, tmp_path)
     assert run(["export", str(checkpoint), str(tmp_path / "out")]) == 0
     written = {path.name for path in (tmp_path / "out").iterdir() if path.suffix != ".py"}
-    assert written == {"export.json", "model.onnx", "tokenizer.json", "tokenizer_config.json"}
+    assert written == {"config.json", "export.json", "model.onnx", "tokenizer.json", "tokenizer_config.json"}
     texts = TEXTS.get(task, ("Mira is [CUE] not the baker.",))
     done = run_fresh(RUN, tmp_path / "out", *texts)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -1,0 +1,171 @@
+"""Scores, speed and size of a trained checkpoint as PyTorch model and as exported graphs.
+
+`python -m benchmarks.serving CHECKPOINT TASK ARGUMENT ...` takes the arguments of the task's script that name the
+data, such as `--validation_file test.jsonl`. The metrics are those of the script. A graph with 32-bit floats must have
+the metrics of the PyTorch model, or no speed is reported.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import logging
+import shutil
+import tempfile
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from transformers import PreTrainedModel
+from transformers.utils import ModelOutput
+
+from benchmarks.measure import environment, seconds
+from hf_localattn import OnnxModel
+from hf_localattn.exported import GRAPH, is_exported
+from hf_localattn.files import atomic_write
+from hf_localattn.serving.export import export_checkpoint, quantize_graph
+from hf_localattn.tasks import TASKS, get_task
+from hf_localattn.training.arguments import ModelArguments, parse_arguments
+from hf_localattn.training.run import Run, prepare_run, training_arguments_of
+
+CPU = torch.device("cpu")
+PEER, FP32, INT8 = "PyTorch", "ONNX fp32", "ONNX int8"
+PREFIX = "eval_"
+IGNORED = ("loss", "time", "samples", "per_second")
+"""Parts of the names of metrics that are no scores."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.serving", description=__doc__)
+    parser.add_argument("checkpoint", help="folder of a trained checkpoint")
+    parser.add_argument("task", choices=TASKS)
+    parser.add_argument("--name", help="name of the result; default: that of the folder")
+    parser.add_argument("--batch_size", type=int, default=16)
+    parser.add_argument("--batches", type=int, default=8, help="number of batches that are timed")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--tolerance", type=float, default=1e-3, help="largest difference of a score of two fp32 runs")
+    parser.add_argument("--exports", type=Path, help="folder for the graphs, which a later call finds there")
+    parser.add_argument("--result", type=Path, help="file to write the result to, as JSON")
+    arguments, words = parser.parse_known_args()
+    logging.getLogger("hf_localattn").setLevel(logging.ERROR)
+    with tempfile.TemporaryDirectory() as scratch:
+        run = load_run(arguments.checkpoint, arguments.task, words, scratch, arguments.batch_size)
+        exported = {name: (arguments.exports or Path(scratch)) / name for name in (FP32, INT8)}
+        if not is_exported(exported[INT8]):
+            export_checkpoint(arguments.checkpoint, exported[FP32])
+            shutil.copytree(exported[FP32], exported[INT8])
+            quantize_graph(exported[INT8] / GRAPH)
+        result = compare(run, exported, arguments)
+    print(json.dumps(result, indent=2))
+    if arguments.result is not None:
+        atomic_write(arguments.result, json.dumps(result, indent=2) + "\n")
+
+
+def load_run(checkpoint: str, task_name: str, words: list[str], scratch: str, batch_size: int) -> Run:
+    """Prepare the evaluation that the task's script would run."""
+    task = get_task(task_name)
+    words = [*words, "--model_name_or_path", checkpoint, "--output_dir", scratch, "--do_eval", "--use_cpu"]
+    words += ["--per_device_eval_batch_size", str(batch_size), "--disable_tqdm", "true"]
+    classes = (ModelArguments, task.DataArguments, training_arguments_of(task))
+    return prepare_run(task, *parse_arguments(classes, words))
+
+
+def compare(run: Run, exported: dict[str, Path], arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return scores, times and sizes of the PyTorch model and of exported folders.
+
+    Raises:
+        ValueError: A score of the fp32 graph differs from that of the PyTorch model.
+    """
+    model = run.trainer.model.eval()
+    graphs = {name: OnnxModel.from_pretrained(folder) for name, folder in exported.items()}
+    scores = {PEER: scores_of(run)}
+    for name, graph in graphs.items():
+        with patch.object(model, "forward", answering(model, graph)):
+            scores[name] = scores_of(run)
+    different = [
+        name
+        for name, value in scores[PEER].items()
+        if not abs(value - scores[FP32][name]) <= arguments.tolerance * max(abs(value), 1)
+    ]
+    if different:
+        raise ValueError(
+            f"The graph has other scores than the model ({', '.join(different)}), so no speed is reported."
+        )
+    times = times_of(run, {PEER: model, "torch.compile": torch.compile(model, dynamic=True), **graphs}, arguments)
+    weights = sum(one.numel() * one.element_size() for one in model.parameters())
+    sizes = {PEER: weights, "torch.compile": weights}
+    sizes |= {name: (folder / GRAPH).stat().st_size for name, folder in exported.items()}
+    return {
+        "name": arguments.name or Path(arguments.checkpoint).name,
+        "task": arguments.task,
+        "metric": next(name for name in run.task.reported_metrics if name != "loss"),
+        "model": type(model).__name__,
+        "rows": len(run.data["validation"]),
+        "environment": {**environment(CPU), "vnni": has_vnni(), "onnxruntime": version("onnxruntime")},
+        "variants": {
+            name: {"scores": scores.get(name), **time, "megabytes": round(sizes[name] / 1e6, 1)}
+            for name, time in times.items()
+        },
+    }
+
+
+def scores_of(run: Run) -> dict[str, float]:
+    """Return the metrics of the validation rows, without times and counts."""
+    metrics = run.evaluate_split("validation", "eval")
+    return {
+        name.removeprefix(PREFIX): value
+        for name, value in metrics.items()
+        if name.startswith(PREFIX) and isinstance(value, float) and not any(part in name for part in IGNORED)
+    }
+
+
+def answering(model: PreTrainedModel, graph: OnnxModel) -> Callable[..., ModelOutput]:
+    """Return a `forward` for a model that gives the outputs of a graph, and a loss of 0, which Trainer requires."""
+
+    @functools.wraps(model.forward)
+    def forward(**inputs: Any) -> ModelOutput:
+        return ModelOutput(loss=torch.zeros(()), **graph(**inputs))
+
+    return forward
+
+
+@torch.no_grad()
+def times_of(run: Run, models: dict[str, Any], arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """Return the speed of each model on the same batches, from the shortest of its times. Models take turns."""
+    loader = iter(run.trainer.get_eval_dataloader(run.features["validation"]))
+    batches = [
+        {k: v for k, v in next(loader).items() if k in models[FP32].input_names} for _ in range(arguments.batches)
+    ]
+    found: dict[str, list[float]] = {name: [] for name in models}
+
+    def step(one: Any) -> None:
+        for batch in batches:
+            one(**batch)
+
+    for one in models.values():
+        step(one)
+    for _ in range(arguments.repeats):
+        for name, one in models.items():
+            found[name].append(seconds(functools.partial(step, one), CPU))
+    texts = sum(len(batch["input_ids"]) for batch in batches)
+    return {
+        name: {
+            "texts_per_second": round(texts / min(own), 1),
+            "speed_ratio": round(min(found[PEER]) / min(own), 3),
+        }
+        for name, own in found.items()
+    }
+
+
+def has_vnni() -> bool:
+    """Return True if the processor multiplies 8-bit integers without a loss of precision or speed."""
+    cpuinfo = Path("/proc/cpuinfo")
+    return cpuinfo.is_file() and "vnni" in cpuinfo.read_text()
+
+
+if __name__ == "__main__":
+    main()

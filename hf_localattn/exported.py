@@ -1,0 +1,105 @@
+"""Folders of `hf-localattn export` as models, which ONNX Runtime runs."""
+
+from __future__ import annotations
+
+import functools
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import AutoConfig, PreTrainedConfig
+from transformers.utils import ModelOutput
+
+from hf_localattn import models
+from hf_localattn.extras import import_extra
+
+GRAPH = "model.onnx"
+"""File name of the graph in an exported folder."""
+
+
+def is_exported(folder: str | os.PathLike[str]) -> bool:
+    """Return True if a folder has an exported graph."""
+    return Path(folder, GRAPH).is_file()
+
+
+class OnnxModel(nn.Module):
+    """A checkpoint that `hf-localattn export` has written, run by ONNX Runtime on the CPU.
+
+    It takes the inputs of the exported model, and returns its outputs by name. Pipelines and the functions of this
+    package take it in place of the model. It cannot be trained.
+
+    Args:
+        session: `onnxruntime.InferenceSession` of the graph.
+        config: Configuration of the exported model.
+
+    Example:
+        >>> from transformers import AutoTokenizer, pipeline
+        >>> model = OnnxModel.from_pretrained("exported-cool")  # doctest: +SKIP
+        >>> tokenizer = AutoTokenizer.from_pretrained("exported-cool")  # doctest: +SKIP
+        >>> reader = pipeline("question-answering", model=model, tokenizer=tokenizer)  # doctest: +SKIP
+    """
+
+    device = torch.device("cpu")
+    dtype = torch.float32
+    input_modalities = "text"
+
+    def __init__(self, session: Any, config: PreTrainedConfig):
+        super().__init__()
+        self.session, self.config = session, config
+        self.input_names = [one.name for one in session.get_inputs()]
+        self.output_names = [one.name for one in session.get_outputs()]
+
+    @classmethod
+    def from_pretrained(cls, folder: str | os.PathLike[str], *, session_options: Any = None) -> OnnxModel:
+        """Load an exported folder.
+
+        Args:
+            folder: Folder that `hf-localattn export` has written.
+            session_options (*optional*): `onnxruntime.SessionOptions`, such as the number of threads. Defaults to
+                those of ONNX Runtime.
+
+        Raises:
+            FileNotFoundError: The folder has no graph.
+            ImportError: onnxruntime is not installed.
+        """
+        if not is_exported(folder):
+            raise FileNotFoundError(
+                f"{str(folder)!r} has no {GRAPH}: write the folder with `hf-localattn export CHECKPOINT FOLDER`."
+            )
+        onnxruntime = import_extra("onnxruntime", "onnx", "An exported checkpoint")
+        config = AutoConfig.from_pretrained(folder)
+        session = onnxruntime.InferenceSession(
+            str(Path(folder, GRAPH)), session_options, providers=["CPUExecutionProvider"]
+        )
+        exported = getattr(models, config.architectures[0])
+
+        # Pipelines look at the name of the class and at the arguments of `forward`.
+        @functools.wraps(exported.forward)
+        def forward(self: OnnxModel, *_: Any, **inputs: Any) -> ModelOutput:
+            return self.run(inputs)
+
+        return type(exported.__name__, (cls,), {"forward": forward})(session, config)
+
+    def run(self, inputs: dict[str, Any]) -> ModelOutput:
+        """Return the outputs of the graph as tensors.
+
+        Args:
+            inputs: Integer tensors by name. Names that are not inputs of the graph are ignored.
+
+        Raises:
+            ValueError: An input of the graph is missing.
+        """
+        if missing := [name for name in self.input_names if inputs.get(name) is None]:
+            raise ValueError(
+                f"The graph needs {', '.join(missing)}, which was not given: pass all outputs of the tokenizer in the"
+                " exported folder, by name."
+            )
+        arrays = {name: inputs[name].to("cpu", torch.int64).numpy() for name in self.input_names}
+        values = map(torch.from_numpy, self.session.run(self.output_names, arrays))
+        return ModelOutput(zip(self.output_names, values, strict=True))
+
+    def can_generate(self) -> bool:
+        """Return False: no exported model generates text."""
+        return False
