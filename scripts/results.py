@@ -1,4 +1,4 @@
-"""Write docs/results.md from the files in docs/results/, so that no number is copied by hand.
+"""Write docs/results.md and docs/studies/index.md from result files, so that no number is copied by hand.
 
 `hf-localattn reproduce TABLE` writes `TABLE.json`. An optional `TABLE.md` has remarks on the data and on the result.
 
@@ -14,7 +14,7 @@ from hf_localattn.reproduction.report import as_markdown
 from hf_localattn.reproduction.tables import table_names
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-HEAD = """\
+RESULTS = """\
 # Results
 
 Tables of the papers as `hf-localattn reproduce` measured them, good or bad: what was published beside what came out,
@@ -24,11 +24,26 @@ for a folder of data sets and models.
 Older runs are in [first_runs.md](first_runs.md). This page is written by `scripts/results.py` from
 [the files of the runs](results).
 """
+STUDIES = """\
+# Studies
+
+What the families gain on small training sets, by a [plan](PLAN.md) that was committed before the first run. "±" is
+the sample deviation over seeds. The interval is that of the mean difference from the row's baseline in the same runs,
+p is that of the same t statistic after Holm's correction for the table, and n is the number of pairs. The encoder is
+small and the training sets are samples: no score is an official one. `$DATA` stands for a folder of data sets and
+models. The runs with the score of each test example are in `docs/studies/results`, for `hf-localattn compare`.
+
+This page is written by `scripts/results.py`. [Which family](../which-family.md) has the conclusions.
+"""
+
+PAGES = {"results.md": (RESULTS, "results"), "studies/index.md": (STUDIES, "studies/results")}
+"""Pages in the folder of the documentation, each with its head and the folder of its files."""
 
 
-def render(folder: Path = DOCS / "results") -> str:
-    """Return the page."""
-    parts = [HEAD]
+def render(page: str, docs: Path = DOCS) -> str:
+    """Return the content of a page."""
+    head, folder = PAGES[page][0], docs / PAGES[page][1]
+    parts = [head]
     for name in table_names():
         path, remarks = folder / f"{name}.json", folder / f"{name}.md"
         if path.is_file():
@@ -40,4 +55,5 @@ def render(folder: Path = DOCS / "results") -> str:
 
 
 if __name__ == "__main__":
-    (DOCS / "results.md").write_text(render(), encoding="utf-8")
+    for name in PAGES:
+        (DOCS / name).write_text(render(name), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""docs/results.md is what its files say, and these come from the command."""
+"""The pages of results are what their files say, and these come from the command."""
 
 import json
 import re
@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 
 from hf_localattn.reproduction.tables import load_table
-from scripts.results import DOCS, render
+from scripts.results import DOCS, PAGES, render
 
-FILES = sorted((DOCS / "results").glob("*.json"))
+FILES = [file for _, folder in PAGES.values() for file in sorted((DOCS / folder).glob("*.json"))]
 
 
-def test_the_page_is_written_from_the_files():
+@pytest.mark.parametrize("page", PAGES)
+def test_the_pages_are_written_from_the_files(page):
     """If it fails: `python scripts/results.py`."""
-    assert (DOCS / "results.md").read_text(encoding="utf-8") == render()
+    assert (DOCS / page).read_text(encoding="utf-8") == render(page)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -32,8 +33,18 @@ def test_a_file_of_results_is_whole(path):
 
 
 def test_remarks_belong_to_results():
-    assert {path.stem for path in (DOCS / "results").glob("*.md")} <= {path.stem for path in FILES}
+    remarks = {path.stem for _, folder in PAGES.values() for path in (DOCS / folder).glob("*.md")}
+    assert remarks <= {path.stem for path in FILES}
+
+
+RUNS = [(path, run) for path in FILES if "study" in path.stem for run in json.loads(path.read_text())["runs"]]
+
+
+@pytest.mark.parametrize(("path", "run"), RUNS, ids=[f"{path.stem}-{run['row']}-{run['run']}" for path, run in RUNS])
+def test_runs_of_a_study_are_kept(path, run):
+    kept = json.loads((path.parent / run["folder"] / "result.json").read_text(encoding="utf-8"))
+    assert kept["metrics"] == run["metrics"]
 
 
 def test_a_page_without_results_has_its_head(tmp_path):
-    assert render(Path(tmp_path)).startswith("# Results\n")
+    assert render("results.md", Path(tmp_path)).startswith("# Results\n")

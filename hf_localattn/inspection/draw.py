@@ -154,7 +154,9 @@ def draw_gates(gates: Mapping[str, GateValues]) -> Any:
     return draw_curves(series, x_label="layer, from 0", y_label="mean gate (0 global, 1 local)")
 
 
-def draw_curves(curves: Mapping[str, Series], *, x_label: str, y_label: str, title: str = "") -> Any:
+def draw_curves(
+    curves: Mapping[str, Series], *, x_label: str, y_label: str, title: str = "", bands: bool = False
+) -> Any:
     """Draw values against numbers, one line per name, with error bars for several values of one number.
 
     Args:
@@ -162,6 +164,7 @@ def draw_curves(curves: Mapping[str, Series], *, x_label: str, y_label: str, tit
         x_label: Label of the x axis.
         y_label: Label of the y axis.
         title (*optional*): Title of the figure.
+        bands (*optional*, defaults to False): Draw bands in place of error bars.
 
     Returns:
         A `matplotlib.figure.Figure`.
@@ -178,7 +181,11 @@ def draw_curves(curves: Mapping[str, Series], *, x_label: str, y_label: str, tit
         xs = sorted(values)
         means, deviations = _means_and_deviations([values[x] for x in xs])
         style = {"marker": "osD^vPX*"[number % 8], "markersize": 5, "capsize": 3, "label": name}
-        axes.errorbar(xs, means, yerr=None if np.isnan(deviations).all() else deviations, **style)
+        bars = None if bands or np.isnan(deviations).all() else deviations
+        line = axes.errorbar(xs, means, yerr=bars, **style)[0]
+        if bands:
+            low, high = np.subtract(means, deviations), np.add(means, deviations)
+            axes.fill_between(xs, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
     if len(places) <= 16:
         axes.set_xticks(places)
     axes.grid(alpha=0.3)

@@ -6,8 +6,9 @@ truncated text or one window of it; results refer only to tokens of the sequence
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import index
+from random import Random
 
 STRUCTURE = ("word_index", "dep_heads")
 """Names of the inputs that the tokenizer adds and the models read, one value per token."""
@@ -74,6 +75,22 @@ def checked_heads(heads: Iterable[int], words: Sequence[str], row: str) -> Words
             word = heads[word]
         rooted |= path
     return Words(len(heads), heads)
+
+
+def shuffled(words: Words, seed: str) -> Words:
+    """Permute the words of parsed trees at random: the trees keep their shape, with the words in other places.
+
+    Args:
+        words: Words with heads.
+        seed: Text that determines the permutation.
+    """
+    assert words.heads is not None
+    places = list(range(words.number))
+    Random(seed).shuffle(places)
+    heads = [0] * words.number
+    for word, head in enumerate(words.heads):
+        heads[places[word]] = places[head]
+    return replace(words, heads=heads)
 
 
 def align(

@@ -1,6 +1,7 @@
 """Tokenizer of OA: a fast tokenizer that also returns the mask of the query tokens."""
 
 import json
+from random import Random
 from typing import Any, ClassVar
 
 from transformers import BatchEncoding
@@ -42,6 +43,9 @@ class OaXLNetTokenizer(BackboneTokenizer):
         query_segment (str, *optional*, defaults to "auto"): The query in a pair of texts: "first"; "second"; or
             "auto", which uses the markers or, without markers, the text that is not truncated: the second with
             `truncation="only_first"`, else the first.
+        random_query (bool, *optional*, defaults to False): Mark as many other words of the text in place of its cue
+            words. They are drawn at random, but are the same whenever the text is encoded. This is a control: a gain
+            that remains with it does not come from the query.
 
     Raises:
         ValueError: A setting is unknown or, in a call, a word contains a marker and other characters.
@@ -56,18 +60,33 @@ class OaXLNetTokenizer(BackboneTokenizer):
         ['not']
     """
 
-    SETTINGS: ClassVar = ("cue_marker", "query_segment")
+    SETTINGS: ClassVar = ("cue_marker", "query_segment", "random_query")
     OWN_INPUTS: ClassVar = {"query_mask": 0}
 
-    def __init__(self, *args: Any, cue_marker: str = "keep", query_segment: str = "auto", **kwargs: Any):
+    def __init__(
+        self,
+        *args: Any,
+        cue_marker: str = "keep",
+        query_segment: str = "auto",
+        random_query: bool = False,
+        **kwargs: Any,
+    ):
         if cue_marker not in MARKER_MODES:
             raise ValueError(f"`cue_marker` is {cue_marker!r}; choose one of {', '.join(map(repr, MARKER_MODES))}.")
         if query_segment not in tuple(_SEGMENTS):
             raise ValueError(f"`query_segment` is {query_segment!r}; choose one of {', '.join(map(repr, _SEGMENTS))}.")
+        if not isinstance(random_query, bool):
+            raise ValueError(f"`random_query` is {random_query!r}; choose True or False.")
         self.cue_marker = cue_marker
         self.query_segment = query_segment
+        self.random_query = random_query
         super().__init__(
-            *args, cue_marker=cue_marker, query_segment=query_segment, own_inputs=self.OWN_INPUTS, **kwargs
+            *args,
+            cue_marker=cue_marker,
+            query_segment=query_segment,
+            random_query=random_query,
+            own_inputs=self.OWN_INPUTS,
+            **kwargs,
         )
         self.add_special_tokens({"extra_special_tokens": MARKERS}, replace_extra_special_tokens=False)
 
@@ -118,7 +137,8 @@ class OaXLNetTokenizer(BackboneTokenizer):
         named = len(texts) == 2 and segment is not None
         if any(one.has_marker for one in texts) and not named:
             tokens = zip(encoding.sequence_ids, encoding.offsets, encoding.word_ids, strict=True)
-            return [int(of is not None and texts[of].is_cue(offsets, word)) for of, offsets, word in tokens]
+            mask = [int(of is not None and texts[of].is_cue(offsets, word)) for of, offsets, word in tokens]
+            return _other_words(encoding, mask) if self.random_query else mask
         segment = protected if segment is None else segment
         return [int(len(texts) == 2 and of == segment) for of in encoding.sequence_ids]
 
@@ -130,6 +150,16 @@ class OaXLNetTokenizer(BackboneTokenizer):
             texts = [self._to_encode(one, split) for one in text]
             return tuple(texts) if isinstance(text, tuple) else texts
         return text  # not a text: the base class raises the error
+
+
+def _other_words(encoding: EncodingFast, mask: list[int]) -> list[int]:
+    """Return a mask of as many other words. They depend on the text alone. A text of cue words keeps its mask."""
+    words = list(zip(encoding.sequence_ids, encoding.word_ids, strict=True))
+    cue = {word for word, is_query in zip(words, mask, strict=True) if is_query}
+    named = zip(words, encoding.tokens, strict=True)
+    others = sorted({word for word, token in named if word[0] is not None and token not in MARKERS} - cue)
+    drawn = Random(" ".join(encoding.tokens)).sample(others, min(len(cue), len(others))) or cue
+    return [int(word in drawn) for word in words]
 
 
 def _restore(encoding: EncodingFast, texts: list[CuedText | CuedWords]) -> None:

@@ -9,7 +9,7 @@ from transformers.tokenization_utils_base import EncodingFast
 from transformers.utils import logging
 
 from .cue_markers import is_marker
-from .sla_alignment import NO_WORD, STRUCTURE, Words, align, checked_heads
+from .sla_alignment import NO_WORD, STRUCTURE, Words, align, checked_heads, shuffled
 from .sla_parser import WORDS, load_pipeline, parse, pipeline_version, whitespace_words
 from .tokenization_local_attention import BackboneTokenizer, is_batch, sample_numbers, samples_of, set_columns
 
@@ -47,6 +47,9 @@ class SlaBertTokenizer(BackboneTokenizer):
             the pipeline, also for languages without spaces; "whitespace" splits at white space, as in the paper
             (appendix A.1). Without a parser, texts are always split at white space. Lists of words are not split
             further.
+        shuffle_trees (bool, *optional*, defaults to False): Permute the words of each parse: its tree keeps its shape,
+            but has the words in other places. The permutation is random, but is the same whenever the text is encoded.
+            This is a control: a gain that remains with it does not come from syntax. Given `heads` are not permuted.
         parser_version (str, *optional*): Version of the parser when the tokenizer was saved. `from_pretrained` warns
             if another version is installed.
 
@@ -70,7 +73,7 @@ class SlaBertTokenizer(BackboneTokenizer):
         [-1, 2, 4, 4, 4, 4, -1]
     """
 
-    SETTINGS: ClassVar = ("parser", "words")
+    SETTINGS: ClassVar = ("parser", "words", "shuffle_trees")
     OWN_INPUTS: ClassVar = dict.fromkeys(STRUCTURE, NO_WORD)
     OWN_POSITIONS: ClassVar = ("dep_heads",)
 
@@ -79,6 +82,7 @@ class SlaBertTokenizer(BackboneTokenizer):
         *args: Any,
         parser: str | os.PathLike[str] | None = DEFAULT_PARSER,
         words: str = "parser",
+        shuffle_trees: bool = False,
         parser_version: str | None = None,
         **kwargs: Any,
     ):
@@ -88,14 +92,25 @@ class SlaBertTokenizer(BackboneTokenizer):
             parser = os.fspath(parser) if isinstance(parser, str | os.PathLike) else parser
             if not isinstance(parser, str) or not parser.strip() or not parser.isprintable():
                 raise ValueError(f"`parser` is {parser!r}; give the name or the folder of a spaCy pipeline, or None.")
+        if not isinstance(shuffle_trees, bool):
+            raise ValueError(f"`shuffle_trees` is {shuffle_trees!r}; choose True or False.")
         if not isinstance(parser_version, str | None):
             raise ValueError(f"`parser_version` is {parser_version!r}; it must be text, or None.")
         self.parser: str | None = parser
         self.words = words
+        self.shuffle_trees = shuffle_trees
         self.parser_named_by_checkpoint = True  # to be safe, since `super().__init__` reads `parser_version`
         self._saved_version = parser_version
         inputs = STRUCTURE if parser is not None else STRUCTURE[:1]
-        super().__init__(*args, parser=parser, words=words, parser_version=parser_version, own_inputs=inputs, **kwargs)
+        super().__init__(
+            *args,
+            parser=parser,
+            words=words,
+            shuffle_trees=shuffle_trees,
+            parser_version=parser_version,
+            own_inputs=inputs,
+            **kwargs,
+        )
         self.parser_named_by_checkpoint = False  # `from_pretrained` sets it
 
     @classmethod
@@ -219,6 +234,8 @@ class SlaBertTokenizer(BackboneTokenizer):
             return [[without(text) for text in sample] for sample in samples]
         texts = [text for sample in samples for text in sample]
         parses = parse(texts, self.parser, self.words, named_by_checkpoint=self.parser_named_by_checkpoint)
+        if self.shuffle_trees:
+            parses = [shuffled(parsed, seed=repr(text)) for parsed, text in zip(parses, texts, strict=True)]
         parsed = iter(parses)
         return [[next(parsed) for _ in sample] for sample in samples]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from hf_localattn.files import atomic_write
 from hf_localattn.inspection.draw import draw_bars, draw_curves, picture
-from hf_localattn.reproduction.report import Runs, values_of
-from hf_localattn.reproduction.tables import Bars, Curve, Table, TableScore, TableTask
+from hf_localattn.reproduction.scores import Runs, values_of
+from hf_localattn.reproduction.tables import Bars, Curve, LearningCurve, Table, TableScore, TableTask
 
 
 def figure_of(table: Table, runs: Runs) -> Any:
@@ -24,6 +24,8 @@ def figure_of(table: Table, runs: Runs) -> Any:
     """
     if isinstance(table.figure, Curve):
         return _curves(table, table.figure, runs)
+    if isinstance(table.figure, LearningCurve):
+        return _learning_curves(table, table.figure, runs)
     assert isinstance(table.figure, Bars)
     return _bars(table, table.figure, runs)
 
@@ -52,6 +54,15 @@ def _curves(table: Table, figure: Curve, runs: Runs) -> Any:
             curves[title] = dict.fromkeys((places[0], places[-1]), level)
     curves = {title: curve for title, curve in curves.items() if curve}
     return draw_curves(curves, x_label=figure.x_label, y_label=f"{score.name} ({task.title})", title=table.title)
+
+
+def _learning_curves(table: Table, figure: LearningCurve, runs: Runs) -> Any:
+    curves: dict[str, dict[Any, list[float]]] = {}
+    for title, rows in figure.series.items():
+        for task in table.tasks.values():
+            if values := [value for row in rows for value in _values(runs, row, task, task.scores[figure.score])]:
+                curves.setdefault(title, {})[task.arguments[figure.x]] = values
+    return draw_curves(curves, x_label=figure.x_label, y_label=figure.score, title=table.title, bands=True)
 
 
 def _bars(table: Table, figure: Bars, runs: Runs) -> Any:

@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Iterator, Sequence
 
 from hf_localattn.reproduction.plan import TableRun
-from hf_localattn.reproduction.report import values_of
 from hf_localattn.reproduction.runs import Runner
+from hf_localattn.reproduction.scores import values_of
 from hf_localattn.studies.statistics import detectable_difference
 
 

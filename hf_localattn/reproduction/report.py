@@ -14,16 +14,15 @@ from typing import Any
 
 from hf_localattn.files import atomic_write
 from hf_localattn.reproduction.corpora import describe_source, load_corpora
+from hf_localattn.reproduction.matching import describe_matching, matching_sizes
 from hf_localattn.reproduction.plan import TableRun
 from hf_localattn.reproduction.request import Selection
+from hf_localattn.reproduction.scores import Runs, scores_by_run
 from hf_localattn.reproduction.tables import Row, Table, TableScore, TableTask
 from hf_localattn.studies.comparison import Comparison, Kept, compare_runs, format_interval, format_p
 from hf_localattn.studies.results import write_results
 from hf_localattn.studies.statistics import holm
 from hf_localattn.training.example_scores import read_example_scores
-
-Runs = Mapping[tuple[str, str], Mapping[int, Mapping[str, Any]]]
-"""Metrics by row and task, and by run number."""
 
 
 @dataclass(frozen=True)
@@ -126,10 +125,10 @@ def _cell(
     runs: Runs,
     kept: Mapping[tuple[str, str], Mapping[int, Kept]],
 ) -> Cell:
-    own = _scores(runs, row.name, task.name, score)
+    own = scores_by_run(runs, row.name, task.name, score)
     published = table.published(row, task, score.name)
     baseline = table.rows[row.baseline] if row.baseline is not None else None
-    other = _scores(runs, baseline.name, task.name, score) if baseline is not None else {}
+    other = scores_by_run(runs, baseline.name, task.name, score) if baseline is not None else {}
     if score.ratio:
         reference = baseline or row  # a baseline is compared with itself
         whole = [value for value in (other if baseline is not None else own).values() if math.isfinite(value)]
@@ -163,20 +162,6 @@ def _cell(
         examples=found.examples,
         remark=found.remark,
     )
-
-
-def values_of(runs: Runs, row: str, task: str, score: TableScore) -> dict[int, float]:
-    """Return the finite scores of a row, by run number, in the paper's unit."""
-    return {number: value for number, value in _scores(runs, row, task, score).items() if math.isfinite(value)}
-
-
-def _scores(runs: Runs, row: str, task: str, score: TableScore) -> dict[int, float]:
-    """Return a score of all runs of a row, by run number, in the paper's unit. JSON has null for NaN."""
-    return {
-        number: math.nan if metrics[score.metric] is None else metrics[score.metric] * score.scale
-        for number, metrics in runs.get((row, task), {}).items()
-        if score.metric in metrics
-    }
 
 
 class Report:
@@ -242,6 +227,7 @@ class Report:
             "searches": self.searches,
             "corpora": {name: describe_source(overrides.where(name), corpora, name) for name in names},
             "scores": [{**dataclasses.asdict(cell), "difference": cell.difference} for cell in cells],
+            "matching_sizes": matching_sizes(table, self.runs),
             "runs": self._results,
         }
 
@@ -256,7 +242,8 @@ def as_markdown(found: Mapping[str, Any]) -> str:
     cells = [c for c in found["scores"] if c["measured"] is not None or (c["row"], c["task"]) not in ran]
     several = len({cell["task"] for cell in cells}) > 1
     baselines = list(dict.fromkeys(cell["baseline_title"] for cell in cells if cell["baseline"] is not None))
-    head = ["row", *(["task"] if several else []), "score", "published", "measured", "difference"]
+    printed = [] if all(cell["published"] is None for cell in cells) else ["published", "difference"]
+    head = ["row", *(["task"] if several else []), "score", *printed[:1], "measured", *printed[1:]]
     head += [f"against {baselines[0] if len(baselines) == 1 else 'baseline'}", "95 % interval", "corrected p (n)"]
     lines = [f"## {found['title']}", "", f"{found['source']} (`{found['table']}`).", ""]
     lines += [*(f"* {text}" for text in _about(found)), "", _line(head), _line(["---"] * len(head))]
@@ -267,9 +254,11 @@ def as_markdown(found: Mapping[str, Any]) -> str:
         p_value = f"{format_p(cell['corrected_p_value'])} ({cell['pairs']})" if cell["pairs"] else ""
         interval = format_interval(cell["interval"]) if cell["pairs"] else ""
         own = [cell["row_title"], *([cell["task_title"]] if several else [])]
-        own += [cell["score"], _shown(cell["published"]), measured]
-        lines.append(_line([*own, _signed(cell["difference"]), _signed(cell["against_baseline"]), interval, p_value]))
-    lines += ["", *(f"* {note}" for note in (*_compared(cells, baselines), *_remarks(cells), *found["notes"]))]
+        own += [cell["score"], *([_shown(cell["published"])] if printed else []), measured]
+        own += [_signed(cell["difference"])] if printed else []
+        lines.append(_line([*own, _signed(cell["against_baseline"]), interval, p_value]))
+    notes = (*_compared(cells, baselines), *describe_matching(found), *_remarks(cells), *found["notes"])
+    lines += ["", *(f"* {note}" for note in notes)]
     lines += ["", "```bash", found["command"], "```"]
     return "\n".join(lines) + "\n"
 

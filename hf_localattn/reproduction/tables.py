@@ -164,8 +164,21 @@ class Curve(Figure):
     levels: dict[str, str] = {}
 
 
+class LearningCurve(Figure):
+    """A figure with a point for each task, at its value of an argument. Each series is one row.
+
+    Attributes:
+        x: name of the argument, such as "max_train_samples".
+        x_label: label of the x axis.
+    """
+
+    kind: Literal["learning_curve"]
+    x: str
+    x_label: str
+
+
 class Table(Entry):
-    """A table, or a figure whose points are runs.
+    """A table, a figure whose points are runs, or a study of this package, which has no published numbers.
 
     Attributes:
         name: key of the table.
@@ -195,7 +208,7 @@ class Table(Entry):
     rows: dict[str, Row] = {}
     runs: PositiveInt = 1
     notes: list[str] = []
-    figure: Annotated[Curve | Bars, Field(discriminator="kind")] | None = None
+    figure: Annotated[Curve | LearningCurve | Bars, Field(discriminator="kind")] | None = None
 
     @model_validator(mode="after")
     def _hand_down(self) -> Table:
@@ -256,7 +269,7 @@ def select_rows(table: Table, names: Sequence[str] | None) -> list[Row]:
 
 
 def table_names() -> list[str]:
-    """Return the names of all tables and figures, in the order of the papers, figures last."""
+    """Return the names of all tables in the order of the papers: tables, then figures, then studies."""
     return sorted((path.stem for path in (corpora.FOLDER / "tables").glob("*.yaml")), key=_place)
 
 
@@ -279,11 +292,13 @@ def load_table(name: str) -> Table:
     return table
 
 
-def _place(name: str) -> tuple[int, bool, int]:
-    found = re.fullmatch(r"(\w+)-(figure-)?(\d+)", name)
+def _place(name: str) -> tuple[int, int, int]:
+    found = re.fullmatch(r"(\w+)-(figure-|study-)?(\d+)", name)
     if found is None or found[1] not in PAPERS:
-        raise ValueError(f"tables/{name}.yaml: a name is one of {', '.join(PAPERS)}, -, figure- or not, and a number.")
-    return PAPERS.index(found[1]), found[2] is not None, int(found[3])
+        raise ValueError(
+            f"tables/{name}.yaml: a name is one of {', '.join(PAPERS)}, -, figure- or study- or not, and a number."
+        )
+    return PAPERS.index(found[1]), (None, "figure-", "study-").index(found[2]), int(found[3])
 
 
 def _content(name: str, before: Sequence[str] = ()) -> dict[str, Any]:
@@ -354,5 +369,9 @@ def _check_figure(table: Table, figure: Figure, where: str) -> None:
         for row in figure.rows:
             if figure.x not in table.rows[row].local_config:
                 raise ValueError(f"{where}: row {row!r} does not set {figure.x!r}.")
+    if isinstance(figure, LearningCurve):
+        for task in tasks:
+            if figure.x not in table.tasks[task].arguments:
+                raise ValueError(f"{where}: task {task!r} does not set {figure.x!r}.")
     for task in tasks:
         check_known([figure.score], table.tasks[task].scores, where)

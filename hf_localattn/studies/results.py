@@ -37,7 +37,7 @@ WITHOUT_EFFECT = {
 }
 WITHOUT_EFFECT_PREFIXES = ("log_", "logging_", "hub_", "push_", "trackio_", "ddp_")
 
-ADDED = {"skip_empty": False}
+ADDED = {"skip_empty": False, "draw_train_samples": False}
 """Options that older results lack, with their defaults. Default values are ignored, to match older results."""
 
 FOLDERS = ("dataset_name", "backbone", "model_name_or_path")

@@ -32,6 +32,11 @@ class DataArguments:
         " log their number. Predictions keep the index of each row in its file.",
     )
     max_train_samples: int | None = option(None, "Maximum number of training rows.")
+    draw_train_samples: bool = option(
+        False,
+        "Draw the --max_train_samples rows at random, by --seed, instead of using the first ones. A larger number with"
+        " the same seed adds rows to those of a smaller one.",
+    )
     max_eval_samples: int | None = option(None, "Maximum number of evaluation rows.")
     max_predict_samples: int | None = option(None, "Maximum number of rows to predict on.")
     streaming: bool = option(
@@ -56,6 +61,9 @@ class DataArguments:
         for name in ("max_train_samples", "max_eval_samples", "max_predict_samples", "max_seq_length"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise ValueError(f"--{name} must be at least 1; got {value}.")
+        if self.draw_train_samples and (self.max_train_samples is None or self.streaming):
+            problem = "cannot be used with --streaming" if self.streaming else "needs --max_train_samples"
+            raise ValueError(f"--draw_train_samples {problem}: it draws that many of all rows.")
         if self.num_folds is not None:
             if self.streaming:
                 raise ValueError("--streaming cannot be used with --num_folds, which splits all rows: leave one out.")

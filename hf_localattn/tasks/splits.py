@@ -32,7 +32,9 @@ LIMITS = {"train": "max_train_samples", "validation": "max_eval_samples", "test"
 """Name of the argument that limits the rows of each part."""
 
 
-def load_splits(task: Task, data_args: DataArguments, parts: Mapping[str, str], **hub_arguments: Any) -> Data:
+def load_splits(
+    task: Task, data_args: DataArguments, parts: Mapping[str, str], *, seed: int = 0, **hub_arguments: Any
+) -> Data:
     """Load the rows of the needed splits (train, validation, test), and limit their numbers.
 
     If `data_args.fold` is set, test and validation rows are held out from the training data unless their own files are
@@ -43,6 +45,7 @@ def load_splits(task: Task, data_args: DataArguments, parts: Mapping[str, str], 
             first is named after the part, and the rest keep their names.
         data_args: data files or data set, and limits.
         parts: needed parts, each with the option that requires it, for error messages.
+        seed: random seed of `data_args.draw_train_samples`, *optional*, defaults to 0.
         **hub_arguments: arguments of `datasets.load_dataset`.
 
     Returns:
@@ -75,6 +78,7 @@ def load_splits(task: Task, data_args: DataArguments, parts: Mapping[str, str], 
         if part not in parts:
             continue
         limit = getattr(data_args, LIMITS[part])
+        draw = seed if part == "train" and data_args.draw_train_samples else None
         labeled = part != "test" or data_args.fold is not None
         names = [name for name in task.hub_splits[part] if name in hub]
         if part == "train" and data_args.streaming and (files[part] is not None or names):
@@ -82,12 +86,12 @@ def load_splits(task: Task, data_args: DataArguments, parts: Mapping[str, str], 
             task.training_rows = StreamedRows(task, source, hub.get(names[0]) if names else None, limit)
             data[part] = task.training_rows.head()
         elif part in folded:
-            data[part] = _first(folded[part], limit)
+            data[part] = _limited(folded[part], limit, draw)
         elif files[part] is not None:
-            data[part] = _first(task.read(files[part], labeled), limit)
+            data[part] = _limited(task.read(files[part], labeled), limit, draw)
         elif names:
             for name in names:
-                rows = task.normalize(_first(hub[name], limit), f"{data_args.dataset_name} ({name})", labeled)
+                rows = task.normalize(_limited(hub[name], limit, draw), f"{data_args.dataset_name} ({name})", labeled)
                 data[part if name == names[0] else name] = rows
         else:
             instead = f"the data set has {', '.join(hub)}" if hub else f"give --{part}_file"
@@ -118,7 +122,12 @@ def _training_rows(task: Task, data_args: DataArguments, hub: Mapping[str, datas
     return task.normalize(hub[name], f"{data_args.dataset_name} ({name})", True)
 
 
-def _first(rows: datasets.Dataset | datasets.IterableDataset, limit: int | None) -> datasets.Dataset:
+def _limited(
+    rows: datasets.Dataset | datasets.IterableDataset, limit: int | None, draw: int | None
+) -> datasets.Dataset:
+    """Return the first rows up to a limit, or as many rows drawn with a seed."""
     if isinstance(rows, datasets.IterableDataset):
         return datasets.Dataset.from_list(list(islice(rows, limit)), features=rows.features)
+    if draw is not None:
+        rows = rows.shuffle(draw)
     return rows if limit is None else rows.select(range(min(limit, len(rows))))

@@ -114,18 +114,19 @@ class Task:
         """
         raise NotImplementedError
 
-    def load(self, parts: Mapping[str, str], **hub: Any) -> Data:
+    def load(self, parts: Mapping[str, str], *, seed: int = 0, **hub: Any) -> Data:
         """Load the rows of all splits that a run needs.
 
         Args:
             parts: parts of the run ("train", "validation", "test"), each with the option that requires it.
+            seed: random seed for drawing training rows, *optional*, defaults to 0.
             **hub: arguments of `datasets.load_dataset`.
 
         Raises:
             ValueError: a part has no data, or its data are invalid.
             OSError: the data cannot be downloaded or read.
         """
-        data = load_splits(self, self.args, parts, **hub)
+        data = load_splits(self, self.args, parts, seed=seed, **hub)
         self.check_rows(data)
         return data
 

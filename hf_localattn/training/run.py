@@ -121,7 +121,8 @@ def prepare_run(
     validate_arguments(training_args, task.metrics, all_reported=not task.metrics_depend_on_labels)
     checkpoint = _checkpoint(task, model_args, training_args)
     task.check_checkpoint(checkpoint)
-    data = task.load(needed_parts(training_args), cache_dir=model_args.cache_dir, token=model_args.token)
+    hub = {"cache_dir": model_args.cache_dir, "token": model_args.token}
+    data = task.load(needed_parts(training_args), seed=training_args.seed, **hub)
     fields = task.config_fields(data, checkpoint)
     if task.metrics_depend_on_labels:
         check_best_metric(training_args, task.reported_metrics)

@@ -17,10 +17,12 @@ SETTINGS = {
     SlaBertTokenizer: {
         "parser": st.sampled_from([None, str(tiny_parser())]),
         "words": st.sampled_from(["parser", "whitespace"]),
+        "shuffle_trees": st.booleans(),
     },
     OaXLNetTokenizer: {
         "cue_marker": st.sampled_from(MARKER_MODES),
         "query_segment": st.sampled_from(["auto", "first", "second"]),
+        "random_query": st.booleans(),
     },
 }
 PIECES = (

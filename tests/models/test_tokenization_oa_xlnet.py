@@ -101,12 +101,31 @@ def segment_mask(encoded, segment, row=0):
 
 
 def test_settings(make):
-    assert OaXLNetTokenizer.SETTINGS == ("cue_marker", "query_segment")
+    assert OaXLNetTokenizer.SETTINGS == ("cue_marker", "query_segment", "random_query")
     tokenizer = make()
     assert (tokenizer.cue_marker, tokenizer.query_segment) == ("keep", "auto")
     other = OaXLNetTokenizer.from_backbone(make(cue_marker="drop"), query_segment="second")
     assert (other.cue_marker, other.query_segment) == ("drop", "second")
     assert len(other) == len(tokenizer)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_random_query_is_of_as_many_other_words(make, mode):
+    text = "Mira does [CUE] not bake bread [CUE] nor cakes in the town"
+    given, drawn = (make(cue_marker=mode, random_query=value)(text) for value in (False, True))
+    queries = [
+        {word for word, is_query in zip(one.word_ids(), one["query_mask"], strict=True) if is_query}
+        for one in (given, drawn)
+    ]
+    assert without_mask(drawn) == without_mask(given)
+    assert len(queries[0]) == len(queries[1]) == 2
+    assert not queries[0] & queries[1]
+    chosen = [token for token, is_query in zip(drawn.tokens(), drawn["query_mask"], strict=True) if is_query]
+    assert not set(chosen) & {"[CUE]", "[CUE:multi]", "[CLS]", "[SEP]", "<cls>", "<sep>"}
+    batch = make(cue_marker=mode, random_query=True)(["a [CUE] not b", text])
+    assert batch["query_mask"][1] == drawn["query_mask"], "the same in each batch"
+    alone = make(cue_marker=mode, random_query=True)("[CUE] not")
+    assert sum(alone["query_mask"]) > 0, "no other word"
 
 
 @pytest.mark.parametrize("value", ["", None, "none", True])
@@ -115,7 +134,9 @@ def test_wrong_settings_are_refused(make, value):
         make(cue_marker=value)
     with pytest.raises(ValueError, match=r"`query_segment` is .*'auto', 'first', 'second'"):
         make(query_segment=value)
-    with pytest.raises(ValueError, match="no setting 'cue'; it has cue_marker, query_segment"):
+    with pytest.raises(ValueError, match=r"`random_query` is .*; choose True or False"):
+        make(random_query=str(value))
+    with pytest.raises(ValueError, match="no setting 'cue'; it has cue_marker, query_segment, random_query"):
         make(cue=value)
 
 

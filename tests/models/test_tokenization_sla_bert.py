@@ -542,14 +542,44 @@ def test_a_missing_pipeline_is_missed_at_the_first_text(wordpiece):
         tokenizer(CAT)
 
 
+def test_shuffled_trees_keep_their_shape_and_come_from_the_text(tokenizer):
+    shuffling = SlaBertTokenizer.from_backbone(tokenizer, shuffle_trees=True)
+    text = "the old farmer saw a dog in the garden of the town and fed it"
+    words, parsed, drawn = (
+        own(text)[name]
+        for own, name in ((tokenizer, "word_index"), (tokenizer, "dep_heads"), (shuffling, "dep_heads"))
+    )
+    assert drawn != parsed
+    assert shuffling([CAT, text])["dep_heads"][1] == drawn, "the same in each batch"
+    assert shape(words, drawn) == shape(words, parsed)
+    heads = {"is_split_into_words": True, "heads": [1, 1]}
+    assert shuffling(["a", "dog"], **heads)["dep_heads"] == tokenizer(["a", "dog"], **heads)["dep_heads"]
+
+
+def shape(words, heads):
+    """The depth and the number of children of each word, sorted."""
+    first = {word: words.index(word) for word in words if word >= 0}
+    parent = {place: heads[place] for place in first.values()}
+
+    def depth(place):
+        return 0 if parent[place] == place else 1 + depth(parent[place])
+
+    return sorted((depth(place), list(parent.values()).count(place)) for place in parent)
+
+
+def test_shuffle_trees_is_a_bool(wordpiece):
+    with pytest.raises(ValueError, match="`shuffle_trees` is 'yes'; choose True or False"):
+        SlaBertTokenizer.from_backbone(wordpiece, shuffle_trees="yes")
+
+
 def test_settings_are_saved(tokenizer, tmp_path):
-    assert SlaBertTokenizer.SETTINGS == ("parser", "words")
-    tokenizer = SlaBertTokenizer.from_backbone(tokenizer, words="whitespace")
+    assert SlaBertTokenizer.SETTINGS == ("parser", "words", "shuffle_trees")
+    tokenizer = SlaBertTokenizer.from_backbone(tokenizer, words="whitespace", shuffle_trees=True)
     tokenizer(CAT, truncation=True, max_length=3, padding="max_length")
     tokenizer.save_pretrained(tmp_path)
     assert SlaBertTokenizer.from_pretrained(tmp_path).parser == tiny_parser()
     loaded = SlaBertTokenizer.from_pretrained(tmp_path, parser=tiny_parser())
-    assert (loaded.parser, loaded.words) == (tiny_parser(), "whitespace")
+    assert (loaded.parser, loaded.words, loaded.shuffle_trees) == (tiny_parser(), "whitespace", True)
     assert loaded.backend_tokenizer.to_str() == tokenizer.backend_tokenizer.to_str()
     assert loaded.special_tokens_map == tokenizer.special_tokens_map
     assert loaded.model_input_names == tokenizer.model_input_names

@@ -1,11 +1,14 @@
 """Statistics of a table, with runs made by hand."""
 
+import dataclasses
 import math
 import statistics
 
 import numpy as np
 import pytest
 
+from hf_localattn.reproduction.figures import figure_of
+from hf_localattn.reproduction.matching import describe_matching, matching_sizes
 from hf_localattn.reproduction.report import as_markdown, summarize
 from hf_localattn.reproduction.tables import load_table
 from hf_localattn.studies.comparison import Kept
@@ -151,3 +154,51 @@ def test_a_table_for_people():
     assert any(line.endswith("| difference | against baseline | 95 % interval | corrected p (n) |") for line in lines)
     assert any(line.endswith("| [-0.80, -0.20] | - (5) |") for line in lines)
     assert {"* The baseline of A | B is C.", "* The baseline of D is E."} <= set(lines)
+
+
+CURVES = load_table("cool-study-1")
+
+
+def learning_runs():
+    """F1 of both rows of two sizes and two seeds."""
+    scores = {("bert", "q250"): 20.0, ("bert", "q500"): 30.0, ("cool", "q250"): 25.0, ("cool", "q500"): 36.0}
+    slopes = {"bert": 1.0, "cool": 1.2}
+    return {key: {run: {"eval_f1": score + slopes[key[0]] * run} for run in (0, 1)} for key, score in scores.items()}
+
+
+def test_a_learning_curve_says_how_many_rows_the_baseline_needs():
+    first, second = matching_sizes(CURVES, learning_runs())
+    assert (first["row"], first["baseline"], first["task"]) == ("COOL", "encoder", "250 questions")
+    assert first["size"] == pytest.approx(
+        250 * 2**0.51, abs=0.001
+    )  # the mean difference is 5.1, and a doubling gains 10
+    assert first["pairs"] == 2
+    assert (second["size"], second["interval"]) == (None, [500, None])  # by 6 and 6.2 above it
+    lines = list(describe_matching({"matching_sizes": [first, second]}))
+    assert lines[0] == (
+        "COOL with 250 questions: encoder has this F1 with 356 (95 % interval over 2 seeds: 327 to 388)."
+    )
+    assert lines[1].endswith("has this F1 with more than 500 (95 % interval over 2 seeds: 500 to more than 500).")
+    assert matching_sizes(TABLE, {}) == []
+
+
+def test_a_study_has_no_columns_of_published_numbers():
+    rows, tasks = [CURVES.rows["bert"], CURVES.rows["cool"]], [CURVES.tasks["q250"], CURVES.tasks["q500"]]
+    scores = [
+        dataclasses.asdict(cell) | {"difference": None} for cell in summarize(CURVES, rows, tasks, learning_runs())
+    ]
+    found = {"title": "x", "source": "x", "table": "x", "notes": [], "command": "x", "scores": scores}
+    found |= {"choices": {"arguments": {}}, "corpora": {}, "searches": [], "runs": []}
+    found["matching_sizes"] = matching_sizes(CURVES, learning_runs())
+    text = as_markdown(found)
+    assert "| row | task | score | measured | against encoder | 95 % interval | corrected p (n) |" in text
+    assert "| COOL | 250 questions | F1 | 25.60 ± 0.85 | +5.10 | [+3.83, +6.37] | " in text
+    assert "* COOL with 250 questions: encoder has this F1 with 356" in text
+
+
+def test_learning_curves_are_drawn_with_bands():
+    pytest.importorskip("matplotlib")
+    [axes] = figure_of(CURVES, learning_runs()).axes
+    assert [line.get_label() for line in axes.containers] == ["encoder", "COOL"]
+    assert len(axes.collections) == 2, "a band for each series"
+    assert axes.containers[0].lines[0].get_xydata().tolist() == [[250, 20.5], [500, 30.5]]
