@@ -1,7 +1,7 @@
 """Measure the errors of `hf_localattn.studies.statistics` on simulated tables without a true difference.
 
 Printed for each number of runs: the share of tables with a false positive after Holm's correction, the coverage of the
-intervals, and for comparison the coverage of a percentile bootstrap.
+intervals, and for comparison the coverage of the hierarchical bootstrap.
 
 Usage: python scripts/simulate_statistics.py [TABLES]
 """
@@ -69,21 +69,30 @@ def examples(cases: int, runs: int, count: int, deviations: tuple[float, float, 
     rng = np.random.default_rng(seed)
     covered = 0
     for _ in range(cases):
-        shapes = ((runs, 1), (1, count), (runs, count))
-        drawn = sum(scale * rng.normal(size=shape) for scale, shape in zip(deviations, shapes, strict=True))
+        drawn = _differences(rng, runs, count, deviations)
         found = statistics.compare_paired(drawn.mean(axis=1), np.zeros(runs), examples=drawn)
         covered += found.interval[0] <= 0 <= found.interval[1]
     return covered / cases
 
 
-def percentile(cases: int, runs: int, seed: int = 0) -> float:
-    """Return the coverage of a percentile bootstrap over seeds."""
+def percentile(
+    cases: int, runs: int, count: int = 1, deviations: tuple[float, float, float] = (1.0, 0.0, 0.0), seed: int = 0
+) -> float:
+    """Return the coverage of the hierarchical bootstrap: over seeds, or over seeds and examples as in `examples`."""
     rng = np.random.default_rng(seed)
     covered = 0
     for case in range(cases):
-        low, high = statistics.hierarchical_bootstrap(rng.normal(size=(runs, 1)), resamples=400, seed=case)
+        drawn = _differences(rng, runs, count, deviations)
+        low, high = statistics.hierarchical_bootstrap(drawn, resamples=400, seed=case)
         covered += low <= 0 <= high
     return covered / cases
+
+
+def _differences(
+    rng: np.random.Generator, runs: int, count: int, deviations: tuple[float, float, float]
+) -> np.ndarray:
+    shapes = ((runs, 1), (1, count), (runs, count))
+    return sum(scale * rng.normal(size=shape) for scale, shape in zip(deviations, shapes, strict=True))
 
 
 def main(tables: int) -> None:
@@ -102,7 +111,10 @@ def main(tables: int) -> None:
             found = examples(tables, runs, 300, own)
             print(f"deviations {own}, {runs} seeds, 300 examples: coverage {found:.2%}", flush=True)
     for runs in (3, 5, 10, 20):
-        print(f"percentile bootstrap, {runs} seeds: coverage {percentile(tables // 5, runs):.2%}", flush=True)
+        print(f"bootstrap, {runs} seeds: coverage {percentile(tables // 5, runs):.2%}", flush=True)
+    for runs in (3, 5, 10):
+        found = percentile(tables // 5, runs, 300, (0.05, 0.1, 0.3))
+        print(f"bootstrap, {runs} seeds, 300 examples: coverage {found:.2%}", flush=True)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,14 @@ def compare(
 ) -> None:
     """Compare the scores of two finished results: difference, 95 % interval and corrected p-value.
 
-    Runs are compared in pairs with the same seed or fold. Single runs are compared on their test examples.
+    Runs are compared in pairs with the same seed or fold. If all runs have kept the scores of their test examples, the
+    interval also covers other examples; single runs are compared on their examples alone.
+
+    Printed for each score: the means of A and B, their difference with its 95 % interval, the p-value after Holm's
+    correction for all scores with the number of pairs, and the bound of almost stochastic order (below 0.5, A is
+    better). Results without a common seed, on other data, or with a NaN score are refused.
+
+    Example: hf-localattn compare 'runs/cool-*' 'runs/bert-*' --metric eval_f1
     """
     from hf_localattn.studies.compare_command import compare
 

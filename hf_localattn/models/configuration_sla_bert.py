@@ -30,7 +30,7 @@ class SlaBertConfig(LocalAttentionConfig):
             * "syntax": words attend to words that are near in the dependency tree (the paper's SLA).
             * "window": words attend to words that are near in the text (the paper's WLA).
             * "none": the backbone without local attention.
-            * "sgnet": one more layer on top of the encoder, without gates, in which words attend to themselves and to
+            * "sgnet": more layers on top of the encoder, without gates, in which words attend to themselves and to
               their syntactic ancestors.
             * "lisa": no gates; the last head of each layer is trained to attend to the syntactic parent.
         syntax_threshold (int, *optional*, defaults to 3): Largest distance in edges of the dependency tree, m of
@@ -45,6 +45,8 @@ class SlaBertConfig(LocalAttentionConfig):
             from 0. Only for "syntax", "window" and "lisa".
         gate_bias_init (float, *optional*, defaults to 0.0): Initial value of the gates' bias, b of equation 5. Gates
             start near 0.5 with 0. Only for "syntax" and "window".
+        num_sgnet_layers (int, *optional*, defaults to 1): Number of layers on top of the encoder. With BERT-base, 1
+            makes 116.6 million parameters and 3 make 130.7; the paper has 133. Only for "sgnet".
         lisa_loss_weight (float, *optional*, defaults to 1.0): Weight of the loss of "lisa" in the sum with the task
             loss.
         pooler_begins_afresh (bool, *optional*, defaults to False): True if the pooler is new, because the backbone's
@@ -75,6 +77,7 @@ class SlaBertConfig(LocalAttentionConfig):
     window_size: int = 3
     sla_layers: list[int] | None = None
     gate_bias_init: float = 0.0
+    num_sgnet_layers: int = 1
     lisa_loss_weight: float = 1.0
     pooler_begins_afresh: bool = False
 
@@ -85,6 +88,7 @@ class SlaBertConfig(LocalAttentionConfig):
             ("window_size",): kind == "window",
             ("gate_bias_init",): kind in GATED,
             ("sla_layers",): kind in (*GATED, "lisa"),
+            ("num_sgnet_layers",): kind == "sgnet",
             ("lisa_loss_weight",): kind == "lisa",
         }
 
@@ -107,7 +111,7 @@ class SlaBertConfig(LocalAttentionConfig):
     def num_active_local_layers(self) -> int:
         """Number of layers with weights for local attention."""
         if self.local_attention == "sgnet":
-            return 1
+            return self.num_sgnet_layers
         return len(self.sla_layer_indices) if self.local_attention in GATED else 0
 
     @property
@@ -132,6 +136,7 @@ class SlaBertConfig(LocalAttentionConfig):
         self._check_at_least("syntax_threshold", 0, MOST_STEPS)
         self._check_at_least("neighbor_window", 0, MOST_STEPS)
         self._check_at_least("window_size", 0)
+        self._check_at_least("num_sgnet_layers", 1)
         self._check_number("gate_bias_init", -math.inf, math.inf)
         self._check_number("lisa_loss_weight", 0.0, math.inf)
         layers = self.sla_layers

@@ -154,7 +154,7 @@ class SlaBertModel(SlaBertPreTrainedModel):
         if kind in GATED:
             add_gates(chosen, config.backbone_config.hidden_size)
         elif kind == "sgnet":
-            self.syntax_layer = SyntaxGuidedLayer(self.backbone)
+            self.syntax_layer = SyntaxGuidedLayer(self.backbone, config.num_sgnet_layers)
         self.post_init()
 
     @can_return_tuple
@@ -180,7 +180,8 @@ class SlaBertModel(SlaBertPreTrainedModel):
             position_ids (*optional*): (B, L). By default real tokens are counted.
             inputs_embeds (*optional*): (B, L, E).
             word_index (*optional*): (B, L), the index of each token's word; the second segment continues the count. -1
-                at special tokens and padding. Required for "syntax", "window" and "sgnet".
+                at special tokens and padding; -2 - index at tokens that all tokens may attend to. Required for
+                "syntax", "window" and "sgnet".
             dep_heads (*optional*): (B, L), the position of the first token of the word's head; a root points at its
                 own first token. -1 at special tokens and padding. Required for "syntax" and "sgnet", and for "lisa"
                 with labels.

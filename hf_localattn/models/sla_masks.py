@@ -6,7 +6,8 @@ for pairs; SG-Net (Zhang et al., 2020) for the ancestors.
 Shapes: B batch, L tokens. All functions read
 
 * `word_index` (B, L): the index of each token's word; the second segment continues the count. -1 at special tokens and
-  padding. A run of -1 between words separates segments.
+  padding. A run of -1 between words separates segments. At tokens that all tokens may attend to (`open_punctuation` of
+  SlaBertTokenizer), it is -2 - index instead.
 * `dep_heads` (B, L): the position of the first token of the word's head; a root points at its own first token. -1 at
   special tokens and padding.
 
@@ -70,6 +71,7 @@ def syntax_rows(
 
     It keeps only tensors (B, L), and a call with R rows returns a mask (B, R, L).
     """
+    word_index, is_open_key = without_open_keys(word_index)
     first = first_tokens(word_index)
     heads = _heads(word_index, dep_heads, first)
     ancestors = [first]
@@ -84,7 +86,7 @@ def syntax_rows(
     # 32 bits are compared faster than 64.
     ancestors, depth = [generation.int() for generation in ancestors], depth.int()
     of_reaching = [[generation.gather(-1, words) for generation in (*ancestors, depth)] for words in reaching]
-    is_open = _open_rows(word_index)
+    is_open = _open_rows(word_index, is_open_key)
 
     def rows(which: slice) -> torch.Tensor:
         allowed = is_open(which)
@@ -109,8 +111,9 @@ def window_mask(word_index: torch.Tensor, *, window_size: int = 3) -> torch.Tens
 
 def window_rows(word_index: torch.Tensor, *, window_size: int = 3) -> MaskRows:
     """Return a function that computes rows of `window_mask`, as `syntax_rows` does."""
+    word_index, is_open_key = without_open_keys(word_index)
     words = word_index.int()
-    is_open = _open_rows(word_index)
+    is_open = _open_rows(word_index, is_open_key)
     return lambda which: is_open(which) | ((_rows(words[:, which]) - _columns(words)).abs() <= window_size)
 
 
@@ -125,6 +128,7 @@ def ancestor_mask(word_index: torch.Tensor, dep_heads: torch.Tensor, *, max_leng
     Returns:
         Boolean mask (B, L, L), as from `syntax_mask`, but without the other segment.
     """
+    word_index, is_open_key = without_open_keys(word_index)
     first = first_tokens(word_index)
     heads = _heads(word_index, dep_heads, first)
     seen = _rows(first) == _columns(first)
@@ -132,13 +136,19 @@ def ancestor_mask(word_index: torch.Tensor, dep_heads: torch.Tensor, *, max_leng
     for _ in range(((max_length or word_index.shape[-1]) - 1).bit_length()):
         seen = seen | seen.gather(1, _rows(heads).expand_as(seen))
         heads = heads.gather(-1, heads)
-    return seen | _open_rows(word_index, segments=False)(slice(None))
+    return seen | _open_rows(word_index, is_open_key, segments=False)(slice(None))
 
 
 def limited_rows(rows: MaskRows, tokens: torch.Tensor) -> MaskRows:
     """Limit rows of a mask to real tokens (B, L) as keys. All tokens attend to themselves: no row is empty."""
     positions = torch.arange(tokens.shape[-1], device=tokens.device)
     return lambda which: (rows(which) & _columns(tokens)) | (_rows(positions[which]) == positions)
+
+
+def without_open_keys(word_index: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the indices of words (B, L), at least -1, and True at tokens that all tokens may attend to (B, L)."""
+    is_open_key = word_index < -1
+    return torch.where(is_open_key, -2 - word_index, word_index), is_open_key
 
 
 def first_tokens(word_index: torch.Tensor) -> torch.Tensor:
@@ -179,6 +189,7 @@ def check_structure(word_index: torch.Tensor | None, dep_heads: torch.Tensor) ->
             f"`word_index` has shape {tuple(word_index.shape)} and `dep_heads` {tuple(dep_heads.shape)}; both must be "
             "(batch, length)."
         )
+    word_index, _ = without_open_keys(word_index)
     is_word, length = word_index >= 0, word_index.shape[-1]
     _complain(is_word & ((dep_heads < 0) | (dep_heads >= length)), dep_heads, f"outside the {length} tokens")
     heads = torch.where(is_word, dep_heads, 0)
@@ -253,12 +264,13 @@ def _segments(word_index: torch.Tensor) -> torch.Tensor:
     return ((word_index >= 0) & (_shifted(word_index) < 0)).cumsum(-1)
 
 
-def _open_rows(word_index: torch.Tensor, *, segments: bool = True) -> MaskRows:
-    """Return a function that computes where a mask is always open: at special tokens and between segments."""
+def _open_rows(word_index: torch.Tensor, is_open_key: torch.Tensor, *, segments: bool = True) -> MaskRows:
+    """Return a function that computes where a mask is always open: special tokens, open keys, and between segments."""
     is_special, segment = word_index < 0, _segments(word_index).int()
+    is_open_key = is_open_key | is_special
 
     def rows(which: slice) -> torch.Tensor:
-        is_open = _rows(is_special[:, which]) | _columns(is_special)
+        is_open = _rows(is_special[:, which]) | _columns(is_open_key)
         return is_open | (_rows(segment[:, which]) != _columns(segment)) if segments else is_open
 
     return rows

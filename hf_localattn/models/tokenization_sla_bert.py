@@ -18,6 +18,9 @@ logger = logging.get_logger(__name__)
 DEFAULT_PARSER = "en_core_web_sm"
 """Name of the default spaCy pipeline."""
 
+PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_")
+"""Characters that the authors' code takes for punctuation marks."""
+
 
 class SlaBertTokenizer(BackboneTokenizer):
     """Fast tokenizer of a backbone that also returns the syntactic structure for SLA models.
@@ -28,9 +31,10 @@ class SlaBertTokenizer(BackboneTokenizer):
     * `dep_heads` (B, L): the position in the sequence of the first token of the word's head. All tokens of a word have
       the same head. The root of a sentence, and a word whose head was truncated, point at their own first token.
 
-    Both are -1 at special tokens and padding. SLA models tell the two texts of a pair apart by the special tokens
-    between them. Without these (`add_special_tokens=False`), they treat the pair as one text. A text is parsed as a
-    whole, before it is truncated or split into windows. Recent parses are cached for the whole process.
+    Both are -1 at special tokens and padding. With `open_punctuation`, `word_index` is -2 - index at punctuation
+    marks. SLA models tell the two texts of a pair apart by the special tokens between them. Without these
+    (`add_special_tokens=False`), they treat the pair as one text. A text is parsed as a whole, before it is truncated
+    or split into windows. Recent parses are cached for the whole process.
 
     With `is_split_into_words=True`, calls also accept known heads as `heads`, and as `heads_pair` for second texts.
     Give one list of word indices per text, counted from 0; a root is its own head. The parser is not used then.
@@ -50,11 +54,14 @@ class SlaBertTokenizer(BackboneTokenizer):
         shuffle_trees (bool, *optional*, defaults to False): Permute the words of each parse: its tree keeps its shape,
             but has the words in other places. The permutation is random, but is the same whenever the text is encoded.
             This is a control: a gain that remains with it does not come from syntax. Given `heads` are not permuted.
+        open_punctuation (bool, *optional*, defaults to False): If True, all tokens may attend to punctuation marks, as
+            in the authors' code; the paper does not say so. A mark is a token of ASCII punctuation, except for
+            `` ` ``, `{`, `|`, `}` and `~`. What marks attend to does not change.
         parser_version (str, *optional*): Version of the parser when the tokenizer was saved. `from_pretrained` warns
             if another version is installed.
 
     Raises:
-        ValueError: If `words` or `parser` is invalid. In calls: if `heads` do not form a tree, if they are given for a
+        ValueError: If a setting is invalid. In calls: if `heads` do not form a tree, if they are given for a
             text that is not split into words, or if the parser is a folder that a checkpoint, not the caller, named.
         ImportError: In calls, if spaCy is not installed.
         OSError: In calls, if the pipeline is not installed.
@@ -73,7 +80,7 @@ class SlaBertTokenizer(BackboneTokenizer):
         [-1, 2, 4, 4, 4, 4, -1]
     """
 
-    SETTINGS: ClassVar = ("parser", "words", "shuffle_trees")
+    SETTINGS: ClassVar = ("parser", "words", "shuffle_trees", "open_punctuation")
     OWN_INPUTS: ClassVar = dict.fromkeys(STRUCTURE, NO_WORD)
     OWN_POSITIONS: ClassVar = ("dep_heads",)
 
@@ -83,6 +90,7 @@ class SlaBertTokenizer(BackboneTokenizer):
         parser: str | os.PathLike[str] | None = DEFAULT_PARSER,
         words: str = "parser",
         shuffle_trees: bool = False,
+        open_punctuation: bool = False,
         parser_version: str | None = None,
         **kwargs: Any,
     ):
@@ -92,25 +100,22 @@ class SlaBertTokenizer(BackboneTokenizer):
             parser = os.fspath(parser) if isinstance(parser, str | os.PathLike) else parser
             if not isinstance(parser, str) or not parser.strip() or not parser.isprintable():
                 raise ValueError(f"`parser` is {parser!r}; give the name or the folder of a spaCy pipeline, or None.")
-        if not isinstance(shuffle_trees, bool):
-            raise ValueError(f"`shuffle_trees` is {shuffle_trees!r}; choose True or False.")
+        for name, value in (("shuffle_trees", shuffle_trees), ("open_punctuation", open_punctuation)):
+            if not isinstance(value, bool):
+                raise ValueError(f"`{name}` is {value!r}; it must be True or False.")
         if not isinstance(parser_version, str | None):
             raise ValueError(f"`parser_version` is {parser_version!r}; it must be text, or None.")
         self.parser: str | None = parser
         self.words = words
         self.shuffle_trees = shuffle_trees
+        self.open_punctuation = open_punctuation
         self.parser_named_by_checkpoint = True  # to be safe, since `super().__init__` reads `parser_version`
         self._saved_version = parser_version
         inputs = STRUCTURE if parser is not None else STRUCTURE[:1]
-        super().__init__(
-            *args,
-            parser=parser,
-            words=words,
-            shuffle_trees=shuffle_trees,
-            parser_version=parser_version,
-            own_inputs=inputs,
-            **kwargs,
-        )
+        settings: dict[str, Any] = {"parser": parser, "words": words, "parser_version": parser_version}
+        # Left out by default, so that saved tokenizers stay as they were.
+        settings |= {name: True for name in ("shuffle_trees", "open_punctuation") if getattr(self, name)}
+        super().__init__(*args, **settings, own_inputs=inputs, **kwargs)
         self.parser_named_by_checkpoint = False  # `from_pretrained` sets it
 
     @classmethod
@@ -216,6 +221,11 @@ class SlaBertTokenizer(BackboneTokenizer):
             )
             for encoding, sample in zip(encoded.encodings, sample_numbers(encoded), strict=True)
         ]
+        if self.open_punctuation:
+            rows = [
+                (_with_open_punctuation(words, encoding.tokens), heads_of_row)
+                for (words, heads_of_row), encoding in zip(rows, encoded.encodings, strict=True)
+            ]
         structure = dict(zip(STRUCTURE, map(list, zip(*rows, strict=True)), strict=True))
         if self.parser is None and heads is None and heads_pair is None:
             del structure["dep_heads"]
@@ -238,6 +248,12 @@ class SlaBertTokenizer(BackboneTokenizer):
             parses = [shuffled(parsed, seed=repr(text)) for parsed, text in zip(parses, texts, strict=True)]
         parsed = iter(parses)
         return [[next(parsed) for _ in sample] for sample in samples]
+
+
+def _with_open_punctuation(word_index: Sequence[int], tokens: Sequence[str]) -> list[int]:
+    """Replace the index of a punctuation mark by -2 - index."""
+    marks = (PUNCTUATION.issuperset(token.lstrip("Ġ▁") or " ") for token in tokens)
+    return [-2 - word if mark and word != NO_WORD else word for word, mark in zip(word_index, marks, strict=True)]
 
 
 def _without_markers(words: Sequence[str]) -> tuple[str, ...]:

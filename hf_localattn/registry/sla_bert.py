@@ -22,7 +22,8 @@ from hf_localattn.registry.views import Gates, LocalMap
 def sample_structure(mask: torch.Tensor) -> dict[str, torch.Tensor]:
     """Return `word_index` and `dep_heads` (B, L) of a tree of words with one or two tokens each.
 
-    The first token of a row is a special token. In rows of more than two tokens, the last one is special too.
+    The first token of a row is a special token. In rows of more than two tokens, the last one is special too. All
+    tokens may attend to the third word.
     """
     word_index, dep_heads = (torch.full(mask.shape, -1) for _ in range(2))
     for row, tokens in enumerate(mask.bool()):
@@ -30,7 +31,7 @@ def sample_structure(mask: torch.Tensor) -> dict[str, torch.Tensor]:
         places = places[1:-1] if len(places) > 2 else places[1:]
         words = (torch.arange(len(places)) * 2 + 1) // 3
         first = dict(reversed(list(zip(words.tolist(), places.tolist(), strict=True))))
-        word_index[row, places] = words
+        word_index[row, places] = torch.where(words == 2, -2 - words, words)
         dep_heads[row, places] = torch.tensor([first[word // 3] for word in words.tolist()], dtype=torch.long)
     return {"word_index": word_index, "dep_heads": dep_heads}
 

@@ -132,7 +132,8 @@ def hierarchical_bootstrap(differences: np.ndarray, resamples: int = RESAMPLES, 
     """Return the 95 % percentile interval of the mean of paired differences under resampling of runs and examples.
 
     The interval makes no assumption on the distribution, but is too narrow for few runs: over 3, 5, 10 and 20 seeds,
-    intervals of 95 % contain the true difference in 76, 83, 90 and 93 % of simulated cases. See `compare_paired`.
+    intervals of 95 % contain the true difference in 76, 83, 90 and 93 % of simulated cases; over 3, 5 and 10 seeds and
+    300 examples, in 85, 90 and 94 %. Therefore reports use `compare_paired`.
 
     Args:
         differences: differences (runs, examples); (runs, 1) without examples. All runs have the same examples.

@@ -52,7 +52,10 @@ SIZES = {"oa-xlnet": {"oa_num_heads": 2}, "sam-roberta": SAM_SIZES}  # OA's head
 
 MORE = {
     "cool": {**OUTLOOKERS, **{"-".join(map(str, fields.values())): fields for fields in LOCAL_ENCODERS}},
-    "sla-bert": {kind: {"local_attention": kind} for kind in ("syntax", "window", "lisa", "sgnet", "none")},
+    "sla-bert": {
+        **{kind: {"local_attention": kind} for kind in ("syntax", "window", "lisa", "sgnet", "none")},
+        "three layers of sgnet": {"local_attention": "sgnet", "num_sgnet_layers": 3},
+    },
     "oa-xlnet": {
         f"{interaction}-{sharing}": {"local_attention": interaction, "kv_sharing": sharing}
         for interaction, sharing in product(INTERACTIONS, ("trunk", "none", "all"))

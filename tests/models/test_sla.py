@@ -19,7 +19,7 @@ from transformers import (
 
 from hf_localattn import SlaBertConfig, SlaBertForSequenceClassification, SlaBertModel, SlaBertTokenizer
 from hf_localattn.models.sla_masks import ancestor_mask
-from hf_localattn.models.sla_self_attention import self_attentions
+from hf_localattn.models.sla_self_attention import LocalAttentionRecord, self_attentions
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
 from tests.models.tiny import (
@@ -270,6 +270,23 @@ def test_the_guided_layer_sees_ancestors_and_is_half_of_the_answer(inputs):
     torch.testing.assert_close(mixed[0], expected, rtol=1e-7, atol=1e-7)
     torch.testing.assert_close(alone[MASK.bool()], encoded[MASK.bool()])
     torch.testing.assert_close(output.last_hidden_state[MASK.bool()], (0.5 * (encoded + guided))[MASK.bool()])
+
+
+def test_guided_layers_are_stacked_and_named_as_one_was(inputs):
+    one = tiny_model("sla-bert", local_attention="sgnet")
+    assert not [name for name in one.state_dict() if "further_layers" in name]
+    model = tiny_model("sla-bert", local_attention="sgnet", num_sgnet_layers=3).double()
+    of_layer = sum(weight.numel() for weight in one.syntax_layer.layer.parameters())
+    assert model.num_parameters() - one.num_parameters() == 2 * of_layer
+    with torch.no_grad():
+        model.syntax_layer.mixture.copy_(torch.tensor([-40.0, 40.0]))
+    given = adapted(model, **inputs)
+    output = model(**given, output_hidden_states=True)
+    expected, mask = output.hidden_states[-1], MASK.bool()
+    allowed = model.local_mask(mask, word_index=given["word_index"], dep_heads=given["dep_heads"])
+    for layer in (model.syntax_layer.layer, *model.syntax_layer.further_layers):
+        expected = layer(expected, allowed, record=LocalAttentionRecord(), is_local=True)
+    torch.testing.assert_close(output.last_hidden_state[mask], expected[mask])
 
 
 def test_the_last_head_of_every_layer_is_taught_the_parents(inputs):

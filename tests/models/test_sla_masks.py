@@ -16,7 +16,7 @@ repeatable = settings(max_examples=60, deadline=None, derandomize=True)
 
 @st.composite
 def structures(draw):
-    """One to three random forests between special tokens, as `(word_index, dep_heads)`.
+    """One to three random forests between special tokens, as `(word_index, dep_heads)`. Some tokens are open as keys.
 
     Words have up to three sub-words, or none (a normalizer drops them, their number stays), and either end of a
     segment may be cut off.
@@ -33,7 +33,9 @@ def structures(draw):
     if draw(st.booleans()):
         while word_index[-1:] == [-1]:
             word_index.pop()
-    return structure(word_index, head_word)
+    word_index, heads = structure(word_index, head_word)
+    is_open = draw(st.sets(st.integers(0, len(word_index))))
+    return [-2 - word if place in is_open and word >= 0 else word for place, word in enumerate(word_index)], heads
 
 
 def structure(word_index, head_word):

@@ -15,11 +15,13 @@ from transformers import (
 )
 
 from hf_localattn.models import sla_parser
+from hf_localattn.models.sla_masks import syntax_mask, without_open_keys
 from hf_localattn.models.sla_parser import load_pipeline
 from hf_localattn.models.tokenization_sla_bert import SlaBertTokenizer
 from hf_localattn.resources import tiny_backbone
 from scripts.tiny_parser import SENTENCES
 from tests.parsers import tiny_parser
+from tests.reference import sla as reference
 
 CAT, DOG, TOWN = "The cat sleeps.", "A small dog saw the red house.", "Birds fly over the old town."
 KEYS = ("word_index", "dep_heads")
@@ -68,6 +70,40 @@ def parsed(monkeypatch):
 
     monkeypatch.setattr(pipeline, "pipe", counting)
     return calls
+
+
+@pytest.mark.parametrize("threshold", [1, 3])
+def test_open_punctuation_makes_the_masks_of_the_authors_code(wordpiece, threshold):
+    given = ["The", "small", "dog", ",", "who", "sees", "a", "(red)", "house", ",", "sleeps."]
+    heads = [2, 2, 10, 2, 5, 2, 8, 8, 5, 2, 10]
+    tokenizer = SlaBertTokenizer.from_backbone(wordpiece, open_punctuation=True)
+    encoded = tokenizer(given, is_split_into_words=True, heads=heads, return_tensors="pt")
+    tokens, words = encoded.tokens(), encoded.word_ids()[1:-1]
+    assert tokens.count(",") == 2
+    assert "(" in tokens
+    expected = reference.authors_mask(tokens, words, heads, threshold)
+    assert syntax_mask(*(encoded[key] for key in KEYS), threshold=threshold)[0].tolist() == expected
+    closed = wordpiece(given, is_split_into_words=True, heads=heads, return_tensors="pt")
+    assert syntax_mask(*(closed[key] for key in KEYS), threshold=threshold)[0].tolist() != expected
+    assert torch.equal(without_open_keys(encoded["word_index"])[0], closed["word_index"])
+    assert torch.equal(encoded["dep_heads"], closed["dep_heads"])
+
+
+def test_open_punctuation_is_saved_and_off_by_default(tokenizer, tmp_path):
+    assert "open_punctuation" not in tokenizer.init_kwargs
+    assert min(tokenizer(CAT)["word_index"]) == -1
+    opened = SlaBertTokenizer.from_backbone(tokenizer, open_punctuation=True)
+    opened.save_pretrained(tmp_path)
+    again = SlaBertTokenizer.from_pretrained(tmp_path, parser=tiny_parser())
+    assert again(CAT)["word_index"] == opened(CAT)["word_index"]
+    assert [
+        again.convert_ids_to_tokens(one)
+        for one, word in zip(again(CAT)["input_ids"], again(CAT)["word_index"], strict=True)
+        if word < -1
+    ] == ["."]
+    assert SlaBertTokenizer.from_backbone(opened, open_punctuation=False)(CAT) == tokenizer(CAT)
+    with pytest.raises(ValueError, match="`open_punctuation` is 'yes'; it must be True or False"):
+        SlaBertTokenizer.from_backbone(tokenizer, open_punctuation="yes")
 
 
 def words(encoded, *texts, row=0):
@@ -568,12 +604,12 @@ def shape(words, heads):
 
 
 def test_shuffle_trees_is_a_bool(wordpiece):
-    with pytest.raises(ValueError, match="`shuffle_trees` is 'yes'; choose True or False"):
+    with pytest.raises(ValueError, match="`shuffle_trees` is 'yes'; it must be True or False"):
         SlaBertTokenizer.from_backbone(wordpiece, shuffle_trees="yes")
 
 
 def test_settings_are_saved(tokenizer, tmp_path):
-    assert SlaBertTokenizer.SETTINGS == ("parser", "words", "shuffle_trees")
+    assert SlaBertTokenizer.SETTINGS == ("parser", "words", "shuffle_trees", "open_punctuation")
     tokenizer = SlaBertTokenizer.from_backbone(tokenizer, words="whitespace", shuffle_trees=True)
     tokenizer(CAT, truncation=True, max_length=3, padding="max_length")
     tokenizer.save_pretrained(tmp_path)

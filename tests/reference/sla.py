@@ -1,8 +1,8 @@
 """Reference implementation of SLA: naive float64 loops over one example, from the paper's equations.
 
 A structure is two lists of the length of the sequence, `word_index` and `dep_heads`, with -1 at special tokens and
-padding. Words are identified by their numbers. A mask is a list of rows, with `mask[query][key]` True if the query may
-attend to the key. No code is shared with the package.
+padding, and -2 - number at tokens that every query may attend to. Words are identified by their numbers. A mask is a
+list of rows, with `mask[query][key]` True if the query may attend to the key. No code is shared with the package.
 """
 
 import torch
@@ -10,8 +10,9 @@ import torch
 
 def syntax_mask(word_index, dep_heads, threshold=3, neighbor_window=1, connect_roots=False):
     """Equations 2 and 3 on words and their sub-words. Other segments and special tokens are never masked."""
-    segments = segments_of(word_index)
-    graph = undirected_graph(word_index, dep_heads, connect_roots)
+    words = numbers_of(word_index)
+    segments = segments_of(words)
+    graph = undirected_graph(words, dep_heads, connect_roots)
     distances = {word: breadth_first(graph, word) for word in graph}
 
     def allowed(i, j):
@@ -25,13 +26,13 @@ def syntax_mask(word_index, dep_heads, threshold=3, neighbor_window=1, connect_r
 
 def window_mask(word_index, window_size=3):
     """WLA of section 4.1: words at a distance of at most `window_size`, and all words of other segments."""
-    segments = segments_of(word_index)
+    segments = segments_of(numbers_of(word_index))
     return over_tokens(word_index, lambda i, j: segments[i] != segments[j] or abs(i - j) <= window_size)
 
 
 def ancestor_mask(word_index, dep_heads):
     """SGNet (Zhang et al., 2020): a word attends to itself and to all its ancestors up to the root."""
-    heads = heads_of(word_index, dep_heads)
+    heads = heads_of(numbers_of(word_index), dep_heads)
 
     def allowed(i, j):
         while i != j and heads[i] != i:
@@ -41,8 +42,38 @@ def ancestor_mask(word_index, dep_heads):
     return over_tokens(word_index, allowed)
 
 
+def authors_mask(tokens, words, heads, threshold=3):
+    """The mask that the authors' code makes of a sentence between [CLS] and [SEP].
+
+    `words` has the index of the word of each token between them, `heads` the head of each word (a root is its own).
+    The distances of [CLS] and [SEP] are 0 in both directions; those of punctuation are 0 as keys.
+    """
+    graph = {
+        word: {other for other in range(len(heads)) if heads[word] == other or heads[other] == word} for word in words
+    }
+    distances = {word: breadth_first(graph, word) for word in graph}
+    last, mask = len(tokens) - 1, []
+    for i in range(len(tokens)):
+        row = []
+        for j, token in enumerate(tokens):
+            if {i, j} & {0, last} or token in "!\"#$%&'()*+,.-/:;<=>?@[\\]^_":
+                row.append(True)
+                continue
+            near = [word for word in range(words[i - 1] - 1, words[i - 1] + 2) if word in distances]
+            row.append(min(distances[word].get(words[j - 1], 1000) for word in near) <= threshold)
+        mask.append(row)
+    return mask
+
+
 def over_tokens(word_index, allowed):
-    return [[-1 in (i, j) or allowed(i, j) for j in word_index] for i in word_index]
+    words = numbers_of(word_index)
+    keys = list(zip(word_index, words, strict=True))
+    return [[key < -1 or -1 in (i, j) or allowed(i, j) for key, j in keys] for i in words]
+
+
+def numbers_of(word_index):
+    """Return the number of every token's word, also where the token is open as a key."""
+    return [-2 - word if word < -1 else word for word in word_index]
 
 
 def segments_of(word_index):
@@ -88,6 +119,7 @@ def breadth_first(graph, start):
 
 def is_structure(word_index, dep_heads):
     """Return True if all heads are first sub-tokens of words, and the words of each segment form a forest."""
+    word_index = numbers_of(word_index)
     segments, heads = segments_of(word_index), {}
     for word, head in zip(word_index, dep_heads, strict=True):
         if word == -1:
