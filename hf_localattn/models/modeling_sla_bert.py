@@ -35,7 +35,16 @@ from .modeling_local_attention import LocalAttentionPreTrainedModel, register_au
 from .sla_alignment import STRUCTURE
 from .sla_attention import LocalGate
 from .sla_baselines import SyntaxGuidedLayer
-from .sla_masks import MaskRows, ancestor_mask, check_structure, limited_rows, shifted_heads, syntax_rows, window_rows
+from .sla_masks import (
+    MaskRows,
+    MaskTables,
+    ancestor_mask,
+    check_structure,
+    limited_rows,
+    shifted_heads,
+    syntax_tables,
+    window_tables,
+)
 from .sla_row_blocks import is_split
 from .sla_self_attention import (
     LocalAttentionRecord,
@@ -285,20 +294,24 @@ class SlaBertModel(SlaBertPreTrainedModel):
 
     def local_rows(self, tokens: torch.Tensor | None, **structure: torch.Tensor) -> MaskRows:
         """Return a function that computes rows of the local mask from inputs (B, L)."""
-        config = self.config
-        if config.local_attention == "window":
-            near = window_rows(**structure, window_size=config.window_size)
-        elif config.local_attention == "sgnet":
-            seen = ancestor_mask(**structure, max_length=config.max_position_embeddings)
+        if self.config.local_attention == "sgnet":
+            seen = ancestor_mask(**structure, max_length=self.config.max_position_embeddings)
             near = lambda rows: seen[:, rows]  # noqa: E731
         else:
-            near = syntax_rows(
-                **structure,
-                threshold=config.syntax_threshold,
-                neighbor_window=config.neighbor_window,
-                connect_roots=config.connect_roots,
-            )
+            near = self.mask_tables(**structure).rows
         return near if tokens is None else limited_rows(near, tokens)
+
+    def mask_tables(self, **structure: torch.Tensor) -> MaskTables:
+        """Return the tables of the local mask of "syntax" or "window" from inputs (B, L)."""
+        config = self.config
+        if config.local_attention == "window":
+            return window_tables(**structure, window_size=config.window_size)
+        return syntax_tables(
+            **structure,
+            threshold=config.syntax_threshold,
+            neighbor_window=config.neighbor_window,
+            connect_roots=config.connect_roots,
+        )
 
 
 class SlaBertForQuestionAnswering(SlaBertPreTrainedModel, QuestionAnsweringHead):
