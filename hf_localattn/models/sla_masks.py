@@ -75,9 +75,9 @@ class MaskTables(NamedTuple):
     reach: torch.Tensor
     near: int
 
-    def without_padding(self, tokens: torch.Tensor) -> MaskTables:
+    def without_padding(self, tokens: torch.Tensor | None) -> MaskTables:
         """Return tables that distinguish padding, False in `tokens` (B, L), from special tokens."""
-        return self._replace(segments=torch.where(tokens, self.segments, -2))
+        return self if tokens is None else self._replace(segments=torch.where(tokens, self.segments, -2))
 
     def rows(self, which: slice) -> torch.Tensor:
         """Compute the rows of the mask for a slice of R queries: (B, R, L), True where they may attend to keys."""
@@ -156,8 +156,10 @@ def ancestor_mask(word_index: torch.Tensor, dep_heads: torch.Tensor, *, max_leng
     return seen | _rows(word_index < 0) | _columns(word_index < 0)
 
 
-def limited_rows(rows: MaskRows, tokens: torch.Tensor) -> MaskRows:
+def limited_rows(rows: MaskRows, tokens: torch.Tensor | None) -> MaskRows:
     """Limit rows of a mask to real tokens (B, L) as keys. All tokens attend to themselves: no row is empty."""
+    if tokens is None:
+        return rows
     positions = torch.arange(tokens.shape[-1], device=tokens.device)
     return lambda which: (rows(which) & _columns(tokens)) | (_rows(positions[which]) == positions)
 
