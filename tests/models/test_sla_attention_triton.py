@@ -1,12 +1,15 @@
 """SLA's Triton kernels, run by triton's interpreter: their results are those of the definition, dropout included."""
 
+import os
 import random
+import subprocess
+import sys
 
 import pytest
 import torch
 from transformers.utils import logging
 
-from hf_localattn.models import sla_attention, sla_attention_triton
+from hf_localattn.models import sla_attention, sla_attention_triton, triton_kernels
 from hf_localattn.models.sla_attention import gated_attention
 from hf_localattn.models.sla_attention_triton import attend_in_kernel, gated, gated_backward
 from hf_localattn.models.sla_masks import limited_rows, syntax_tables, window_tables
@@ -64,8 +67,8 @@ def drawn(seed):
         tables = syntax_tables(
             words,
             dep_heads,
-            threshold=source.randint(0, 4),
-            neighbor_window=source.randint(0, 2),
+            threshold=source.choice([0, 1, 2, 2, 3, 4]),
+            neighbor_window=source.choice([0, 0, 1, 1, 2]),
             connect_roots=source.random() < 0.3,
         )
     else:
@@ -315,3 +318,49 @@ def test_attentions_that_are_asked_for_come_from_torch_code(runs):
     output = model(**adapted(model, input_ids=token_ids(2, LENGTH), attention_mask=MASK), output_attentions=True)
     assert not runs
     assert output.local_attentions[0].shape == (2, 2, LENGTH, LENGTH)
+
+
+def test_triton_without_a_gpu_runs_torch_code_with_one_warning(runs, monkeypatch, caplog):
+    model = build()
+    expected = trained(model)
+    monkeypatch.setattr(triton_kernels, "triton", object())
+    logging.warning_once.cache_clear()
+    assert_close(trained(model), expected)
+    trained(model)
+    assert not runs
+    warnings = [record.message for record in caplog.records if "Triton kernel" in record.message]
+    assert len(warnings) == 1
+    assert "there is no CUDA device" in warnings[0]
+
+
+COMPILE = """
+import sys
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from hf_localattn.models import sla_triton_kernels
+
+name, dtype, capability = sys.argv[1:]
+kernel = getattr(sla_triton_kernels, name)
+constants = {"NEAR": 3, "REACH": 3, "GENERATIONS": 5, "DROPS": True, "BLOCK": 16, "WIDTH": 64, "PRECISION": "ieee"}
+types = dict.fromkeys(constants, "constexpr")
+types |= {"segments": "*i32", "generations": "*i32", "reach": "*i64", "seed": "*i64"}
+types |= {"sums": "*fp32", "products": "*fp32", "scaling": "fp32", "dropout": "fp32", "kept_value": "fp32"}
+types |= {"length": "i32", "heads": "i32", "width": "i32"}
+source = ASTSource(kernel, {name: types.get(name, f"*{dtype}") for name in kernel.arg_names}, constexprs=constants)
+compiled = triton.compile(source, target=GPUTarget("cuda", int(capability), 32))
+assert compiled.asm["cubin"]
+assert compiled.metadata.shared < 48 * 1024
+"""
+
+
+@needs_interpreter
+@pytest.mark.triton
+@pytest.mark.slow(reason="compiles a kernel for a GPU, six seconds each")
+@pytest.mark.parametrize(
+    ("kernel", "dtype", "capability"),
+    [("forward_kernel", "bf16", 80), ("query_kernel", "fp16", 90), ("key_kernel", "fp32", 80)],
+)
+def test_compiles_for_gpus_where_none_is(kernel, dtype, capability, tmp_path):
+    environment = os.environ | {"TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", COMPILE, kernel, dtype, str(capability)], env=environment, check=True)
