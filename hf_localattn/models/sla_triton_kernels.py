@@ -16,7 +16,6 @@ Each program has a head of an example and a block of its tokens. All kernels hav
 Softmaxes and sums are in single precision. Masked scores are -1e30; a row without keys attends to all keys equally, as
 in the definition. Keys outside the text have -inf.
 """
-# mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations
 

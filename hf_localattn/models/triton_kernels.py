@@ -1,6 +1,7 @@
 """Choice between a Triton kernel and the torch code of an attention.
 
-A kernel file takes `triton`, `tl`, `constexpr` and `jit` from here, so that it can be imported without triton.
+A kernel file takes `triton`, `tl`, `constexpr`, `jit` and `inline` from here, so that it can be imported without
+triton.
 """
 
 import os
@@ -19,6 +20,8 @@ except ImportError:
     triton = tl = None
     constexpr = int
 
+__all__ = ["INTERPRETED", "constexpr", "inline", "jit", "namespace", "runs_kernel", "tl", "triton"]
+
 logger = logging.get_logger(__name__)
 
 SWITCH = "HF_LOCALATTN_KERNELS"
@@ -36,6 +39,11 @@ CAPABILITY = (8, 0)
 def jit(function: Callable[..., Any]) -> Any:
     """Make a Triton kernel of a function if triton is installed. Annotate its constants with `constexpr`."""
     return function if triton is None else triton.jit(function)
+
+
+def inline(function: Callable[..., Any]) -> Any:
+    """Make a function for use in kernels. Triton's interpreter takes a plain function, and runs it faster."""
+    return function if INTERPRETED else jit(function)
 
 
 def namespace(module: str) -> str:

@@ -1,9 +1,10 @@
-"""SLA's Triton kernels, run by triton's interpreter: their results are those of the definition, dropout included."""
+"""SLA's Triton kernels: their results are those of the definition, dropout included."""
 
 import os
 import random
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -15,10 +16,10 @@ from hf_localattn.models.sla_attention_triton import attend_in_kernel, gated, ga
 from hf_localattn.models.sla_masks import limited_rows, syntax_tables, window_tables
 from hf_localattn.models.sla_triton_kernels import draw, forward_kernel
 from hf_localattn.models.triton_kernels import INTERPRETED, constexpr, jit, tl, triton
+from tests.kernels import DEVICE, needs_kernels
 from tests.models.test_sla_masks import batched, structure
 from tests.models.tiny import adapted, enable_checkpointing, tiny_model, token_ids
 
-needs_interpreter = pytest.mark.skipif(not INTERPRETED, reason="needs triton and TRITON_INTERPRET=1")
 BLOCK = 16
 SCALING = 0.6
 TOLERANCE = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
@@ -38,6 +39,8 @@ def small_blocks(monkeypatch):
             return as_it_is(self, a, b, *others)
 
         monkeypatch.setattr(InterpreterBuilder, "create_dot", create_dot)
+    with DEVICE if DEVICE.type == "cuda" else nullcontext():
+        yield
 
 
 def random_text(source, length):
@@ -141,14 +144,14 @@ def check(seed, monkeypatch):
         torch.testing.assert_close(one.double(), other, rtol=0, atol=allowed)
 
 
-@needs_interpreter
+@needs_kernels
 @pytest.mark.triton
 @pytest.mark.parametrize("seed", range(6))
 def test_equals_the_definition(seed, monkeypatch):
     check(seed, monkeypatch)
 
 
-@needs_interpreter
+@needs_kernels
 @pytest.mark.triton
 @pytest.mark.slow(reason="200 drawn shapes, about half a second each")
 @pytest.mark.parametrize("seed", range(6, 200))
@@ -156,7 +159,7 @@ def test_equals_the_definition_on_drawn_shapes(seed, monkeypatch):
     check(seed, monkeypatch)
 
 
-@needs_interpreter
+@needs_kernels
 @pytest.mark.triton
 @pytest.mark.parametrize("dropout", [0.1, 0.5])
 def test_dropout_is_drawn_for_each_weight_and_attention(dropout):
@@ -177,7 +180,7 @@ def test_dropout_is_drawn_for_each_weight_and_attention(dropout):
     assert kept.max().item() == pytest.approx(1 / (1 - dropout))
 
 
-@needs_interpreter
+@needs_kernels
 @pytest.mark.triton
 def test_operators_are_registered_as_torch_needs_them():
     words = torch.tensor([[-1, 0, 1, 1, 2, -1]])
@@ -226,8 +229,8 @@ def build(dropout=0.0, **fields):
 def trained(model):
     """Return states of real tokens and all gradients."""
     torch.manual_seed(1)
-    given = adapted(model, input_ids=token_ids(2, LENGTH), attention_mask=MASK)
-    states = model(**given).last_hidden_state[MASK.bool()]
+    given = adapted(model, input_ids=token_ids(2, LENGTH), attention_mask=MASK.to(DEVICE))
+    states = model(**given).last_hidden_state[MASK.bool().to(DEVICE)]
     (states * torch.linspace(-1, 2, states.numel(), dtype=states.dtype).view_as(states)).sum().backward()
     gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
     model.zero_grad()
@@ -239,7 +242,7 @@ def assert_close(found, expected):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4 * max(1.0, float(other.abs().max())))
 
 
-@needs_interpreter
+@needs_kernels
 @pytest.mark.triton
 @pytest.mark.parametrize("fields", [{}, {"local_attention": "window", "sla_layers": [1]}], ids=str)
 def test_a_model_equals_the_one_that_runs_torch_code(fields, runs, monkeypatch):
@@ -252,7 +255,7 @@ def test_a_model_equals_the_one_that_runs_torch_code(fields, runs, monkeypatch):
     assert_close(found, expected)
 
 
-@needs_interpreter
+@needs_kernels
 @pytest.mark.triton
 def test_gradient_checkpointing_repeats_the_dropout(runs):
     model = build(dropout=0.3)
@@ -262,33 +265,33 @@ def test_gradient_checkpointing_repeats_the_dropout(runs):
     assert set(runs) == {0.3}
 
 
-@needs_interpreter
+@needs_kernels
 @pytest.mark.triton
 def test_a_model_compiles_to_one_graph_with_the_kernel(runs):
     model = build()
     expected = trained(model)
     torch.compiler.reset()
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
-    given = adapted(model, input_ids=token_ids(2, LENGTH), attention_mask=MASK)
-    states = compiled(**given).last_hidden_state[MASK.bool()]
+    given = adapted(model, input_ids=token_ids(2, LENGTH), attention_mask=MASK.to(DEVICE))
+    states = compiled(**given).last_hidden_state[MASK.bool().to(DEVICE)]
     assert_close([states], expected[:1])
     states.sum().backward()
     assert len(runs) == 2 * len(model.config.sla_layer_indices)
 
 
-@needs_interpreter
+@needs_kernels
 @pytest.mark.triton
 def test_autocast_runs_the_kernel(runs):
     model = build()
     expected = trained(model)
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast(DEVICE.type, torch.bfloat16):
         found = trained(model)
     assert len(runs) == 2 * len(model.config.sla_layer_indices)
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one.float(), other, rtol=0.05, atol=0.05 * max(0.05, float(other.abs().max())))
 
 
-@needs_interpreter
+@needs_kernels
 @pytest.mark.triton
 @pytest.mark.parametrize(
     ("fields", "dtype", "reason"),
@@ -310,20 +313,25 @@ def test_unsuitable_models_run_torch_code_with_one_warning(fields, dtype, reason
     assert_close(found, trained(model))
 
 
-@needs_interpreter
+@needs_kernels
 @pytest.mark.triton
 def test_attentions_that_are_asked_for_come_from_torch_code(runs):
     model = build()
     model.set_attn_implementation("eager")
-    output = model(**adapted(model, input_ids=token_ids(2, LENGTH), attention_mask=MASK), output_attentions=True)
+    output = model(
+        **adapted(model, input_ids=token_ids(2, LENGTH), attention_mask=MASK.to(DEVICE)), output_attentions=True
+    )
     assert not runs
     assert output.local_attentions[0].shape == (2, 2, LENGTH, LENGTH)
 
 
+@pytest.mark.skipif(DEVICE.type == "cuda", reason="has a GPU")
 def test_triton_without_a_gpu_runs_torch_code_with_one_warning(runs, monkeypatch, caplog):
     model = build()
+    monkeypatch.setattr(triton_kernels, "triton", None)
     expected = trained(model)
     monkeypatch.setattr(triton_kernels, "triton", object())
+    monkeypatch.setattr(triton_kernels, "INTERPRETED", False)
     logging.warning_once.cache_clear()
     assert_close(trained(model), expected)
     trained(model)
@@ -354,7 +362,7 @@ assert compiled.metadata.shared < 48 * 1024
 """
 
 
-@needs_interpreter
+@needs_kernels
 @pytest.mark.triton
 @pytest.mark.slow(reason="compiles a kernel for a GPU, six seconds each")
 @pytest.mark.parametrize(
