@@ -7,6 +7,7 @@
 #   make test-common  transformers' own tests of its models, on every class of every family
 #   make test-browser the demo page in a headless Chromium, which has to be installed (`apt-get install chromium`)
 #   make test-consumers  the programs of docs/consumers.md, with the libraries that they use
+#   make test-kernels the tests of the Triton kernels, run in Python on the CPU by triton's interpreter
 #   make docs         the documentation site, in site/, and its tests: no broken link, no undocumented public name
 #   make docs-serve   the site at http://127.0.0.1:8000, built anew when a page changes
 #   make benchmark    the benchmarks, with results as data
@@ -25,6 +26,7 @@ FLOORS := .venv-floors
 NEWEST := .venv-newest
 COMMON := .venv-common
 CONSUMERS := .venv-consumers
+KERNELS := .venv-kernels
 DOCS   := .venv-docs
 
 # A wheel of transformers has no tests; its source distribution has those of models, a checkout those of generation too.
@@ -38,7 +40,7 @@ PYTEST  = OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false PYTHONDONTWRITEBYTECODE
           $(VENV)/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint test-floors test-common test-browser test-consumers docs docs-serve benchmark wheel constraints clean
+.PHONY: help demo test lint test-floors test-common test-browser test-consumers test-kernels docs docs-serve benchmark wheel constraints clean
 
 help:
 	@sed -n 's/^#   make/  make/p' Makefile
@@ -69,6 +71,11 @@ test-browser: $(VENV)/.browser
 test-consumers: VENV := $(CONSUMERS)
 test-consumers: $(CONSUMERS)/.installed
 	$(PYTEST) --numprocesses 0 -m consumers tests/consumers $(ARGS)
+
+# Triton reads the variable when it is imported. Drawn shapes are `slow`, and run here too.
+test-kernels: VENV := $(KERNELS)
+test-kernels: $(KERNELS)/.installed
+	TRITON_INTERPRET=1 $(PYTEST) -m triton tests $(ARGS)
 
 docs: VENV := $(DOCS)
 docs: $(DOCS)/.installed
@@ -105,6 +112,11 @@ $(CONSUMERS)/.installed: setup.cfg constraints.txt tests/consumers/requirements.
 	$(CONSUMERS)/bin/python -m pip install --quiet --no-deps bertviz==1.4.1
 	touch $@
 
+$(KERNELS)/.installed: setup.cfg constraints.txt
+	$(call create,$(KERNELS))
+	$(KERNELS)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[test,kernels]'
+	touch $@
+
 $(FLOORS)/.installed: setup.cfg scripts/floors.py
 	$(call create,$(FLOORS))
 	$(FLOORS)/bin/python scripts/floors.py test search lookahead plot > $(FLOORS)/floors.txt
@@ -138,7 +150,7 @@ constraints:
 	rm -rf $(NEWEST)
 
 clean:
-	rm -rf $(VENV) $(FLOORS) $(NEWEST) $(COMMON) $(CONSUMERS) $(DOCS) build dist site demo_output *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(FLOORS) $(NEWEST) $(COMMON) $(CONSUMERS) $(KERNELS) $(DOCS) build dist site demo_output *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 define create

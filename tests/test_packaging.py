@@ -155,6 +155,9 @@ def test_requirement_is_a_floor_below_the_tested_version(requirement: Requiremen
     (specifier,) = requirement.specifier
     assert specifier.operator == ">=", f"{requirement}: floors, no caps"
     tested = read_constraints().get(canonicalize_name(requirement.name))
+    if requirement.name == "triton":
+        assert tested is None, "each CUDA build of torch has its own triton, which a constraint would replace"
+        return
     assert tested is not None, f"constraints.txt has no {requirement.name}: run `make constraints`"
     assert Version(specifier.version) <= tested
 

@@ -13,6 +13,9 @@ from torch import nn
 from torch.nn import functional
 from transformers.modeling_layers import GradientCheckpointingLayer
 
+from .cool_outlook_triton import outlook, outlook_backward, unsuitable
+from .triton_kernels import runs_kernel
+
 
 def outlook_attention(
     values: torch.Tensor,
@@ -28,7 +31,8 @@ def outlook_attention(
 
     The window centered at token j reads the sources j - K//2 .. j + K//2 and writes to the targets at the same
     positions: `out[j + p - K//2] += sum_r softmax_r(scores[j, p, r]) * values[j + r - K//2]` (equations 7, 9 and 10).
-    Values are 0 outside the sequence and at padding. Windows centered at padding write nothing.
+    Values are 0 outside the sequence and at padding. Windows centered at padding write nothing. On a GPU a Triton
+    kernel computes this, except with `joint_softmax`, `dropout` or `return_weights`.
 
     Args:
         values: (B, L, F).
@@ -49,14 +53,14 @@ def outlook_attention(
         >>> mixed.shape, weights.shape
         (torch.Size([1, 7, 4]), torch.Size([1, 7, 3, 3, 2]))
     """
-    if mask is not None:
-        mask = mask.to(torch.bool)
-        values = values.masked_fill(~mask[..., None], 0.0)
-    if mask_outside_window:
-        scores = _mask_sources(scores, mask)
+    mask = None if mask is None else mask.to(torch.bool)
+    separable = not return_weights and not _is_transformed()
+    if separable and _runs_kernel(values, scores, joint_softmax, dropout):
+        return outlook(values, scores, mask, mask_outside_window), None
 
-    plain = not (joint_softmax or dropout or return_weights) and scores.shape[-1] == values.shape[-1]
-    if plain and not _is_transformed():
+    values, scores = _mask_windows(values, scores, mask, mask_outside_window)
+    plain = separable and not (joint_softmax or dropout) and scores.shape[-1] == values.shape[-1]
+    if plain and not torch.compiler.is_compiling():  # compilers fuse the definition
         return _BandedOutlook.apply(values, scores, mask), None
 
     weights = _window_weights(scores, mask, joint_softmax)
@@ -96,9 +100,24 @@ def outlook_attention_matrix(weights: torch.Tensor, mask: torch.Tensor | None = 
 
 
 def _is_transformed() -> bool:
-    """Return True under compilers, which fuse the plain definition, and under `torch.func`, which requires it."""
+    """Return True under `torch.func` and in exports, which require the definition."""
     functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: False)
-    return torch.compiler.is_compiling() or functorch()
+    return torch.compiler.is_exporting() or functorch()
+
+
+def _runs_kernel(values: torch.Tensor, scores: torch.Tensor, joint_softmax: bool, dropout: float) -> bool:
+    options = "the kernel has neither a joint softmax nor dropout" if joint_softmax or dropout else ""
+    return runs_kernel(
+        "Outlook attention", values.device, (values.dtype, scores.dtype), options or unsuitable(values, scores)
+    )
+
+
+def _mask_windows(
+    values: torch.Tensor, scores: torch.Tensor, mask: torch.Tensor | None, mask_outside_window: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Set values at padding to 0, and scores of sources outside the sequence and at padding to the lowest number."""
+    values = values if mask is None else values.masked_fill(~mask[..., None], 0.0)
+    return values, _mask_sources(scores, mask) if mask_outside_window else scores
 
 
 def _mask_sources(scores: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
@@ -154,9 +173,8 @@ class _BandedOutlook(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad_mixed: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, None]:
         values, scores, mask = ctx.saved_tensors
-        if torch.is_grad_enabled():  # for second derivatives autograd needs the definition
-            mixed = _mix_windows(values.to(scores.dtype), _window_weights(scores, mask))
-            grad_values, grad_scores = torch.autograd.grad(mixed, (values, scores), grad_mixed, create_graph=True)
+        if torch.is_grad_enabled():
+            grad_values, grad_scores = _differentiate_definition(grad_mixed, values, scores, mask)
             return grad_values, grad_scores, None
         length, half = values.shape[1], scores.shape[2] // 2
         with torch.autocast(values.device.type, enabled=False):
@@ -176,6 +194,32 @@ class _BandedOutlook(torch.autograd.Function):
                         grad_source[:, r : r + length].add_(weighted)
                         weighted.mul_(source[:, r : r + length] - written)
             return grad_sources[:, half : half + length].to(values.dtype), grad_scores, None
+
+
+def _differentiate_definition(
+    grad_mixed: torch.Tensor,
+    values: torch.Tensor,
+    scores: torch.Tensor,
+    mask: torch.Tensor | None,
+    mask_outside_window: bool = False,
+) -> tuple[torch.Tensor, ...]:
+    """Return the gradients of values and scores with a graph, which second derivatives need."""
+    masked_values, masked_scores = _mask_windows(values, scores, mask, mask_outside_window)
+    mixed = _mix_windows(masked_values.to(scores.dtype), _window_weights(masked_scores, mask))
+    return torch.autograd.grad(mixed, (values, scores), grad_mixed, create_graph=True)
+
+
+def _save_for_kernel(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    values, scores, mask, ctx.mask_outside_window = inputs
+    ctx.save_for_backward(values, scores, mask)
+
+
+def _differentiate_kernel(ctx: Any, grad_mixed: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    differentiate: Any = _differentiate_definition if torch.is_grad_enabled() else outlook_backward
+    return *differentiate(grad_mixed, *ctx.saved_tensors, ctx.mask_outside_window), None, None
+
+
+outlook.register_autograd(_differentiate_kernel, setup_context=_save_for_kernel)
 
 
 def _window_outputs(sources: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:

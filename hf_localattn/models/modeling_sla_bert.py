@@ -35,13 +35,23 @@ from .modeling_local_attention import LocalAttentionPreTrainedModel, register_au
 from .sla_alignment import STRUCTURE
 from .sla_attention import LocalGate
 from .sla_baselines import SyntaxGuidedLayer
-from .sla_masks import MaskRows, ancestor_mask, check_structure, limited_rows, shifted_heads, syntax_rows, window_rows
+from .sla_masks import (
+    MaskRows,
+    MaskTables,
+    ancestor_mask,
+    check_structure,
+    limited_rows,
+    shifted_heads,
+    syntax_tables,
+    window_tables,
+)
 from .sla_row_blocks import is_split
 from .sla_self_attention import (
     LocalAttentionRecord,
     add_gates,
     check_implementation,
     check_interface,
+    is_in_kernel,
     localize,
     prepared_mask,
     self_attentions,
@@ -196,12 +206,7 @@ class SlaBertModel(SlaBertPreTrainedModel):
         structure = self.checked_structure(states, tokens, word_index=word_index, dep_heads=dep_heads)
         record = LocalAttentionRecord()
         if self.config.local_attention in GATED:
-            by_rows = not wants_attentions and is_split(states, self.backbone.config._attn_implementation)
-            mask = self.local_rows(tokens, **structure) if by_rows else self.local_mask(tokens, **structure)
-            kwargs |= {"local_mask": mask, "record": record}
-            if by_rows and tokens is not None and not tokens.all():
-                # One row for all queries. The backbone would build all rows.
-                kwargs["layer_mask"] = prepared_mask(tokens.unsqueeze(1), self.backbone.config, self.backbone.dtype)
+            kwargs |= {"record": record, **self.gated_masks(states, tokens, wants_attentions, **structure)}
         elif self.config.local_attention == "lisa" and structure:
             kwargs |= {"parents": structure["dep_heads"], "token_mask": tokens, "record": record}
         outputs = self.forward_backbone(
@@ -209,7 +214,9 @@ class SlaBertModel(SlaBertPreTrainedModel):
         )
         states, pooled = outputs.last_hidden_state, None
         if self.config.local_attention == "sgnet":
-            states = self.syntax_layer(states, self.local_mask(tokens, **structure), record)
+            seen = ancestor_mask(**structure, max_length=self.config.max_position_embeddings)
+            allowed = limited_rows(lambda rows: seen[:, rows], tokens)(slice(None))
+            states = self.syntax_layer(states, self.prepared(allowed), record)
         if getattr(self.backbone, "pooler", None) is not None:
             pooled = self.backbone.pooler(self.classification_token(states, attention_mask).unsqueeze(1))
         return LocalModelOutput(
@@ -279,27 +286,36 @@ class SlaBertModel(SlaBertPreTrainedModel):
                 check_structure(given.get("word_index"), given["dep_heads"])
         return given
 
-    def local_mask(self, tokens: torch.Tensor | None, **structure: torch.Tensor) -> Any:
-        """Build the local mask from inputs (B, L), in the form that the backbone's attention implementation needs."""
-        allowed = self.local_rows(tokens, **structure)(slice(None))
+    def gated_masks(
+        self, states: torch.Tensor, tokens: torch.Tensor | None, wants_attentions: bool, **structure: torch.Tensor
+    ) -> dict[str, Any]:
+        """Return the masks of gated layers: whole ones, or those of attention in a kernel or by blocks of rows."""
+        config, tables = self.backbone.config, self.mask_tables(**structure)
+        rows: MaskRows = limited_rows(tables.rows, tokens)
+        if not wants_attentions and is_in_kernel(self.backbone, tables):
+            masks, pads = {"local_mask": tables.without_padding(tokens)}, tokens
+        elif not wants_attentions and is_split(states, config._attn_implementation):
+            masks, pads = {"local_mask": rows}, None if tokens is None or tokens.all() else tokens
+        else:
+            return {"local_mask": self.prepared(rows(slice(None)))}
+        # One row for all queries. The backbone would build all rows.
+        return masks if pads is None else {**masks, "layer_mask": self.prepared(pads.unsqueeze(1))}
+
+    def prepared(self, allowed: torch.Tensor) -> Any:
+        """Convert a boolean mask to the form that the backbone's attention implementation needs."""
         return prepared_mask(allowed, self.backbone.config, self.backbone.dtype)
 
-    def local_rows(self, tokens: torch.Tensor | None, **structure: torch.Tensor) -> MaskRows:
-        """Return a function that computes rows of the local mask from inputs (B, L)."""
+    def mask_tables(self, **structure: torch.Tensor) -> MaskTables:
+        """Return the tables of the local mask of "syntax" or "window" from inputs (B, L)."""
         config = self.config
         if config.local_attention == "window":
-            near = window_rows(**structure, window_size=config.window_size)
-        elif config.local_attention == "sgnet":
-            seen = ancestor_mask(**structure, max_length=config.max_position_embeddings)
-            near = lambda rows: seen[:, rows]  # noqa: E731
-        else:
-            near = syntax_rows(
-                **structure,
-                threshold=config.syntax_threshold,
-                neighbor_window=config.neighbor_window,
-                connect_roots=config.connect_roots,
-            )
-        return near if tokens is None else limited_rows(near, tokens)
+            return window_tables(**structure, window_size=config.window_size)
+        return syntax_tables(
+            **structure,
+            threshold=config.syntax_threshold,
+            neighbor_window=config.neighbor_window,
+            connect_roots=config.connect_roots,
+        )
 
 
 class SlaBertForQuestionAnswering(SlaBertPreTrainedModel, QuestionAnsweringHead):

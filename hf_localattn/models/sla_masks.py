@@ -17,8 +17,9 @@ and all tokens attend to them; the attention mask excludes padding later.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import torch
 from torch.nn import functional
@@ -53,51 +54,75 @@ def syntax_mask(
         Boolean mask (B, L, L), [query, key], True where the query may attend to the key. The mask is not symmetric:
         only the query's neighbors count. All tokens of the other segment are allowed.
     """
-    rows = syntax_rows(
+    tables = syntax_tables(
         word_index, dep_heads, threshold=threshold, neighbor_window=neighbor_window, connect_roots=connect_roots
     )
-    return rows(slice(None))
+    return tables.rows(slice(None))
 
 
-def syntax_rows(
+class MaskTables(NamedTuple):
+    """Integers per token from which any part of a mask is computed.
+
+    Args:
+        segments: (B, L), twice the number of each token's segment, plus 1 at tokens that all tokens may attend to; -1
+            at special tokens, -2 at padding after `without_padding`.
+        generations: (B, G, L), 32 bits. For `syntax_mask`: the first token of each token's word, of its head, and so
+            on up to `near` edges, and with connected roots the depth. For `window_mask`: the index of the word.
+        reach: (B, R, L), for each query one token of its own word and of each neighbor. R is 0 for `window_mask`.
+        near: Largest distance, in edges or in words.
+    """
+
+    segments: torch.Tensor
+    generations: torch.Tensor
+    reach: torch.Tensor
+    near: int
+
+    def without_padding(self, tokens: torch.Tensor | None) -> MaskTables:
+        """Return tables that distinguish padding, False in `tokens` (B, L), from special tokens."""
+        return self if tokens is None else self._replace(segments=torch.where(tokens, self.segments, -2))
+
+    def rows(self, which: slice) -> torch.Tensor:
+        """Compute the rows of the mask for a slice of R queries: (B, R, L), True where they may attend to keys."""
+        of_row, of_column = _rows(self.segments[:, which]), _columns(self.segments)
+        generations = self.generations.unbind(1)
+        allowed = (of_row < 0) | (of_column < 0) | (of_column & 1 == 1) | (of_row >> 1 != of_column >> 1)
+        if not self.reach.shape[1]:
+            words = generations[0]
+            return allowed | ((_rows(words[:, which]) - _columns(words)).abs() <= self.near)
+        for words in self.reach[..., which].unbind(1):
+            ancestors = [generation.gather(-1, words) for generation in generations]
+            allowed = allowed | _within(ancestors, generations, self.near)
+            if len(generations) > self.near + 1:
+                allowed = allowed | (_rows(ancestors[-1]) + 1 + _columns(generations[-1]) <= self.near)
+        return allowed
+
+
+def syntax_tables(
     word_index: torch.Tensor,
     dep_heads: torch.Tensor,
     *,
     threshold: int = 3,
     neighbor_window: int = 1,
     connect_roots: bool = False,
-) -> MaskRows:
-    """Return a function that computes rows of `syntax_mask`, with the same arguments.
-
-    It keeps only tensors (B, L), and a call with R rows returns a mask (B, R, L).
-    """
+) -> MaskTables:
+    """Return the tables of `syntax_mask`, which has the same arguments."""
     word_index, is_open_key = without_open_keys(word_index)
     first = first_tokens(word_index)
     heads = _heads(word_index, dep_heads, first)
     ancestors = [first]
     for _ in range(threshold + 1):
         ancestors.append(heads.gather(-1, ancestors[-1]))
-    # Words deeper than the threshold reach nothing through a root, so their exact depth does not matter.
-    depth = torch.stack([up != down for up, down in pairwise(ancestors)]).sum(0)
+    generations = ancestors[:-1]
+    if connect_roots:
+        # Words deeper than the threshold reach nothing through a root, so their exact depth does not matter.
+        generations.append(torch.stack([up != down for up, down in pairwise(ancestors)]).sum(0))
     # A query reaches what its own word and the neighbors reach. In place of a missing neighbor is the word itself.
-    reaching = [first]
+    reach = [first]
     for neighbor, exists in _neighbors(word_index, neighbor_window):
-        reaching.append(torch.where(exists, neighbor, first))
+        reach.append(torch.where(exists, neighbor, first))
     # 32 bits are compared faster than 64.
-    ancestors, depth = [generation.int() for generation in ancestors], depth.int()
-    of_reaching = [[generation.gather(-1, words) for generation in (*ancestors, depth)] for words in reaching]
-    is_open = _open_rows(word_index, is_open_key)
-
-    def rows(which: slice) -> torch.Tensor:
-        allowed = is_open(which)
-        for generations in of_reaching:
-            *upwards, from_root = (generation[:, which] for generation in generations)
-            allowed = allowed | _within(upwards, ancestors, threshold)
-            if connect_roots:
-                allowed = allowed | (_rows(from_root) + 1 + _columns(depth) <= threshold)
-        return allowed
-
-    return rows
+    segments = _coded_segments(word_index, is_open_key)
+    return MaskTables(segments, torch.stack(generations, 1).int(), torch.stack(reach, 1), threshold)
 
 
 def window_mask(word_index: torch.Tensor, *, window_size: int = 3) -> torch.Tensor:
@@ -106,15 +131,14 @@ def window_mask(word_index: torch.Tensor, *, window_size: int = 3) -> torch.Tens
     Returns:
         Boolean mask (B, L, L), as from `syntax_mask`.
     """
-    return window_rows(word_index, window_size=window_size)(slice(None))
+    return window_tables(word_index, window_size=window_size).rows(slice(None))
 
 
-def window_rows(word_index: torch.Tensor, *, window_size: int = 3) -> MaskRows:
-    """Return a function that computes rows of `window_mask`, as `syntax_rows` does."""
+def window_tables(word_index: torch.Tensor, *, window_size: int = 3) -> MaskTables:
+    """Return the tables of `window_mask`, which has the same arguments."""
     word_index, is_open_key = without_open_keys(word_index)
-    words = word_index.int()
-    is_open = _open_rows(word_index, is_open_key)
-    return lambda which: is_open(which) | ((_rows(words[:, which]) - _columns(words)).abs() <= window_size)
+    words = word_index.unsqueeze(1)
+    return MaskTables(_coded_segments(word_index, is_open_key), words.int(), words[:, :0], window_size)
 
 
 def ancestor_mask(word_index: torch.Tensor, dep_heads: torch.Tensor, *, max_length: int | None = None) -> torch.Tensor:
@@ -136,11 +160,13 @@ def ancestor_mask(word_index: torch.Tensor, dep_heads: torch.Tensor, *, max_leng
     for _ in range(((max_length or word_index.shape[-1]) - 1).bit_length()):
         seen = seen | seen.gather(1, _rows(heads).expand_as(seen))
         heads = heads.gather(-1, heads)
-    return seen | _open_rows(word_index, is_open_key, segments=False)(slice(None))
+    return seen | _rows(word_index < 0) | _columns((word_index < 0) | is_open_key)
 
 
-def limited_rows(rows: MaskRows, tokens: torch.Tensor) -> MaskRows:
+def limited_rows(rows: MaskRows, tokens: torch.Tensor | None) -> MaskRows:
     """Limit rows of a mask to real tokens (B, L) as keys. All tokens attend to themselves: no row is empty."""
+    if tokens is None:
+        return rows
     positions = torch.arange(tokens.shape[-1], device=tokens.device)
     return lambda which: (rows(which) & _columns(tokens)) | (_rows(positions[which]) == positions)
 
@@ -222,7 +248,7 @@ def _heads(word_index: torch.Tensor, dep_heads: torch.Tensor, first: torch.Tenso
     return torch.where(word_index >= 0, dep_heads.clamp(0, dep_heads.shape[-1] - 1), first)
 
 
-def _within(rows: list[torch.Tensor], columns: list[torch.Tensor], edges: int) -> torch.Tensor:
+def _within(rows: Sequence[torch.Tensor], columns: Sequence[torch.Tensor], edges: int) -> torch.Tensor:
     """Return True (B, R, L) for words at most `edges` edges apart, from their ancestors by generation.
 
     Args:
@@ -264,16 +290,9 @@ def _segments(word_index: torch.Tensor) -> torch.Tensor:
     return ((word_index >= 0) & (_shifted(word_index) < 0)).cumsum(-1)
 
 
-def _open_rows(word_index: torch.Tensor, is_open_key: torch.Tensor, *, segments: bool = True) -> MaskRows:
-    """Return a function that computes where a mask is always open: special tokens, open keys, and between segments."""
-    is_special, segment = word_index < 0, _segments(word_index).int()
-    is_open_key = is_open_key | is_special
-
-    def rows(which: slice) -> torch.Tensor:
-        is_open = _rows(is_special[:, which]) | _columns(is_open_key)
-        return is_open | (_rows(segment[:, which]) != _columns(segment)) if segments else is_open
-
-    return rows
+def _coded_segments(word_index: torch.Tensor, is_open_key: torch.Tensor) -> torch.Tensor:
+    """Return the segments (B, L) of `MaskTables`, in 32 bits."""
+    return torch.where(word_index >= 0, 2 * _segments(word_index) + is_open_key, -1).int()
 
 
 def _shifted(word_index: torch.Tensor) -> torch.Tensor:

@@ -15,10 +15,14 @@ from typing import Any, ClassVar, NoReturn
 
 import torch
 from torch import nn
+from torch.compiler import is_compiling
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedConfig, PreTrainedModel
 
 from .sla_attention import LocalGate, gated_attention, mix, parent_loss
+from .sla_attention_triton import attend_in_kernel, unsuitable
+from .sla_masks import MaskTables
 from .sla_row_blocks import attend_by_blocks
+from .triton_kernels import runs_kernel
 
 IMPLEMENTATIONS = ("eager", "sdpa", "flex_attention")
 
@@ -137,6 +141,21 @@ def _checked(implementation: str) -> str:
     return implementation
 
 
+def is_in_kernel(backbone: PreTrainedModel, tables: MaskTables) -> bool:
+    """Return True if the gated layers of a backbone run Triton kernels.
+
+    Exported code and the transforms of `torch.func` need PyTorch's operations.
+    """
+    if torch.compiler.is_exporting() or backbone.config._attn_implementation not in ("eager", "sdpa"):
+        return False
+    if not is_compiling() and (torch._C._get_tracing_state() or torch._C._are_functorch_transforms_active()):
+        return False
+    device = tables.segments.device
+    dtype = torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else backbone.dtype
+    width = backbone.config.hidden_size // backbone.config.num_attention_heads
+    return runs_kernel("SLA's attention", device, (dtype,), unsuitable(width, tables))
+
+
 class LocalSelfAttention(nn.Module):
     """Self-attention of an encoder like BERT with local attention; `local_class` adds the encoder's class."""
 
@@ -172,8 +191,9 @@ class LocalSelfAttention(nn.Module):
             attention_mask (*optional*): Global mask, in the form that the attention implementation needs.
             past_key_values: Not used.
             record (*optional*): Filled with gates, local weights and losses. If None, the encoder's own code runs.
-            local_mask (*optional*): Mask from `prepared_mask`, or a function that computes its rows; attention then
-                runs by blocks of rows and returns no weights. If given, the gate mixes local and global attention.
+            local_mask (*optional*): Mask from `prepared_mask`. If it is a function that computes rows of the mask,
+                attention runs by blocks of rows; if it is the tables of the mask, in a Triton kernel. Both return no
+                weights. If given, the gate mixes local and global attention.
             parents (*optional*): (B, L), the `dep_heads` to which the last head is trained to attend.
             token_mask (*optional*): (B, L), True at real tokens; used with `parents`.
             is_local (*optional*, defaults to False): True if `attention_mask` itself is a local mask.
@@ -195,7 +215,11 @@ class LocalSelfAttention(nn.Module):
         if gate is not None:
             record.gates.append(gate.squeeze(-1))
         weights = None
-        if callable(local_mask):
+        if isinstance(local_mask, MaskTables):
+            assert gate is not None
+            dropout = self.dropout.p if self.training else 0.0
+            output = attend_in_kernel(query, key, value, gate, local_mask, scaling=self.scaling, dropout=dropout)
+        elif callable(local_mask):
             assert gate is not None
             attend = partial(self._attend, **kwargs)
             output = attend_by_blocks(

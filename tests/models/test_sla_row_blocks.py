@@ -7,7 +7,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from hf_localattn import SlaBertConfig, SlaBertModel
 from hf_localattn.models import sla_row_blocks
 from hf_localattn.models.sla_attention import gated_attention
-from hf_localattn.models.sla_masks import syntax_mask, syntax_rows, window_mask, window_rows
+from hf_localattn.models.sla_masks import syntax_mask, syntax_tables, window_mask, window_tables
 from tests.models.test_sla_attention import SCALING, assert_same, loop, masks, outputs_and_gradients, random_inputs
 from tests.models.tiny import COMMON, adapted, enable_checkpointing, tiny_model, token_ids
 
@@ -164,8 +164,8 @@ def test_rows_of_masks_are_those_of_the_whole(connect_roots):
     structure = given["word_index"], given["dep_heads"]
     settings = {"threshold": 2, "neighbor_window": 2, "connect_roots": connect_roots}
     for whole, rows in (
-        (syntax_mask(*structure, **settings), syntax_rows(*structure, **settings)),
-        (window_mask(structure[0]), window_rows(structure[0])),
+        (syntax_mask(*structure, **settings), syntax_tables(*structure, **settings).rows),
+        (window_mask(structure[0]), window_tables(structure[0]).rows),
     ):
         assert not whole.all()
         for start in range(0, LENGTH, ROWS):

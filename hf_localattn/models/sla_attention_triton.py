@@ -1,0 +1,226 @@
+"""Gated attention of SLA in Triton kernels for GPUs, as PyTorch operators.
+
+`sla_attention.py` has the definition, `sla_triton_kernels.py` the kernels. Besides its arguments and its output, the
+forward pass keeps two numbers per row and head, and the seed of dropout.
+
+Shapes: B batch, L tokens, heads, D width of a head.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from .sla_masks import MaskTables
+from .sla_triton_kernels import forward_kernel, key_kernel, query_kernel
+from .triton_kernels import namespace, triton
+
+NAMESPACE = namespace(__name__)
+
+WIDEST_HEAD = 128
+"""Largest width of a head, whose blocks fit into the memory that all GPUs have for a program."""
+
+MOST_COMPARISONS = 64
+"""Largest number of comparisons for an element of the mask; the code of the kernel has all of them."""
+
+
+def unsuitable(width: int, tables: MaskTables) -> str:
+    """Return the reason why the kernels cannot take heads of a width and a local mask, or "" if they can."""
+    if width > WIDEST_HEAD:
+        return f"heads have width {width}, and the kernel takes at most {WIDEST_HEAD}"
+    comparisons = tables.reach.shape[1] * (2 * tables.near + 1)
+    if comparisons > MOST_COMPARISONS:
+        return (
+            f"`syntax_threshold` {tables.near} with {tables.reach.shape[1] // 2} neighbors on each side takes "
+            f"{comparisons} comparisons of words, and the kernel does at most {MOST_COMPARISONS}"
+        )
+    return ""
+
+
+def attend_in_kernel(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    gate: torch.Tensor,
+    tables: MaskTables,
+    *,
+    scaling: float,
+    dropout: float = 0.0,
+) -> torch.Tensor:
+    """Compute `gated_attention` with the masks of `tables`.
+
+    Dropout draws other numbers than PyTorch. They depend only on a seed, which is drawn from the generator of the
+    device, and on the position of the weight.
+
+    Args:
+        query: (B, heads, L, D).
+        key: (B, heads, L, D).
+        value: (B, heads, L, D).
+        gate: (B, L, 1).
+        tables: Local mask. The global mask excludes its padding.
+        scaling: Factor of the scores, D ** -0.5.
+        dropout (*optional*, defaults to 0.0): Dropout probability, applied to both attentions independently.
+
+    Returns:
+        The output (B, L, heads, D).
+    """
+    states = [one.transpose(1, 2).contiguous() for one in (query, key, value)]
+    seed = torch.randint(2**62, (1,), device=query.device) if dropout else None
+    segments, generations, reach, near = tables
+    return gated(*states, gate.squeeze(-1).contiguous(), segments, generations, reach, near, seed, scaling, dropout)[0]
+
+
+@torch.library.custom_op(f"{NAMESPACE}::gated", mutates_args=())
+def gated(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    gate: torch.Tensor,
+    segments: torch.Tensor,
+    generations: torch.Tensor,
+    reach: torch.Tensor,
+    near: int,
+    seed: torch.Tensor | None,
+    scaling: float,
+    dropout: float,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Run the forward kernel.
+
+    Args:
+        query: (B, L, heads, D), contiguous like all tensors.
+        key: (B, L, heads, D).
+        value: (B, L, heads, D).
+        gate: (B, L).
+        segments: (B, L), like the next three a field of `MaskTables`.
+        generations: (B, G, L).
+        reach: (B, R, L).
+        near: Largest distance.
+        seed: (1,), seed of dropout, or None without dropout.
+        scaling: Factor of the scores.
+        dropout: Dropout probability.
+
+    Returns:
+        The output (B, L, heads, D), and the logarithms of the sums of both softmaxes (2, B, heads, L).
+    """
+    batch, length, heads, _ = query.shape
+    output = torch.empty_like(query)
+    sums = query.new_empty(2, batch, heads, length, dtype=torch.float32)
+    tensors = (query, key, value, gate, segments, generations, reach, seed)
+    _launch(forward_kernel, tensors, (output, sums), near, scaling, dropout)
+    return output, sums
+
+
+@torch.library.custom_op(f"{NAMESPACE}::gated_backward", mutates_args=())
+def gated_backward(
+    gradient: torch.Tensor,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    gate: torch.Tensor,
+    segments: torch.Tensor,
+    generations: torch.Tensor,
+    reach: torch.Tensor,
+    near: int,
+    seed: torch.Tensor | None,
+    scaling: float,
+    dropout: float,
+    sums: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Run the backward kernels, which return gradients of queries, keys, values and gates.
+
+    Args:
+        gradient: (B, L, heads, D), gradient of the output, contiguous.
+        query: Arguments of the forward pass, up to `dropout`.
+        key: See `query`.
+        value: See `query`.
+        gate: See `query`.
+        segments: See `query`.
+        generations: See `query`.
+        reach: See `query`.
+        near: See `query`.
+        seed: See `query`.
+        scaling: See `query`.
+        dropout: See `query`.
+        sums: (2, B, heads, L), from the forward pass.
+    """
+    of_query, of_key, of_value = (torch.empty_like(query) for _ in range(3))
+    products = torch.empty_like(sums)
+    tensors = (query, key, value, gate, segments, generations, reach, seed)
+    _launch(query_kernel, tensors, (gradient, sums, products, of_query), near, scaling, dropout)
+    _launch(key_kernel, tensors, (gradient, sums, products, of_key, of_value), near, scaling, dropout)
+    of_all, of_local = products.sum(2)
+    return of_query, of_key, of_value, (of_local - of_all).to(gate.dtype)
+
+
+@gated.register_fake
+def _(query: torch.Tensor, *_: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    batch, length, heads, _width = query.shape
+    return torch.empty_like(query), query.new_empty(2, batch, heads, length, dtype=torch.float32)
+
+
+@gated_backward.register_fake
+def _(
+    gradient: torch.Tensor, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, gate: torch.Tensor, *_: Any
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    return torch.empty_like(query), torch.empty_like(key), torch.empty_like(value), torch.empty_like(gate)
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, torch.Tensor]) -> None:
+    *tensors, near, seed, scaling, dropout = inputs
+    ctx.settings = near, scaling, dropout
+    ctx.save_for_backward(*tensors, seed, output[1])
+
+
+def _differentiate(ctx: Any, gradient: torch.Tensor, _: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    *tensors, seed, sums = ctx.saved_tensors
+    near, scaling, dropout = ctx.settings
+    found = gated_backward(gradient.contiguous(), *tensors, near, seed, scaling, dropout, sums)
+    return (*found, *[None] * 7)
+
+
+gated.register_autograd(_differentiate, setup_context=_keep)
+
+
+def _launch(
+    kernel: Any,
+    tensors: tuple[torch.Tensor | None, ...],
+    results: tuple[torch.Tensor, ...],
+    near: int,
+    scaling: float,
+    dropout: float,
+) -> None:
+    """Run a kernel with one program for each head and block of tokens."""
+    query, *_, generations, reach, _ = tensors
+    assert isinstance(query, torch.Tensor)
+    batch, length, heads, width = query.shape
+    block = block_size(width, query.dtype)
+    if not query.numel():
+        return
+    precise = query.dtype is not torch.float32 or torch.backends.cuda.matmul.fp32_precision != "tf32"
+    with torch.cuda.device_of(query):
+        kernel[(batch * heads * triton.cdiv(length, block),)](
+            *tensors,
+            *results,
+            scaling / math.log(2),
+            dropout,
+            1 / (1 - dropout) if dropout < 1 else 0.0,
+            length,
+            heads,
+            width,
+            NEAR=near,
+            REACH=reach.shape[1],
+            GENERATIONS=generations.shape[1],
+            DROPS=dropout > 0,
+            BLOCK=block,
+            WIDTH=max(16, triton.next_power_of_2(width)),
+            PRECISION="ieee" if precise else "tf32",
+            num_warps=4,
+            num_stages=2,
+        )
+
+
+def block_size(width: int, dtype: torch.dtype) -> int:
+    """Return the number of queries and keys in a block: larger ones need more registers than a program has."""
+    return max(16, min(32, 4096 // (triton.next_power_of_2(width) * dtype.itemsize)))

@@ -1,0 +1,101 @@
+"""Choice between a Triton kernel and the torch code of an attention.
+
+A kernel file takes `triton`, `tl`, `constexpr`, `jit` and `inline` from here, so that it can be imported without
+triton.
+"""
+
+import os
+import re
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from transformers.utils import logging
+
+try:
+    import triton
+    import triton.language as tl
+    from triton.language import constexpr
+except ImportError:
+    triton = tl = None
+    constexpr = int
+
+__all__ = ["INTERPRETED", "constexpr", "inline", "jit", "namespace", "runs_kernel", "tl", "triton"]
+
+logger = logging.get_logger(__name__)
+
+SWITCH = "HF_LOCALATTN_KERNELS"
+"""Environment variable that switches all kernels off if it is 0."""
+
+INTERPRETED = triton is not None and os.environ.get("TRITON_INTERPRET") == "1"
+"""True if triton runs kernels in Python, on any device. Triton reads the variable when a kernel is defined."""
+
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+
+CAPABILITY = (8, 0)
+"""The lowest compute capability: older GPUs have no bfloat16 arithmetic, and triton does not support them."""
+
+
+def jit(function: Callable[..., Any]) -> Any:
+    """Make a Triton kernel of a function if triton is installed. Annotate its constants with `constexpr`."""
+    return function if triton is None else triton.jit(function)
+
+
+def inline(function: Callable[..., Any]) -> Any:
+    """Make a function for use in kernels. Triton's interpreter takes a plain function, and runs it faster."""
+    return function if INTERPRETED else jit(function)
+
+
+def namespace(module: str) -> str:
+    """Return the namespace for the operators of a module.
+
+    The code of a checkpoint and the installed package may be loaded together. Operators of one name would replace
+    each other.
+    """
+    return re.sub(r"\W", "_", module)
+
+
+@torch.compiler.assume_constant_result
+def runs_kernel(name: str, device: torch.device, dtypes: tuple[torch.dtype, ...], unsuitable: str = "") -> bool:
+    """Return True if a computation should run its Triton kernel, and log the choice once.
+
+    The first call which finds triton but cannot use it warns. Compiled graphs keep the choice of their first call.
+
+    Args:
+        name: Name of the computation for the log.
+        device: Device of the tensors.
+        dtypes: Dtypes of the tensors.
+        unsuitable: Reason why the kernel cannot take these shapes or options. By default it can.
+    """
+    if os.environ.get(SWITCH) == "0":
+        logger.info_once(f"{name} runs torch code, because {SWITCH} is 0.")
+        return False
+    if triton is None:
+        if device.type == "cuda":
+            logger.info_once(f"{name} runs torch code, because triton is not installed.")
+        return False
+    if device.type != "cuda" and not INTERPRETED and torch.cuda.is_available():
+        return False  # the tensors are on the CPU by choice
+    reason = _device_fault(device) or _dtype_fault(dtypes) or unsuitable
+    if reason:
+        logger.warning_once(f"{name} runs torch code in place of its Triton kernel: {reason}. {SWITCH}=0 hides this.")
+        return False
+    logger.info_once(f"{name} runs its Triton kernel. {SWITCH}=0 switches it off.")
+    return True
+
+
+def _device_fault(device: torch.device) -> str:
+    if INTERPRETED:
+        return ""
+    if device.type != "cuda":
+        return "triton is installed, but there is no CUDA device"
+    capability = torch.cuda.get_device_capability(device)
+    if capability < CAPABILITY:
+        need, found = (".".join(map(str, numbers)) for numbers in (CAPABILITY, capability))
+        return f"the compute capability of {device} is {found}, and the kernel needs {need}"
+    return ""
+
+
+def _dtype_fault(dtypes: tuple[torch.dtype, ...]) -> str:
+    refused = [str(dtype) for dtype in dtypes if dtype not in DTYPES]
+    return f"it takes {', '.join(map(str, DTYPES))}, not {refused[0]}" if refused else ""
