@@ -66,16 +66,18 @@ def drawn(seed):
         source.choice(["left", "right"]),
         length,
     )
+    opened = (words >= 0) & (torch.rand(batch, length) < source.choice([0.0, 0.3]))  # punctuation that all attend to
+    coded = torch.where(opened, -2 - words, words)
     if source.random() < 0.7:
         tables = syntax_tables(
-            words,
+            coded,
             dep_heads,
             threshold=source.choice([0, 1, 2, 2, 3, 4]),
             neighbor_window=source.choice([0, 0, 1, 1, 2]),
             connect_roots=source.random() < 0.3,
         )
     else:
-        tables = window_tables(words, window_size=source.randint(0, 3))
+        tables = window_tables(coded, window_size=source.randint(0, 3))
     tokens = None
     if source.random() < 0.8:  # pads are a part of the special tokens; an example may have nothing else
         tokens = (words >= 0) | (torch.rand(batch, length) < source.choice([0.0, 0.5]))
