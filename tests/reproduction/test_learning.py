@@ -12,6 +12,7 @@ LEARNS = {
     "cool-2": ("cool-albert", "squad", "train_loss", 2.5),
     "cool-3": ("deeper-3", "squad_v2", "train_loss", 2.5),
     "cool-4": ("visual-outlook", "squad_v2", "train_loss", 2.5),
+    "cool-5": ("cool-beam-1", "squad", "train_loss", 3.5),
     "cool-6": ("cool-bert", "stsb", "eval_loss", 1.0),
     "sla-1": ("sla", "fce", "eval_loss", 0.2),
     "sla-2": ("sla", "rte", "eval_loss", 0.3),
