@@ -20,6 +20,7 @@ LEARNS = {
     "oa-2": ("emb", "bioscope_papers", "train_loss", 0.5),
     "oa-3": ("em-normal", "sherlock", "eval_loss", 0.4),
     "oa-4": ("c", "sfu", "train_loss", 0.5),
+    "oa-5": ("ca-normal", "bioscope_abstracts", "train_loss", 0.5),
 }
 """Row, task, loss and its bound by table.
 
