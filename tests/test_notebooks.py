@@ -25,7 +25,8 @@ def test_outputs_are_saved_and_without_errors(path):
     assert path.stat().st_size < 200_000
 
 
-@pytest.mark.slow(reason="trains two tiny models")
+@pytest.mark.timeout(1800)
+@pytest.mark.slow(reason="trains tiny models for a minute")
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_the_cells_run(path, tmp_path, monkeypatch, capsys):
     """Run with what IPython would show left out: the tests do not need IPython."""
