@@ -20,6 +20,8 @@ class Case:
     time_targets: dict[str, float] = field(default_factory=dict)
     """Target for the time ratio to the peer, by variant; smaller is better."""
     memory_targets: dict[str, float] = field(default_factory=dict)
+    check: Callable[[torch.device], None] | None = None
+    """Function that raises an AssertionError if the variants do not compute the same. Nothing is then measured."""
 
 
 CASES: dict[str, Case] = {}
