@@ -289,7 +289,8 @@ class SlaBertModel(SlaBertPreTrainedModel):
     ) -> dict[str, Any]:
         """Return the masks of gated layers: whole ones, or those of attention in a kernel or by blocks of rows."""
         config, tables = self.backbone.config, self.mask_tables(**structure)
-        rows, masks = limited_rows(tables.rows, tokens), dict[str, Any]()
+        rows = limited_rows(tables.rows, tokens)
+        masks: dict[str, Any] = {}
         if not wants_attentions and is_in_kernel(self.backbone, tables):
             masks["local_mask"], pads = tables.without_padding(tokens), tokens
         elif not wants_attentions and is_split(states, config._attn_implementation):
