@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
+import sys
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from benchmarks import cool, local_encoders, oa, sam, sla  # noqa: F401 (registers the cases)
+from benchmarks import cool, gpu, local_encoders, oa, sam, sla  # noqa: F401 (registers the cases)
 from benchmarks.measure import environment, measure
 from benchmarks.registry import CASES, Case
 
@@ -19,22 +21,42 @@ RESULTS = Path(__file__).parent / "results"
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="CASE", help=f"default: all of {', '.join(CASES)}")
+    parser.add_argument(
+        "names", nargs="*", metavar="CASE", help=f"default: all of {', '.join(CASES)}; on a GPU its own"
+    )
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--output", type=Path, default=RESULTS, help="folder for the result files")
+    parser.add_argument("--tiny", action="store_true", help="try a GPU's cases with tiny sizes, on any device")
     arguments = parser.parse_args()
-    unknown = set(arguments.names) - set(CASES)
+    device = torch.device(arguments.device)
+    on_gpu = gpu.cases(gpu.TINY if arguments.tiny else gpu.FULL)
+    cases = on_gpu if arguments.tiny else CASES | on_gpu
+    unknown = set(arguments.names) - set(cases)
     if unknown:
-        parser.error(f"unknown case {', '.join(sorted(unknown))}: choose from {', '.join(CASES)}")
+        parser.error(f"unknown case {', '.join(sorted(unknown))}: choose from {', '.join(cases)}")
 
     torch.set_num_threads(arguments.threads)
-    device = torch.device(arguments.device)
-    for name in arguments.names or CASES:
-        result = run(CASES[name], device, arguments.repeats)
-        print(report(CASES[name], result), flush=True)
-        write(result, arguments.output / f"{name}--{device.type}-{arguments.threads}-threads.json")
+    wrong = []
+    for name in arguments.names or (on_gpu if arguments.tiny or device.type == "cuda" else CASES):
+        try:
+            result = run(cases[name], device, arguments.repeats)
+        except AssertionError as error:
+            wrong.append(name)
+            print(f"\n{name}: not measured, because the results are wrong. {error}", flush=True)
+            continue
+        print(report(cases[name], result), flush=True)
+        write(result, arguments.output / f"{name}--{place(device, arguments.threads)}.json")
+    if wrong:
+        sys.exit(f"wrong results: {', '.join(wrong)}")
+
+
+def place(device: torch.device, threads: int) -> str:
+    """Return the part of a file name that names the device: `cpu-2-threads`, or the name of a GPU."""
+    if device.type == "cuda":
+        return "cuda-" + re.sub(r"\W+", "-", torch.cuda.get_device_name(device).lower())
+    return f"{device.type}-{threads}-threads"
 
 
 def run(case: Case, device: torch.device, repeats: int) -> dict[str, Any]:

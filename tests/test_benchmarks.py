@@ -7,8 +7,10 @@ import pytest
 import torch
 
 from benchmarks import __main__ as runner
+from benchmarks import gpu
 from benchmarks.measure import measure, peak_bytes
 from benchmarks.registry import CASES, Case
+from hf_localattn import outlook_attention
 
 CPU = torch.device("cpu")
 
@@ -79,3 +81,53 @@ def test_committed_results_belong_to_a_case(path):
     assert path.name.startswith(f"{case.name}--")
     assert case.time_targets.keys() | case.memory_targets.keys() <= result["variants"].keys()
     assert next(iter(result["variants"].values()))["time_ratio"] == 1.0
+
+
+def run_main(monkeypatch, *arguments):
+    monkeypatch.setattr("sys.argv", ["benchmarks", "--device", "cpu", "--repeats", "1", "--threads", "1", *arguments])
+    runner.main()
+
+
+def test_cases_for_a_gpu_can_be_tried_on_a_cpu(monkeypatch, capsys, tmp_path):
+    kinds = ("outlook-float32", "sla-layer-bfloat16", "bilstm", "step-roberta-9-bfloat16", "pipeline")
+    names = [f"gpu-{kind}" for kind in kinds]
+    monkeypatch.setattr(torch, "compile", lambda function: function)  # takes longer than all the rest
+    run_main(monkeypatch, *names, "--tiny", "--output", str(tmp_path))
+    assert {path.name for path in tmp_path.iterdir()} == {f"{name}--cpu-1-threads.json" for name in names}
+    step = json.loads((tmp_path / "gpu-step-roberta-9-bfloat16--cpu-1-threads.json").read_text())
+    assert list(step["variants"]) == ["backbone", "cool", "cool without conv", "sla", "oa", "sam"]
+    assert "not measured" not in capsys.readouterr().out
+
+
+def test_all_cases_for_a_gpu_have_a_check_if_kernels_take_part():
+    cases = gpu.cases(gpu.FULL)
+    assert len(cases) == 2 * 2 + 1 + 2 * 3 * 2 + 1
+    assert [name for name, case in cases.items() if case.check is None] == ["gpu-bilstm"]
+
+
+def test_wrong_results_have_no_speed(monkeypatch, capsys, tmp_path):
+    class Wrong(torch.autograd.Function):
+        """A kernel with a wrong gradient."""
+
+        @staticmethod
+        def forward(ctx, values, scores):
+            ctx.scores = scores
+            return outlook_attention(values, scores, return_weights=True)[0]
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient, torch.zeros_like(ctx.scores)
+
+    def wrong(values, scores, mask=None, **options):
+        if options:
+            return outlook_attention(values, scores, mask, **options)
+        return Wrong.apply(values, scores), None
+
+    gpu.check_outlook.cache_clear()
+    monkeypatch.setattr(gpu, "outlook_attention", wrong)
+    with pytest.raises(SystemExit, match="wrong results: gpu-outlook-float32"):
+        run_main(monkeypatch, "gpu-outlook-float32", "gpu-bilstm", "--tiny", "--output", str(tmp_path))
+    printed = capsys.readouterr().out
+    assert "gpu-outlook-float32: not measured, because the results are wrong" in printed
+    assert "seconds" not in printed.partition("gpu-bilstm")[0]
+    assert [path.name for path in tmp_path.iterdir()] == ["gpu-bilstm--cpu-1-threads.json"]

@@ -36,7 +36,6 @@ from .sla_alignment import STRUCTURE
 from .sla_attention import LocalGate
 from .sla_baselines import SyntaxGuidedLayer
 from .sla_masks import (
-    MaskRows,
     MaskTables,
     ancestor_mask,
     check_structure,
@@ -291,15 +290,18 @@ class SlaBertModel(SlaBertPreTrainedModel):
     ) -> dict[str, Any]:
         """Return the masks of gated layers: whole ones, or those of attention in a kernel or by blocks of rows."""
         config, tables = self.backbone.config, self.mask_tables(**structure)
-        rows: MaskRows = limited_rows(tables.rows, tokens)
+        rows = limited_rows(tables.rows, tokens)
+        masks: dict[str, Any] = {}
         if not wants_attentions and is_in_kernel(self.backbone, tables):
-            masks, pads = {"local_mask": tables.without_padding(tokens)}, tokens
+            masks["local_mask"], pads = tables.without_padding(tokens), tokens
         elif not wants_attentions and is_split(states, config._attn_implementation):
-            masks, pads = {"local_mask": rows}, None if tokens is None or tokens.all() else tokens
+            masks["local_mask"], pads = rows, None if tokens is None or tokens.all() else tokens
         else:
             return {"local_mask": self.prepared(rows(slice(None)))}
         # One row for all queries. The backbone would build all rows.
-        return masks if pads is None else {**masks, "layer_mask": self.prepared(pads.unsqueeze(1))}
+        if pads is not None:
+            masks["layer_mask"] = self.prepared(pads.unsqueeze(1))
+        return masks
 
     def prepared(self, allowed: torch.Tensor) -> Any:
         """Convert a boolean mask to the form that the backbone's attention implementation needs."""

@@ -185,7 +185,7 @@ gated.register_autograd(_differentiate, setup_context=_keep)
 
 def _launch(
     kernel: Any,
-    tensors: tuple[torch.Tensor | None, ...],
+    tensors: tuple[Any, ...],
     results: tuple[torch.Tensor, ...],
     near: int,
     scaling: float,
@@ -193,7 +193,6 @@ def _launch(
 ) -> None:
     """Run a kernel with one program for each head and block of tokens."""
     query, *_, generations, reach, _ = tensors
-    assert isinstance(query, torch.Tensor)
     batch, length, heads, width = query.shape
     block = block_size(width, query.dtype)
     if not query.numel():

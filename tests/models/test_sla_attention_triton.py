@@ -300,7 +300,7 @@ def test_autocast_runs_the_kernel(runs):
     [
         ({}, torch.float64, "float64"),
         ({"syntax_threshold": 11}, torch.float32, "69 comparisons"),
-        ({"neighbor_window": 5}, torch.float32, "77 comparisons"),
+        ({"neighbor_window": 5, "syntax_threshold": 3}, torch.float32, "77 comparisons"),
     ],
     ids=str,
 )
