@@ -8,6 +8,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from hf_localattn.cli.grammar import several
+from hf_localattn.extras import require_train
 
 RESULT = (
     "Output folder of a training script, also with --num_folds; a pattern in quotes for several seeds, such as"
@@ -29,6 +30,7 @@ def compare(
 
     Runs are compared in pairs with the same seed or fold. Single runs are compared on their test examples.
     """
+    require_train("`hf-localattn compare`")
     from hf_localattn.studies.compare_command import compare
 
     print(compare(first, second, metric or (), output))
