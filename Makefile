@@ -1,9 +1,12 @@
-# Every target sets up what it needs by itself: Python 3.11 or newer is all that has to be there.
+# Every target sets up what it needs by itself: Python 3.11 or newer is all that has to be there. `make demo` runs in the
+# active environment if the package with its extra `train` works there.
 #
 #   make demo         train, save, reload and ask a tiny model, in about three minutes
 #   make test         the test suite, offline; `make test ARGS="-k cool"` for a part of it
 #   make lint         ruff (format and rules), mypy and codespell
 #   make test-floors  the suite with the lowest versions that setup.cfg allows
+#   make test-newest  the suite with the newest versions of everything, torch included
+#   make coverage     the tests of the model classes, which have to run 95 % of the lines of hf_localattn/models
 #   make test-common  transformers' own tests of its models, on every class of every family
 #   make test-browser the demo page in a headless Chromium, which has to be installed (`apt-get install chromium`)
 #   make test-consumers  the programs of docs/consumers.md, with the libraries that they use
@@ -40,16 +43,21 @@ PYTEST  = OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false PYTHONDONTWRITEBYTECODE
           $(VENV)/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint test-floors test-common test-browser test-consumers test-kernels docs docs-serve benchmark wheel constraints clean
+.PHONY: help demo test coverage lint test-floors test-newest test-common test-browser test-consumers test-kernels docs docs-serve benchmark wheel constraints clean
 
 help:
 	@sed -n 's/^#   make/  make/p' Makefile
 
-demo: $(VENV)/.installed
-	$(OFFLINE) $(VENV)/bin/python examples/demo.py $(ARGS)
+demo:
+	@if $(PYTHON) -c 'import hf_localattn.metrics; hf_localattn.extras.require_train("")' 2>/dev/null; \
+	then python=$(PYTHON); else python=$(VENV)/bin/python; $(MAKE) --no-print-directory $(VENV)/.installed || exit; fi; \
+	$(OFFLINE) $$python examples/demo.py $(ARGS)
 
 test: $(VENV)/.installed
 	$(PYTEST) $(ARGS)
+
+coverage: $(VENV)/.installed
+	$(PYTEST) --cov hf_localattn.models --cov-report term-missing:skip-covered --cov-fail-under 95 tests/models tests/hub $(ARGS)
 
 lint: $(VENV)/.installed
 	$(VENV)/bin/ruff format --check .
@@ -59,6 +67,10 @@ lint: $(VENV)/.installed
 
 test-floors: VENV := $(FLOORS)
 test-floors: $(FLOORS)/.installed
+	$(PYTEST) $(ARGS)
+
+test-newest: VENV := $(NEWEST)
+test-newest: $(NEWEST)/.installed
 	$(PYTEST) $(ARGS)
 
 test-common: $(VENV)/.installed $(COMMON)/.installed
@@ -108,7 +120,7 @@ $(VENV)/.browser: $(VENV)/.installed
 $(CONSUMERS)/.installed: setup.cfg constraints.txt tests/consumers/requirements.txt
 	$(call create,$(CONSUMERS))
 	$(CONSUMERS)/bin/python -m pip install --quiet --constraint constraints.txt \
-	  --requirement tests/consumers/requirements.txt --editable '.[test,peft,onnx,demo]'
+	  --requirement tests/consumers/requirements.txt --editable '.[train,test,peft,onnx,demo]'
 	$(CONSUMERS)/bin/python -m pip install --quiet --no-deps bertviz==1.4.1
 	touch $@
 
@@ -119,14 +131,20 @@ $(KERNELS)/.installed: setup.cfg constraints.txt
 
 $(FLOORS)/.installed: setup.cfg scripts/floors.py
 	$(call create,$(FLOORS))
-	$(FLOORS)/bin/python scripts/floors.py test search lookahead plot > $(FLOORS)/floors.txt
+	$(FLOORS)/bin/python scripts/floors.py train test search lookahead plot > $(FLOORS)/floors.txt
 	$(FLOORS)/bin/python -m pip install --quiet --requirement $(FLOORS)/floors.txt
-	$(FLOORS)/bin/python -m pip install --quiet --constraint $(FLOORS)/floors.txt --editable '.[test,search,lookahead,plot]'
+	$(FLOORS)/bin/python -m pip install --quiet --constraint $(FLOORS)/floors.txt --editable '.[train,test,search,lookahead,plot]'
+	touch $@
+
+# Nothing is pinned: a failure here is a release of a library that has changed.
+$(NEWEST)/.installed: setup.cfg
+	$(call create,$(NEWEST))
+	$(NEWEST)/bin/python -m pip install --quiet --upgrade --upgrade-strategy eager --editable '.[dev]'
 	touch $@
 
 $(DOCS)/.installed: setup.cfg constraints.txt
 	$(call create,$(DOCS))
-	$(DOCS)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[docs,test]'
+	$(DOCS)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[docs,train,test]'
 	touch $@
 
 # The source of the transformers that is installed, and what its tests import, beside the environment and not in it.
@@ -143,7 +161,7 @@ $(COMMON)/.installed: $(VENV)/.installed
 constraints:
 	rm -rf $(NEWEST)
 	$(call create,$(NEWEST))
-	$(NEWEST)/bin/python -m pip install --quiet "$$(grep '^torch==' constraints.txt)" '.[dev,cluster,demo,browser,docs]'
+	$(NEWEST)/bin/python -m pip install --quiet "$$(grep '^torch==' constraints.txt)" '.[all,dev,browser,docs]'
 	{ sed -n '/^#/p' constraints.txt; $(NEWEST)/bin/python -m pip freeze --all \
 	  | grep -v -E '^(hf_localattn|pip|nvidia-|cuda-|triton)' | sed -E 's/\+cpu$$//'; } > constraints.new
 	mv constraints.new constraints.txt

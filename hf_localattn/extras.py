@@ -1,7 +1,11 @@
 """Import of optional libraries. Each is installed with an extra."""
 
 import importlib
+import importlib.util
 from typing import Any
+
+TRAIN = ("nltk", "sacrebleu", "scipy", "seqeval", "sklearn", "torchmetrics")
+"""Modules that `hf_localattn[train]` installs, for metrics, folds and statistics."""
 
 
 def import_extra(module: str, extra: str, option: str) -> Any:
@@ -18,6 +22,37 @@ def import_extra(module: str, extra: str, option: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise ImportError(
-            f"{option} needs {module.partition('.')[0]}: run `pip install 'hf_localattn[{extra}]'`."
-        ) from error
+        raise ImportError(_advice(option, module.partition(".")[0], extra)) from error
+
+
+def require_train(option: str) -> None:
+    """Check that the libraries of `hf_localattn[train]` are installed, without importing them.
+
+    Args:
+        option: command, option or function that needs them, for the error message.
+
+    Raises:
+        ImportError: libraries are not installed. The message names them and the command that installs them.
+    """
+    if missing := [module for module in TRAIN if importlib.util.find_spec(module) is None]:
+        raise ImportError(_advice(option, ", ".join(missing), "train"))
+
+
+class LazyExtra:
+    """Module of an optional library that is imported when one of its names is used first.
+
+    Args:
+        module: see `import_extra`.
+        extra: see `import_extra`.
+        option: see `import_extra`.
+    """
+
+    def __init__(self, module: str, extra: str, option: str):
+        self._needed = module, extra, option
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_extra(*self._needed), name)
+
+
+def _advice(option: str, libraries: str, extra: str) -> str:
+    return f"{option} needs {libraries}: run `pip install 'hf_localattn[{extra}]'`."

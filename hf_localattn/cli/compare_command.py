@@ -8,6 +8,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from hf_localattn.cli.grammar import several
+from hf_localattn.extras import require_train
 
 RESULT = (
     "Output folder of a training script, also with --num_folds; a pattern in quotes for several seeds, such as"
@@ -36,6 +37,7 @@ def compare(
 
     Example: hf-localattn compare 'runs/cool-*' 'runs/bert-*' --metric eval_f1
     """
+    require_train("`hf-localattn compare`")
     from hf_localattn.studies.compare_command import compare
 
     print(compare(first, second, metric or (), output))

@@ -9,6 +9,7 @@ from typer import Argument, Option
 
 from hf_localattn.cli.grammar import several
 from hf_localattn.errors import exit_on_user_error
+from hf_localattn.extras import require_train
 from hf_localattn.names import check_table
 
 
@@ -82,6 +83,7 @@ def reproduce(
     if table is None:
         loop.list_tables()
         return
+    require_train("`hf-localattn reproduce`")
     selection = select(
         table,
         rows=rows,

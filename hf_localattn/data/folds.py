@@ -10,11 +10,13 @@ from dataclasses import dataclass
 import datasets
 import numpy as np
 from datasets import ClassLabel, List
-from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
 from hf_localattn.errors import join_names
+from hf_localattn.extras import LazyExtra
 
 logger = logging.getLogger(__name__)
+
+model_selection = LazyExtra("sklearn.model_selection", "train", "--num_folds")
 
 
 @dataclass(frozen=True)
@@ -153,10 +155,10 @@ def _partition(
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return the kept and the held-out indices for each of `count` shuffled shares."""
     if len(np.unique(groups)) < len(groups):
-        return list(GroupKFold(count, shuffle=True, random_state=seed).split(groups, groups=groups))
+        return list(model_selection.GroupKFold(count, shuffle=True, random_state=seed).split(groups, groups=groups))
     if classes is None or np.bincount(classes).max() < count:  # no class is large enough to stratify
-        return list(KFold(count, shuffle=True, random_state=seed).split(groups))
+        return list(model_selection.KFold(count, shuffle=True, random_state=seed).split(groups))
     with warnings.catch_warnings():
         # `warn_of_lone_classes` reports rare classes
         warnings.filterwarnings("ignore", message="The least populated class")
-        return list(StratifiedKFold(count, shuffle=True, random_state=seed).split(groups, classes))
+        return list(model_selection.StratifiedKFold(count, shuffle=True, random_state=seed).split(groups, classes))

@@ -21,7 +21,7 @@ from hf_localattn.data.rows.questions import load_squad
 from hf_localattn.data.rows.sentences import TokenColumns, load_sentences
 from hf_localattn.data.rows.texts import TextColumns, load_texts
 from hf_localattn.errors import loading
-from hf_localattn.extras import import_extra
+from hf_localattn.extras import import_extra, require_train
 from hf_localattn.files import atomic_write
 from hf_localattn.inspection.differences import differing_answers, task_of
 from hf_localattn.inspection.draw import FORMATS
@@ -108,6 +108,8 @@ def check(arguments: Inspection) -> None:
     answers = _asks_for_answers(arguments)
     if answers and not (arguments.compare and arguments.file):
         raise ValueError(f"--kind {ANSWERS} needs a second model (--compare) and rows to answer (--file).")
+    if answers:
+        require_train(f"--kind {ANSWERS}")
     if bool(arguments.texts) == bool(arguments.file):
         raise ValueError("Give either TEXT or --file.")
     if arguments.compare == arguments.checkpoint:

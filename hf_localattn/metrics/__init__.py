@@ -4,6 +4,8 @@ from pathlib import Path
 
 import evaluate
 
+from hf_localattn.extras import require_train
+
 
 def load_metric(name: str, config_name: str | None = None) -> evaluate.EvaluationModule:
     """Load a metric of this package, without network access.
@@ -18,6 +20,7 @@ def load_metric(name: str, config_name: str | None = None) -> evaluate.Evaluatio
 
     Raises:
         ValueError: there is no metric, or no configuration, with this name.
+        ImportError: the extra `train` is not installed.
 
     Example:
         >>> from hf_localattn.metrics import load_metric
@@ -28,5 +31,6 @@ def load_metric(name: str, config_name: str | None = None) -> evaluate.Evaluatio
     known = sorted(path.parent.name for path in folder.glob("*/*.py") if path.stem == path.parent.name)
     if name not in known:
         raise ValueError(f"no metric {name!r}; there are {', '.join(known)}.")
+    require_train(f"The metric {name!r}")
     # A path, because names are looked up on the Hub. In memory: no files to lock or to clean up.
     return evaluate.load(str(folder / name / f"{name}.py"), config_name, keep_in_memory=True)

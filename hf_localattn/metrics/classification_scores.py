@@ -3,14 +3,16 @@
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from scipy import stats
-from sklearn import metrics
 from transformers.utils import logging
 
+from hf_localattn.extras import LazyExtra
+
 logger = logging.get_logger(__name__)
+
+metrics = LazyExtra("sklearn.metrics", "train", "A score of classes or numbers")
+stats = LazyExtra("scipy.stats", "train", "A correlation")
 
 ScoreFunction = Callable[[np.ndarray, np.ndarray], float]
 
@@ -44,14 +46,14 @@ def _of_numbers(function: ScoreFunction) -> ScoreFunction:
     return score
 
 
-def _correlation(function: Callable[..., Any]) -> ScoreFunction:
-    """Wrap a correlation to return 0 if it is undefined: fewer than two numbers, or all numbers equal."""
+def _correlation(name: str) -> ScoreFunction:
+    """Wrap a correlation of SciPy to return 0 if it is undefined: fewer than two numbers, or all numbers equal."""
 
     @_of_numbers
     def score(predictions: np.ndarray, references: np.ndarray) -> float:
         if np.ptp(predictions) == 0 or np.ptp(references) == 0:
             return 0.0
-        return float(function(predictions, references)[0])
+        return float(getattr(stats, name)(predictions, references)[0])
 
     return score
 
@@ -88,8 +90,8 @@ SCORES: dict[str, ScoreFunction] = {
     "micro_f1": _f1("micro"),
     "subset_accuracy": _accuracy,
     "matthews_correlation": _matthews_correlation,
-    "pearson": _correlation(stats.pearsonr),
-    "spearmanr": _correlation(stats.spearmanr),
+    "pearson": _correlation("pearsonr"),
+    "spearmanr": _correlation("spearmanr"),
     "mse": _mean_squared_error,
     "rmse": _root_mean_squared_error,
 }

@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 from datasets import Features, List, Value
-from sklearn.metrics import precision_recall_fscore_support
+
+from hf_localattn.extras import LazyExtra
+
+metrics = LazyExtra("sklearn.metrics", "train", "A score of labels")
 
 LABEL_FEATURES = Features({"predictions": List(Value("string")), "references": List(Value("string"))})
 """Predicted and true labels, a list per sentence."""
@@ -52,7 +55,7 @@ def binary_prf(predictions: Sequence[bool], references: Sequence[bool], beta: fl
     """Return precision, recall and F-beta of the class True; 0 if a denominator is 0."""
     if not len(references):  # scikit-learn raises an error for empty inputs
         return 0.0, 0.0, 0.0
-    scores = precision_recall_fscore_support(
+    scores = metrics.precision_recall_fscore_support(
         np.asarray(references, dtype=bool),
         np.asarray(predictions, dtype=bool),
         beta=beta,

@@ -5,6 +5,10 @@ from functools import lru_cache
 
 from datasets import List, Value
 
+from hf_localattn.extras import LazyExtra
+
+text_metrics = LazyExtra("torchmetrics.functional.text", "train", "A score of answers")  # takes seconds to import
+
 REFERENCE_FEATURES = {
     "id": Value("string"),
     "answers": {"text": List(Value("string")), "answer_start": List(Value("int32"))},
@@ -17,9 +21,7 @@ def answer_scores(prediction: str, gold: str) -> tuple[float, float]:
 
     The normalization drops articles and punctuation. Two answers also agree if both are empty after it.
     """
-    from torchmetrics.functional.text import squad  # not before: torchmetrics takes seconds
-
-    scores = squad(
+    scores = text_metrics.squad(
         {"id": "", "prediction_text": prediction}, {"id": "", "answers": {"text": [gold], "answer_start": [0]}}
     )
     return float(scores["exact_match"]) / 100, float(scores["f1"]) / 100

@@ -8,10 +8,9 @@ from itertools import chain, product
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from sklearn.metrics import precision_recall_fscore_support
 
 from hf_localattn.metrics import load_metric
-from hf_localattn.metrics.classification_scores import SCORES
+from hf_localattn.metrics.classification_scores import SCORES, metrics
 
 ENTITY_SCORES = ("f1", "precision", "recall", "accuracy")
 WORD_SCORES = ("accuracy", "macro_f1")
@@ -104,7 +103,7 @@ def word_scores(predictions: Labels, references: Labels, *, each: bool = False) 
     scores = {name: SCORES[name](predicted, true) for name in WORD_SCORES}
     if each:
         names = np.unique([*predicted, *true])
-        table = precision_recall_fscore_support(true, predicted, labels=names, zero_division=0)
+        table = metrics.precision_recall_fscore_support(true, predicted, labels=names, zero_division=0)
         for name, *values in zip(names, *table, strict=True):
             kinds = ("precision", "recall", "f1", "number")
             scores |= {f"{name}_{kind}": value.item() for kind, value in zip(kinds, values, strict=True)}

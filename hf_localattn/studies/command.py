@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hf_localattn.claims import claimed
 from hf_localattn.errors import exit_on_user_error
+from hf_localattn.extras import require_train
 from hf_localattn.files import CannotWrite, remove_leftovers, writing
 from hf_localattn.studies.cross_validation import CrossValidation
 from hf_localattn.studies.executors import TrialFailed
@@ -54,6 +55,7 @@ def run_script(task: type[Task], arguments: Sequence[str] | None = None) -> dict
     with exit_on_user_error():
         classes = (ModelArguments, task.DataArguments, training_arguments_of(task))
         model_args, data_args, training_args = parse_arguments(classes, arguments)
+        require_train("The script")
         set_up_logging(training_args)
         command = prepare_command(task, model_args, data_args, training_args)
     return command.execute()

@@ -7,7 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, special, stats
+
+from hf_localattn.extras import LazyExtra
+
+optimize, special, stats = (
+    LazyExtra(f"scipy.{name}", "train", "A test of significance") for name in ("optimize", "special", "stats")
+)
 
 LEVEL = 0.05
 """Probability of an error: tests at 5 %, intervals of 95 %."""

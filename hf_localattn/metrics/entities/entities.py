@@ -1,10 +1,11 @@
 """Precision, recall and F1 of entities (seqeval), and accuracy of all labels."""
 
 import evaluate
-from seqeval.metrics import accuracy_score
-from seqeval.metrics.sequence_labeling import get_entities, precision_recall_fscore_support
 
+from hf_localattn.extras import LazyExtra
 from hf_localattn.metrics.labeled_sentences import LABEL_FEATURES, as_iobes, check_lengths
+
+labeling = LazyExtra("seqeval.metrics.sequence_labeling", "train", "A score of entities")
 
 DESCRIPTION = (
     "Precision, recall and F1 of entities. An entity is right if its first word, its last word and its type are right."
@@ -43,14 +44,16 @@ class Entities(evaluate.Metric):
     def _compute(self, predictions: list[list[str]], references: list[list[str]]) -> dict:
         check_lengths(predictions, references)
         predictions, references = as_iobes(predictions), as_iobes(references)
-        types = sorted({entity[0] for entity in [*get_entities(references), *get_entities(predictions)]})
-        by_type = precision_recall_fscore_support(references, predictions, average=None, zero_division=0)
+        types = sorted(
+            {entity[0] for entity in [*labeling.get_entities(references), *labeling.get_entities(predictions)]}
+        )
+        by_type = labeling.precision_recall_fscore_support(references, predictions, average=None, zero_division=0)
         result: dict = {
             name: {"precision": float(precision), "recall": float(recall), "f1": float(f1), "number": int(number)}
             for name, precision, recall, f1, number in zip(types, *by_type, strict=True)
         }
-        overall = precision_recall_fscore_support(references, predictions, average="micro", zero_division=0)
+        overall = labeling.precision_recall_fscore_support(references, predictions, average="micro", zero_division=0)
         names = ("overall_precision", "overall_recall", "overall_f1")
         result |= {name: float(value) for name, value in zip(names, overall, strict=False)}
         words = any(references)
-        return result | {"overall_accuracy": float(accuracy_score(references, predictions)) if words else 0.0}
+        return result | {"overall_accuracy": float(labeling.accuracy_score(references, predictions)) if words else 0.0}

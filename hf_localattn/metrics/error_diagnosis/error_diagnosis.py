@@ -1,9 +1,11 @@
 """Scores of the CGED shared tasks on three levels: detection, identification, position (scikit-learn, seqeval)."""
 
 import evaluate
-from seqeval.metrics.sequence_labeling import get_entities, precision_recall_fscore_support
 
+from hf_localattn.extras import LazyExtra
 from hf_localattn.metrics.labeled_sentences import LABEL_FEATURES, as_iobes, binary_prf, check_lengths
+
+labeling = LazyExtra("seqeval.metrics.sequence_labeling", "train", "A score of entities")
 
 DESCRIPTION = """
 Precision, recall and F1 of Chinese grammatical error diagnosis (CGED), counted as in the shared task's tool.
@@ -46,7 +48,8 @@ class ErrorDiagnosis(evaluate.Metric):
         check_lengths(predictions, references)
         predictions, references = as_iobes(predictions), as_iobes(references)
         found, there = (
-            [{entity[0] for entity in get_entities(labels)} for labels in rows] for rows in (predictions, references)
+            [{entity[0] for entity in labeling.get_entities(labels)} for labels in rows]
+            for rows in (predictions, references)
         )
         kinds = sorted(set().union(*found, *there))
         levels = {
@@ -55,7 +58,9 @@ class ErrorDiagnosis(evaluate.Metric):
                 [kind in types for types in found for kind in kinds],
                 [kind in types for types in there for kind in kinds],
             ),
-            "position": precision_recall_fscore_support(references, predictions, average="micro", zero_division=0),
+            "position": labeling.precision_recall_fscore_support(
+                references, predictions, average="micro", zero_division=0
+            ),
         }
         scores = {
             f"{level}_{name}": float(value)

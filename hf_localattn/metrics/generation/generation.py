@@ -4,10 +4,19 @@ from typing import Any
 
 import datasets
 import evaluate
-from nltk.corpus import wordnet
-from nltk.tokenize import word_tokenize
-from nltk.translate.meteor_score import single_meteor_score
-from sacrebleu.metrics import BLEU
+
+from hf_localattn.extras import LazyExtra
+
+bleu, corpora, meteor, rouge, tokenize = (
+    LazyExtra(name, "train", "A score of generated texts")
+    for name in (
+        "sacrebleu.metrics",
+        "nltk.corpus",
+        "nltk.translate.meteor_score",
+        "torchmetrics.functional.text.rouge",
+        "nltk.tokenize",
+    )
+)
 
 DESCRIPTION = "BLEU-4 of the corpus and mean ROUGE-L and METEOR of generated texts, in percent, case ignored."
 
@@ -50,10 +59,10 @@ class WithoutSynonyms:
 def synonyms() -> Any:
     """Return WordNet if it is installed, otherwise `WithoutSynonyms`."""
     try:
-        wordnet.ensure_loaded()
+        corpora.wordnet.ensure_loaded()
     except LookupError:
         return WithoutSynonyms()
-    return wordnet
+    return corpora.wordnet
 
 
 def meteor_name() -> str:
@@ -74,22 +83,20 @@ class Generation(evaluate.Metric):
         )
 
     def _compute(self, predictions: list[str], references: list[str]) -> dict[str, Any]:
-        from torchmetrics.functional.text.rouge import rouge_score  # not before: torchmetrics takes seconds
-
-        bleu = BLEU(lowercase=True)
-        score = bleu.corpus_score(predictions, [references]).score
-        rouge = rouge_score(predictions, references, rouge_keys="rougeL")
+        of_corpus = bleu.BLEU(lowercase=True)
+        score = of_corpus.corpus_score(predictions, [references]).score
+        rouge_l = rouge.rouge_score(predictions, references, rouge_keys="rougeL")["rougeL_fmeasure"]
         known, name = synonyms(), meteor_name()
         pairs = zip(references, predictions, strict=True)
-        meteor = [single_meteor_score(_words(gold), _words(text), wordnet=known) for gold, text in pairs]
+        by_text = [meteor.single_meteor_score(_words(gold), _words(text), wordnet=known) for gold, text in pairs]
         return {
             "bleu": score,
-            "bleu_signature": str(bleu.get_signature()),
-            "rouge_l": 100 * float(rouge["rougeL_fmeasure"]),
-            name: 100 * sum(meteor) / len(meteor),
+            "bleu_signature": str(of_corpus.get_signature()),
+            "rouge_l": 100 * float(rouge_l),
+            name: 100 * sum(by_text) / len(by_text),
         }
 
 
 def _words(text: str) -> list[str]:
     # Do not split into sentences: the splitter needs a download. METEOR converts to lower case.
-    return word_tokenize(text, preserve_line=True)
+    return tokenize.word_tokenize(text, preserve_line=True)
