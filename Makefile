@@ -126,7 +126,7 @@ $(CONSUMERS)/.installed: setup.cfg constraints.txt tests/consumers/requirements.
 
 $(KERNELS)/.installed: setup.cfg constraints.txt
 	$(call create,$(KERNELS))
-	$(KERNELS)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[test,kernels]'
+	$(KERNELS)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[train,test,kernels]'
 	touch $@
 
 $(FLOORS)/.installed: setup.cfg scripts/floors.py

@@ -1,3 +1,3 @@
 """Version of hf_localattn, in a file that is saved with every checkpoint."""
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"

@@ -18,7 +18,7 @@ from transformers import (
 )
 
 from hf_localattn import SlaBertConfig, SlaBertForSequenceClassification, SlaBertModel, SlaBertTokenizer
-from hf_localattn.models.sla_masks import ancestor_mask
+from hf_localattn.models.sla_masks import ancestor_mask, limited_rows
 from hf_localattn.models.sla_self_attention import LocalAttentionRecord, self_attentions
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
@@ -283,7 +283,8 @@ def test_guided_layers_are_stacked_and_named_as_one_was(inputs):
     given = adapted(model, **inputs)
     output = model(**given, output_hidden_states=True)
     expected, mask = output.hidden_states[-1], MASK.bool()
-    allowed = model.local_mask(mask, word_index=given["word_index"], dep_heads=given["dep_heads"])
+    seen = ancestor_mask(given["word_index"], given["dep_heads"])
+    allowed = model.prepared(limited_rows(lambda rows: seen[:, rows], mask)(slice(None)))
     for layer in (model.syntax_layer.layer, *model.syntax_layer.further_layers):
         expected = layer(expected, allowed, record=LocalAttentionRecord(), is_local=True)
     torch.testing.assert_close(output.last_hidden_state[mask], expected[mask])
