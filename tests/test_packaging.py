@@ -181,6 +181,6 @@ def test_what_is_imported_is_required() -> None:
     }
     distributions = packages_distributions()
     required = {canonicalize_name(parameter.values[0].name) for parameter in EXTERNAL}
-    for module in imported - STANDARD_LIBRARY - {"hf_localattn"}:
+    for module in imported - STANDARD_LIBRARY - {"hf_localattn", "hf_localattn_command"}:
         names = {canonicalize_name(name) for name in distributions.get(module, [module])}
         assert names & required, f"`{module}` is imported but no requirement of setup.cfg brings it"
