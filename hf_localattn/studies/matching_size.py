@@ -44,9 +44,9 @@ def matching_size(own: Mapping[int, float], baseline: Mapping[int, Mapping[int, 
         The number. None if fewer than two sizes share a seed with `own`.
 
     Example:
-        >>> found = matching_size({0: 31.0, 1: 33.0}, {100: {0: 20.0, 1: 22.2}, 1000: {0: 40.0, 1: 42.0}})
+        >>> found = matching_size({0: 31.0, 1: 33.0}, {100: {0: 20.0, 1: 22.2}, 1000: {0: 40.0, 1: 42.2}})
         >>> round(found.size), [round(end) for end in found.interval]
-        (353, [329, 374])
+        (351, [304, 406])
     """
     known = {size: scores for size, scores in sorted(baseline.items()) if own.keys() & scores.keys()}
     seeds = sorted(set(own).intersection(*known.values())) if known else []
@@ -58,21 +58,14 @@ def matching_size(own: Mapping[int, float], baseline: Mapping[int, Mapping[int, 
     matching = _crossing(steps, target.mean() - curves.mean(axis=0))
     places = np.unique([*np.linspace(steps[0], steps[-1], POINTS), *steps, np.clip(matching, steps[0], steps[-1])])
     differences = target[:, None] - [np.interp(places, steps, curve) for curve in curves]
-    equal = [place for place, column in zip(places, differences.T.tolist(), strict=True) if _may_be_zero(column)]
+    found = [compare_paired(column, [0.0] * len(seeds)).interval for column in differences.T.tolist()]
+    equal = [place for place, ends in zip(places, found, strict=True) if ends is None or ends[0] <= 0 <= ends[1]]
     if equal:
         low = equal[0] if equal[0] > steps[0] else -math.inf
         high = equal[-1] if equal[-1] < steps[-1] else math.inf
     else:  # the difference has the same sign at all sizes
         low, high = (steps[-1], math.inf) if matching > steps[-1] else (-math.inf, steps[0])
     return MatchingSize(math.exp(matching), (math.exp(low), math.exp(high)), len(seeds))
-
-
-def _may_be_zero(differences: list[float]) -> bool:
-    """Return True if differences of seeds are not significant. Equal differences have no interval."""
-    if len(differences) > 1 and len(set(differences)) == 1:
-        return differences[0] == 0
-    ends = compare_paired(differences, [0.0] * len(differences)).interval
-    return ends is None or ends[0] <= 0 <= ends[1]
 
 
 def _crossing(places: np.ndarray, differences: np.ndarray) -> float:
