@@ -9,6 +9,7 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 import pytest
 import torch
+import transformers
 from hypothesis import settings
 
 from tests.demo_helpers import demo_by_heart
@@ -41,6 +42,7 @@ def _modules_leave_no_work_behind():
 @pytest.fixture(autouse=True)
 def _repeatable():
     torch.manual_seed(0)
+    transformers.logging.set_verbosity_warning()  # programs that ran before may have silenced it
 
 
 @pytest.fixture
