@@ -49,7 +49,7 @@ help:
 	@sed -n 's/^#   make/  make/p' Makefile
 
 demo:
-	@if $(PYTHON) -c 'import hf_localattn.metrics; hf_localattn.extras.require_train("")' 2>/dev/null; \
+	@if $(PYTHON) -P -c 'import hf_localattn.metrics; hf_localattn.extras.require_train("")' 2>/dev/null; \
 	then python=$(PYTHON); else python=$(VENV)/bin/python; $(MAKE) --no-print-directory $(VENV)/.installed || exit; fi; \
 	$(OFFLINE) $$python examples/demo.py $(ARGS)
 

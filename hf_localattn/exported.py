@@ -18,10 +18,13 @@ from hf_localattn.extras import import_extra
 GRAPH = "model.onnx"
 """File name of the graph in an exported folder."""
 
+SETTINGS = "export.json"
+"""Name of the file that other programs which write graphs do not write."""
+
 
 def is_exported(folder: str | os.PathLike[str]) -> bool:
-    """Return True if a folder has an exported graph."""
-    return Path(folder, GRAPH).is_file()
+    """Return True if `hf-localattn export` has written a folder."""
+    return all(Path(folder, name).is_file() for name in (GRAPH, SETTINGS))
 
 
 class OnnxModel(nn.Module):
@@ -66,7 +69,8 @@ class OnnxModel(nn.Module):
         """
         if not is_exported(folder):
             raise FileNotFoundError(
-                f"{str(folder)!r} has no {GRAPH}: write the folder with `hf-localattn export CHECKPOINT FOLDER`."
+                f"{str(folder)!r} has no {GRAPH} and {SETTINGS}: write the folder with `hf-localattn export CHECKPOINT"
+                " FOLDER`."
             )
         onnxruntime = import_extra("onnxruntime", "onnx", "An exported checkpoint")
         config = AutoConfig.from_pretrained(folder)

@@ -106,6 +106,8 @@ def test_sentences_without_cues_are_read_only_for_detection(main, tmp_path, caps
     assert_one_line_error(main, arguments, "no word is a cue", tmp_path / "out", capsys)
     elsewhere = [*arguments, "--task", "pos", "--detect_cues"]
     assert_one_line_error(main, elsewhere, "--detect_cues can only be used with --task", tmp_path / "out", capsys)
+    drawn = [*arguments, "--detect_cues", "--max_train_samples", "5", "--draw_train_samples"]
+    assert_one_line_error(main, drawn, "cannot be used with --detect_cues", tmp_path / "out", capsys)
 
 
 def test_a_model_without_labels_of_cues_is_not_evaluated_on_them(main, tmp_path, capsys):

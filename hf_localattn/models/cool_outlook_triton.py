@@ -104,22 +104,23 @@ def _launch(
     block_heads = max(1, min(triton.next_power_of_2(heads), 128 // padded_size))
     block_rows = max(1, min(triton.next_power_of_2(batch * length), BLOCK // (block_heads * padded_size)))
     grid = (triton.cdiv(batch * length, block_rows), triton.cdiv(heads, block_heads))
-    kernel[grid](
-        values,
-        scores,
-        values if mask is None else mask.contiguous(),
-        *others,
-        batch * length,
-        length,
-        heads,
-        WINDOW=window,
-        SIZE=size,
-        PADDED_SIZE=padded_size,
-        BLOCK_ROWS=block_rows,
-        BLOCK_HEADS=block_heads,
-        HAS_MASK=mask is not None,
-        MASK_SOURCES=mask_outside_window,
-    )
+    with torch.cuda.device_of(values):
+        kernel[grid](
+            values,
+            scores,
+            values if mask is None else mask.contiguous(),
+            *others,
+            batch * length,
+            length,
+            heads,
+            WINDOW=window,
+            SIZE=size,
+            PADDED_SIZE=padded_size,
+            BLOCK_ROWS=block_rows,
+            BLOCK_HEADS=block_heads,
+            HAS_MASK=mask is not None,
+            MASK_SOURCES=mask_outside_window,
+        )
 
 
 @inline

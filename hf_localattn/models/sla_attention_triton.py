@@ -68,8 +68,8 @@ def attend_in_kernel(
     """
     states = [one.transpose(1, 2).contiguous() for one in (query, key, value)]
     seed = torch.randint(2**62, (1,), device=query.device) if dropout else None
-    segments, generations, reach, near = tables
-    return gated(*states, gate.squeeze(-1).contiguous(), segments, generations, reach, near, seed, scaling, dropout)[0]
+    places = [one.contiguous() for one in tables[:3]]
+    return gated(*states, gate.squeeze(-1).contiguous(), *places, tables.near, seed, scaling, dropout)[0]
 
 
 @torch.library.custom_op(f"{NAMESPACE}::gated", mutates_args=())

@@ -158,7 +158,8 @@ def _other_words(encoding: EncodingFast, mask: list[int]) -> list[int]:
     cue = {word for word, is_query in zip(words, mask, strict=True) if is_query}
     named = zip(words, encoding.tokens, strict=True)
     others = sorted({word for word, token in named if word[0] is not None and token not in MARKERS} - cue)
-    drawn = Random(" ".join(encoding.tokens)).sample(others, min(len(cue), len(others))) or cue
+    text = " ".join(token for word, token in zip(words, encoding.tokens, strict=True) if word[0] is not None)
+    drawn = Random(text).sample(others, min(len(cue), len(others))) or cue
     return [int(word in drawn) for word in words]
 
 

@@ -17,7 +17,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from hf_localattn.assignments import parse_tokenizer_settings
 from hf_localattn.claims import LOCK, claimed
 from hf_localattn.errors import loading
-from hf_localattn.exported import GRAPH
+from hf_localattn.exported import GRAPH, SETTINGS
 from hf_localattn.extras import import_extra
 from hf_localattn.files import atomic_directory, remove_leftovers
 from hf_localattn.hub.checkpoint import read_config
@@ -224,6 +224,6 @@ def _write_program(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, f
         # The family's tokenizer is code in this folder.
         "trust_remote_code": family.tokenizer is not None,
     }
-    (folder / "export.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+    (folder / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
     program = files("hf_localattn.serving").joinpath("templates", "infer.py").read_text(encoding="utf-8")
     (folder / "infer.py").write_text(program, encoding="utf-8")

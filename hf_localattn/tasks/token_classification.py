@@ -101,6 +101,8 @@ class TokenClassificationDataArguments(DataArguments):
                 raise ValueError(f"--{name} must be {' or '.join(choices)}; got {getattr(self, name)!r}.")
             self._check_task(name, for_negation=True)
         self._check_task("detect_cues", for_negation=True)
+        if self.detect_cues and self.draw_train_samples:
+            raise ValueError("--draw_train_samples cannot be used with --detect_cues: it draws parts of sentences.")
         for name in ("text_column_name", "label_column_name", "label_names_file", "return_entity_level_metrics"):
             self._check_task(name, for_negation=False)
 

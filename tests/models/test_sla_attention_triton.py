@@ -81,6 +81,7 @@ def drawn(seed):
     tokens = None
     if source.random() < 0.8:  # pads are a part of the special tokens; an example may have nothing else
         tokens = (words >= 0) | (torch.rand(batch, length) < source.choice([0.0, 0.5]))
+        tokens = tokens.t().contiguous().t() if source.random() < 0.3 else tokens
     states = [torch.randn(batch, heads, length, width).to(dtype) for _ in range(3)]
     gate = torch.rand(batch, length, 1).masked_fill(torch.rand(batch, length, 1) < 0.1, 0.0).to(dtype)
     dropout = source.choice([0.0, 0.0, 0.1, 0.5, 1.0])

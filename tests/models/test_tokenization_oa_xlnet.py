@@ -124,6 +124,9 @@ def test_a_random_query_is_of_as_many_other_words(make, mode):
     assert not set(chosen) & {"[CUE]", "[CUE:multi]", "[CLS]", "[SEP]", "<cls>", "<sep>"}
     batch = make(cue_marker=mode, random_query=True)(["a [CUE] not b", text])
     assert batch["query_mask"][1] == drawn["query_mask"], "the same in each batch"
+    padded = make(cue_marker=mode, random_query=True)(text, padding="max_length", max_length=80)
+    real = zip(padded["query_mask"], padded["attention_mask"], strict=True)
+    assert [is_query for is_query, is_real in real if is_real] == drawn["query_mask"], "the same with padding"
     alone = make(cue_marker=mode, random_query=True)("[CUE] not")
     assert sum(alone["query_mask"]) > 0, "no other word"
 

@@ -6,7 +6,7 @@ import torch
 from transformers import AutoTokenizer, pipeline
 
 from hf_localattn import CoolConfig, OnnxModel, answer_question
-from hf_localattn.exported import GRAPH
+from hf_localattn.exported import GRAPH, SETTINGS
 from hf_localattn.models.cue_labels import SCOPE_LABELS, cue_label_names
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
@@ -100,6 +100,7 @@ def folder(tmp_path_factory):
     onnx.save(onnx.helper.make_model(graph, opset_imports=[opset], ir_version=9), folder / GRAPH)
     AutoTokenizer.from_pretrained(tiny_backbone()).save_pretrained(folder)
     CoolConfig(architectures=["CoolForTokenClassification"]).to_json_file(folder / "config.json")
+    (folder / SETTINGS).write_text("{}")
     return folder
 
 
@@ -124,7 +125,7 @@ def test_mistakes_are_named(folder, tmp_path):
     model = OnnxModel.from_pretrained(folder)
     with pytest.raises(ValueError, match="The graph needs attention_mask, which was not given"):
         model(input_ids=torch.ones(1, 3, dtype=torch.long))
-    with pytest.raises(FileNotFoundError, match=r"has no model\.onnx: write the folder with `hf-localattn export"):
+    with pytest.raises(FileNotFoundError, match=r"has no model\.onnx and export\.json: write the folder"):
         OnnxModel.from_pretrained(tmp_path)
     for task in ("question-answering", "text-classification"):
         with pytest.raises(LookupError, match=f"no {task} head: it is an exported CoolForTokenClassification"):
