@@ -1,10 +1,8 @@
 """Factory of the spaCy component `hf_localattn_negation`.
 
 spaCy imports this module, an entry point, whenever a pipeline is loaded. It therefore lies outside the package, whose
-import brings transformers.
+import brings transformers. Older releases of spaCy read the annotations of `make_component` as types, not as text.
 """
-
-from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
@@ -35,7 +33,7 @@ def make_component(
     device: str,
     batch_size: int,
     ent_attribute: str,
-) -> NegationComponent:
+) -> "NegationComponent":
     """Make the component for `nlp.add_pipe("hf_localattn_negation", config={"model": ...})`.
 
     Raises:

@@ -1,6 +1,7 @@
 """Masked language modeling: the backbone's own head, its start, and what its training gives to other heads."""
 
 import json
+import logging
 
 import pytest
 import torch
@@ -96,22 +97,29 @@ def test_the_output_layer_is_tied_as_in_the_stock_class(backbone, tied, tmp_path
     assert of_head == {f"masked_lm.{name}" for name in stock_head}
 
 
-def reports(caplog):
-    return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+@pytest.fixture
+def reports():
+    """Collect the warnings of transformers, whose logger does not pass them on to that of pytest everywhere."""
+    messages, logger = [], logging.getLogger("transformers")
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: messages.append(record.getMessage())
+    logger.addHandler(handler)
+    yield messages
+    logger.removeHandler(handler)
 
 
-def test_a_backbone_without_the_head_is_reported_once(tmp_path, caplog):
+def test_a_backbone_without_the_head_is_reported_once(tmp_path, reports):
     """By transformers, as for its own class: the head begins afresh."""
     tiny_model("cool").backbone_model.save_pretrained(tmp_path / "backbone")
     model = CoolForMaskedLM.from_backbone(tmp_path / "backbone", conv_filters=4)
-    (report,) = reports(caplog)
+    (report,) = reports
     assert "cls.predictions.transform.dense.weight" in report
     assert "MISSING" in report
     assert all(parameter.isfinite().all() for parameter in model.parameters())
-    caplog.clear()
+    reports.clear()
     tiny_model("cool").save_pretrained(tmp_path / "headless")
     CoolForMaskedLM.from_pretrained(tmp_path / "headless")
-    (report,) = reports(caplog)
+    (report,) = reports
     assert "masked_lm.cls.predictions.transform.dense.weight" in report
     stock_checkpoint(tmp_path / "head")
     weights = load_file(tmp_path / "head" / "model.safetensors")
@@ -150,7 +158,7 @@ def test_wrong_labels_backbones_and_fields_are_named(tmp_path):
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_another_head_takes_all_but_the_head(name, tmp_path, caplog):
+def test_another_head_takes_all_but_the_head(name, tmp_path, reports):
     trained = tiny_model(name, TASK)
     trained.save_pretrained(tmp_path)
     loaded, report = AutoModelForSequenceClassification.from_pretrained(tmp_path, output_loading_info=True)
@@ -159,7 +167,7 @@ def test_another_head_takes_all_but_the_head(name, tmp_path, caplog):
         assert ".pooler." in key or torch.equal(value, weights[key]), key  # as in transformers, the model has none
     assert all(key.startswith("sequence_classifier.") or ".pooler." in key for key in report["missing_keys"])
     assert all(key.startswith("masked_lm") for key in report["unexpected_keys"])
-    (message,) = reports(caplog)
+    (message,) = reports
     assert "sequence_classifier" in message
 
 
