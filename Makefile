@@ -57,7 +57,7 @@ test: $(VENV)/.installed
 	$(PYTEST) $(ARGS)
 
 coverage: $(VENV)/.installed
-	$(PYTEST) --cov hf_localattn.models --cov-report term-missing:skip-covered --cov-fail-under 95 tests/models tests/hub $(ARGS)
+	$(PYTEST) --cov hf_localattn/models --cov-report term-missing:skip-covered --cov-fail-under 95 tests/models tests/hub $(ARGS)
 
 lint: $(VENV)/.installed
 	$(VENV)/bin/ruff format --check .
