@@ -10,10 +10,12 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.data.features.answers import AnswerSettings, Candidate, QuestionAnswers, extract_answers
-from hf_localattn.data.features.scopes import NO_WORD, SCOPE_LABELS, check_knows_cues, scope_features, words_in_scope
+from hf_localattn.data.features.scopes import SCOPE_LABELS, check_knows_cues
 from hf_localattn.data.features.windows import BOOKKEEPING, evaluation_features
 from hf_localattn.model_utils import MOST_TOKENS, evaluating
 from hf_localattn.models.forward_inputs import longest_input
+from hf_localattn.models.negation_finder import word_probabilities
+from hf_localattn.models.pipeline_question_answering import read_pairs
 from hf_localattn.models.window_logits import window_logits, without_pads
 
 
@@ -81,7 +83,9 @@ def answer_question(
     """
     check_loaded(model, tokenizer, "AutoModelForQuestionAnswering")
     single = isinstance(question, str)
-    questions, contexts = _pairs(question, context)
+    examples = read_pairs(question, context)
+    if not examples:
+        raise ValueError("No question is given: the list is empty.")
     for name, value in (("top_k", top_k), ("batch_size", batch_size)):
         if value < 1:
             raise ValueError(f"{name} must be at least 1; got {value}.")
@@ -91,8 +95,9 @@ def answer_question(
     limit = longest_input(model, tokenizer)
     if limit is not None and limit < max_length:
         max_length, doc_stride = limit, min(doc_stride, limit // 3)
-    ids = [str(number) for number in range(len(questions))]
-    rows = {"id": ids, "question": questions, "context": contexts}
+    ids = [str(number) for number in range(len(examples))]
+    contexts = [example["context"] for example in examples]
+    rows = {"id": ids, "question": [example["question"] for example in examples], "context": contexts}
     columns = evaluation_features(rows, tokenizer, max_length, doc_stride)
     features = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
     starts, ends = _logits(model, tokenizer, features, batch_size)
@@ -135,39 +140,33 @@ def find_scope(
     """
     check_loaded(model, tokenizer, "AutoModelForTokenClassification")
     check_knows_cues(tokenizer)
-    labels = {name: number for number, name in model.config.id2label.items()}  # `label2id` need not be given
-    if not labels.keys() >= set(SCOPE_LABELS):
+    labels = model.config.id2label.values()  # `label2id` need not be given
+    if not set(labels) >= set(SCOPE_LABELS):
         raise ValueError(f"{type(model).__name__} has the labels {', '.join(labels)}: it was not trained on scopes.")
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1; got {batch_size}.")
-    columns = [labels[name] for name in SCOPE_LABELS]
-    limit = longest_input(model, tokenizer) or MOST_TOKENS
     if isinstance(tokens, str):
         raise ValueError("`tokens` is one text: give the list of its words.")
     if not len(tokens):
         return []
     single = isinstance(tokens[0], str)
-    rows = _sentences([tokens], [cue], [cue_type]) if single else _sentences(tokens, cue, cue_type)
-    encoded = scope_features(rows, tokenizer, limit, labels)
-    numbers = encoded.pop("word_numbers")
-    del encoded["labels"]
-    for row, (words, own) in enumerate(zip(numbers, rows["cue"], strict=True)):
-        if not any(word != NO_WORD and own[word] for word in words):
-            where = "" if single else f" of sentence {row}"
-            raise ValueError(
-                f"the model does not see the cue{where}: it is behind {limit} tokens, or the tokenizer drops it."
-            )
-    inputs = [{name: values[row] for name, values in encoded.items()} for row in range(len(numbers))]
-    scopes: list[list[int]] = [[]] * len(inputs)
-    by_length = sorted(range(len(inputs)), key=lambda row: -len(numbers[row]))  # little padding
+    sentences, cues, types = _sentences([tokens], [cue], [cue_type]) if single else _sentences(tokens, cue, cue_type)
+    limit = longest_input(model, tokenizer) or MOST_TOKENS
+    scopes: list[list[int]] = [[]] * len(sentences)
+    by_length = sorted(range(len(sentences)), key=lambda row: -len(sentences[row]))  # little padding
     with evaluating(model), torch.inference_mode():
         for at in range(0, len(by_length), batch_size):
             chosen = by_length[at : at + batch_size]
-            batch = tokenizer.pad([inputs[row] for row in chosen], return_tensors="pt", verbose=False)
-            logits = model(**batch.to(model.device)).logits.float().cpu()
-            for row, padded in zip(chosen, logits, strict=True):
-                own = without_pads(padded, len(numbers[row]), tokenizer).numpy()
-                scopes[row] = words_in_scope(own[:, columns], numbers[row], len(rows["tokens"][row]))
+            columns = ([values[row] for row in chosen] for values in (sentences, cues, types))
+            found = word_probabilities(model, tokenizer, SCOPE_LABELS, limit, *columns)
+            for row, (probabilities, seen) in zip(chosen, found, strict=True):
+                if not any(seen[word] for word, is_cue in enumerate(cues[row]) if is_cue):
+                    where = "" if single else f" of sentence {row}"
+                    raise ValueError(
+                        f"the model does not see the cue{where}: it is behind {limit} tokens, or the tokenizer drops"
+                        " it."
+                    )
+                scopes[row] = (seen & (probabilities.argmax(-1) == 1)).int().tolist()
     return scopes[0] if single else scopes
 
 
@@ -179,8 +178,8 @@ def check_loaded(model: Any, tokenizer: Any, auto_class: str) -> None:
             raise ValueError(f"`{what}` is the name {name!r}: load it with `{loader}.from_pretrained({name!r})`.")
 
 
-def _sentences(tokens: Any, cue: Any, cue_type: Any) -> dict[str, list[Any]]:
-    """Return checked columns `tokens`, `cue`, `cue_type` and `scope`, which is unknown."""
+def _sentences(tokens: Any, cue: Any, cue_type: Any) -> tuple[list[Any], list[Any], list[Any]]:
+    """Return the words, the cue and the type of the cue of each sentence, after checks."""
     types = [cue_type] * len(tokens) if isinstance(cue_type, str | None) else list(cue_type)
     for name, values in (("cue", cue), ("cue_type", types)):
         if len(values) != len(tokens):
@@ -192,28 +191,7 @@ def _sentences(tokens: Any, cue: Any, cue_type: Any) -> dict[str, list[Any]]:
             raise ValueError(f"`cue` has {own!r} for a sentence: give a list with 0 or 1 for each of its words.")
         if not any(own):
             raise ValueError("no word is a cue: give a 1 at each of its words.")
-    return {
-        "tokens": [list(words) for words in tokens],
-        "cue": [list(own) for own in cue],
-        "cue_type": types,
-        "scope": [[] for _ in tokens],
-    }
-
-
-def _pairs(question: str | Sequence[str], context: str | Sequence[str]) -> tuple[list[str], list[str]]:
-    questions = [question] if isinstance(question, str) else list(question)
-    contexts = [context] * len(questions) if isinstance(context, str) else list(context)
-    if isinstance(question, str) and not isinstance(context, str):
-        raise ValueError("one question needs one context; pass the question once for each of several contexts.")
-    if len(questions) != len(contexts):
-        raise ValueError(f"{len(questions)} questions, but {len(contexts)} contexts; pass as many, or one context.")
-    if not questions:
-        raise ValueError("no question was asked: the list is empty.")
-    for name, texts in (("question", questions), ("context", contexts)):
-        for number, text in enumerate(texts):
-            if not isinstance(text, str) or not text.strip():
-                raise ValueError(f"{name} {number} is empty; expected a text, got {text!r}.")
-    return questions, contexts
+    return [list(words) for words in tokens], [list(own) for own in cue], types
 
 
 def _logits(

@@ -136,11 +136,11 @@ def test_windows_are_cut_to_what_layers_on_top_take(caplog):
 @pytest.mark.parametrize(
     ("asked", "context", "settings", "message"),
     [
-        ("", CONTEXT, {}, "question 0 is empty"),
-        (["who?", "where?"], [CONTEXT, " "], {}, "context 1 is empty"),
+        ("", CONTEXT, {}, "`question` is empty"),
+        (["who?", "where?"], [CONTEXT, " "], {}, "`context` 1 is empty"),
         (["who?"], [CONTEXT, CONTEXT], {}, "1 questions, but 2 contexts"),
-        ("who?", [CONTEXT], {}, "one question needs one context"),
-        ([], CONTEXT, {}, "no question was asked"),
+        ("who?", [CONTEXT], {}, "One question needs one context"),
+        ([], CONTEXT, {}, "No question is given"),
         ("who?", CONTEXT, {"top_k": 0}, "top_k must be at least 1; got 0"),
         ("who?", CONTEXT, {"batch_size": 0}, "batch_size must be at least 1; got 0"),
         ("who?", CONTEXT, {"max_answer_length": 0}, "max_answer_length must be at least 1"),

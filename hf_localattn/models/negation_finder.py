@@ -9,9 +9,10 @@ from typing import Any
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from .cue_labels import INSIDE, OUTSIDE, FoundCue, group_cues, is_cue_label
+from .cue_labels import OUTSIDE, SCOPE_LABELS, FoundCue, group_cues, is_cue_label
 from .forward_inputs import accepted_inputs, longest_input
 from .marked_words import encode_marked, knows_cues, word_logits
+from .window_logits import without_pads
 
 MARKER_ROOM = 8
 """Number of tokens of an input that are reserved for cue markers."""
@@ -60,13 +61,13 @@ class NegationFinder:
 
     def __init__(self, model: Any, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None):
         self.model, self.tokenizer = model, tokenizer
-        self.labels = {name: number for number, name in model.config.id2label.items()}
-        self.cue_names = [OUTSIDE, *filter(is_cue_label, self.labels)]
-        for names in (self.cue_names, (OUTSIDE, INSIDE)):
-            if len(names) < 2 or not self.labels.keys() >= set(names):
+        labels = model.config.id2label.values()
+        self.cue_names = [OUTSIDE, *filter(is_cue_label, labels)]
+        for names in (self.cue_names, SCOPE_LABELS):
+            if len(names) < 2 or not set(labels) >= set(names):
                 raise ValueError(
                     f"{type(model).__name__} does not find cues and their scopes: its labels are"
-                    f" {', '.join(map(str, self.labels))}. Train it with `run_ner.py --task negation --detect_cues`."
+                    f" {', '.join(map(str, labels))}. Train it with `run_ner.py --task negation --detect_cues`."
                     " If the cues are known, `find_scope` needs only the label SCOPE."
                 )
         if not getattr(tokenizer, "is_fast", False) or not knows_cues(tokenizer):
@@ -115,7 +116,7 @@ class NegationFinder:
         known = [words for words in sentences if words]
         unmarked = [[0] * len(words) for words in known]
         found = []
-        for probabilities, seen in self._probabilities(known, unmarked, [None] * len(known), self.cue_names):
+        for probabilities, seen in self._label(self.cue_names, known, unmarked, [None] * len(known)):
             values, best = probabilities.max(dim=-1)
             labels = [self.cue_names[i] if is_seen else OUTSIDE for i, is_seen in zip(best, seen, strict=True)]
             found.append([(cue, float(values[list(cue.words)].mean())) for cue in group_cues(labels)])
@@ -127,28 +128,48 @@ class NegationFinder:
         marked = [[int(i in cue.words) for i in range(len(words))] for words, cue in zip(sentences, cues, strict=True)]
         types = [cue.type for cue in cues]
         scopes = []
-        for probabilities, seen in self._probabilities(sentences, marked, types, (OUTSIDE, INSIDE)):
+        for probabilities, seen in self._label(SCOPE_LABELS, sentences, marked, types):
             values, best = probabilities.max(dim=-1)
             score = float(values[seen].mean()) if seen.any() else 0.0
             scopes.append(Scope(((best == 1) & seen).tolist(), score))
         return scopes
 
-    def _probabilities(
-        self,
-        sentences: Sequence[Sequence[str]],
-        cues: Sequence[Sequence[int]],
-        cue_types: Sequence[str | None],
-        names: Sequence[str],
-    ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """Yield the probabilities (words, names) of each sentence, and a mask of the words that the model sees."""
-        if not sentences:
-            return
-        truncation = {} if self.limit is None else {"truncation": True, "max_length": self.limit}
-        encoded, word_numbers = encode_marked(self.tokenizer, sentences, cues, cue_types, **truncation)
-        batch = self.tokenizer.pad(dict(encoded), return_tensors="pt", verbose=False).to(self.model.device)
-        logits = self.model(**accepted_inputs(self.model, batch), return_dict=True).logits.float().cpu()
-        columns = [self.labels[name] for name in names]
-        for row, (words, numbers) in enumerate(zip(sentences, word_numbers, strict=True)):
-            own = logits[row] if self.tokenizer.padding_side == "right" else logits[row, -len(numbers) :]
-            means, seen = word_logits(own[:, columns], numbers, len(words))
-            yield means.softmax(dim=-1), seen
+    def _label(self, names: Sequence[str], *columns: Any) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        return word_probabilities(self.model, self.tokenizer, names, self.limit, *columns)
+
+
+def word_probabilities(
+    model: Any,
+    tokenizer: PreTrainedTokenizerBase,
+    names: Sequence[str],
+    limit: int | None,
+    sentences: Sequence[Sequence[str]],
+    cues: Sequence[Sequence[int]],
+    cue_types: Sequence[str | None],
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Yield the probabilities of some labels for the words of each sentence of a batch.
+
+    Args:
+        model: A token classification model.
+        tokenizer: Its fast tokenizer, with cue markers.
+        names: Labels of the model.
+        limit: Maximum number of tokens of an input, or None.
+        sentences: Words of each sentence.
+        cues: For each sentence a list with 1 for each word of the cue and 0 for other words.
+        cue_types: Type of each sentence's cue, or None.
+
+    Yields:
+        Probabilities (words, names), and a boolean mask (words,) of the words that the model sees.
+    """
+    if not sentences:
+        return
+    truncation = {} if limit is None else {"truncation": True, "max_length": limit}
+    encoded, word_numbers = encode_marked(tokenizer, sentences, cues, cue_types, **truncation)
+    batch = tokenizer.pad(dict(encoded), return_tensors="pt", verbose=False).to(model.device)
+    logits = model(**accepted_inputs(model, batch), return_dict=True).logits.float().cpu()
+    labels = {name: number for number, name in model.config.id2label.items()}
+    columns = [labels[name] for name in names]
+    for words, numbers, padded in zip(sentences, word_numbers, logits, strict=True):
+        own = without_pads(padded, len(numbers), tokenizer)
+        means, seen = word_logits(own[:, columns], numbers, len(words))
+        yield means.softmax(dim=-1), seen

@@ -12,7 +12,7 @@ from transformers.pipelines.base import ChunkPipeline
 from .cue_labels import affix_offsets
 from .cue_markers import MARKERS
 from .negation_finder import Finding, NegationFinder
-from .text_splitting import Offsets, split_sentences, split_words
+from .text_splitting import Offsets, join_over_blanks, split_sentences, split_words
 
 
 @dataclass(frozen=True)
@@ -157,21 +157,10 @@ def _describe(text: str, piece: Piece, found: Finding) -> dict[str, Any]:
         "kind": cue.kind,
         "type": cue.type,
         "score": found.score,
-        "scope": [_span(text, *span) for span in _joined(text, inside)],
+        "scope": [_span(text, *span) for span in join_over_blanks(text, inside)],
         "scope_score": found.scope.score,
         "sentence": dict(zip(("start", "end"), piece.sentence, strict=True)),
     }
-
-
-def _joined(text: str, spans: Iterable[Offsets]) -> list[Offsets]:
-    """Join neighboring spans with only white space between them."""
-    joined: list[Offsets] = []
-    for start, end in spans:
-        if joined and not text[joined[-1][1] : start].strip():
-            joined[-1] = (joined[-1][0], end)
-        else:
-            joined.append((start, end))
-    return joined
 
 
 def _span(text: str, start: int, end: int) -> dict[str, Any]:

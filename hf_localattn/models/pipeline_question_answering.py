@@ -272,7 +272,7 @@ def read_inputs(inputs: tuple[Any, ...], question: Any, context: Any) -> Any:
     if inputs and (question is not None or context is not None):
         raise ValueError("Give examples, or `question=` and `context=`, but not both.")
     if not inputs:
-        return [_checked(*pair) for pair in _pairs(question, context)]
+        return read_pairs(question, context)
     if len(inputs) == 2 and all(isinstance(text, str) for text in inputs):
         return [_checked(*inputs)]
     given = inputs[0] if len(inputs) == 1 else inputs
@@ -285,19 +285,33 @@ def read_inputs(inputs: tuple[Any, ...], question: Any, context: Any) -> Any:
     return (example for example in given)  # the base class reads generators batch by batch
 
 
-def _pairs(question: Any, context: Any) -> list[tuple[Any, Any]]:
+def read_pairs(question: Any, context: Any) -> list[dict[str, str]]:
+    """Return a checked example for each question.
+
+    Args:
+        question: A text, or a list of texts.
+        context: A text for all questions, or a list with one for each.
+
+    Raises:
+        ValueError: A text is missing or empty, or the lists have different lengths.
+    """
     missing = [name for name, value in (("question", question), ("context", context)) if value is None]
     if missing:
         names = " and ".join(f"`{name}`" for name in missing)
         raise ValueError(f"No {names} is given: pass `question=` and `context=`, or a mapping with both.")
-    if not isinstance(question, list | tuple):
-        if isinstance(context, list | tuple):
+    if not _is_list(question):
+        if _is_list(context):
             raise ValueError("One question needs one context: pass the question once for each of several contexts.")
-        return [(question, context)]
-    contexts = context if isinstance(context, list | tuple) else [context] * len(question)
-    if len(question) != len(contexts):
-        raise ValueError(f"{len(question)} questions, but {len(contexts)} contexts: pass as many, or one context.")
-    return list(zip(question, contexts, strict=True))
+        return [_checked(question, context)]
+    questions = list(question)
+    contexts = list(context) if _is_list(context) else [context] * len(questions)
+    if len(questions) != len(contexts):
+        raise ValueError(f"{len(questions)} questions, but {len(contexts)} contexts: pass as many, or one context.")
+    return [_checked(*pair, f" {number}") for number, pair in enumerate(zip(questions, contexts, strict=True))]
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, str)
 
 
 def read_example(example: Any) -> tuple[str, str]:
@@ -322,10 +336,10 @@ def read_example(example: Any) -> tuple[str, str]:
     return checked["question"], checked["context"]
 
 
-def _checked(question: Any, context: Any) -> dict[str, str]:
+def _checked(question: Any, context: Any, number: str = "") -> dict[str, str]:
     for name, text in (("question", question), ("context", context)):
         if not isinstance(text, str):
-            raise ValueError(f"`{name}` is a {type(text).__name__}; it must be a text.")
+            raise ValueError(f"`{name}`{number} is a {type(text).__name__}; it must be a text.")
         if not text.strip():
-            raise ValueError(f"`{name}` is empty ({text[:20]!r}): give a text.")
+            raise ValueError(f"`{name}`{number} is empty ({text[:20]!r}): give a text.")
     return {"question": question, "context": context}

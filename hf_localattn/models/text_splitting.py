@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections.abc import Iterable
 
 Offsets = tuple[int, int]
 
@@ -74,6 +75,21 @@ def split_words(text: str) -> list[Offsets]:
             start = words.pop()[0]
         words.append((start, end))
     return words
+
+
+def join_over_blanks(text: str, spans: Iterable[Offsets]) -> list[Offsets]:
+    """Join neighboring spans of a text that have only white space between them.
+
+    Example:
+        >>> join_over_blanks("by no means, not", [(0, 2), (3, 5), (6, 11), (13, 16)])
+        [(0, 11), (13, 16)]
+    """
+    joined: list[Offsets] = []
+    for start, end in spans:
+        if joined and not text[joined[-1][1] : start].strip():
+            start, _ = joined.pop()
+        joined.append((start, end))
+    return joined
 
 
 def _is_mark(character: str) -> bool:

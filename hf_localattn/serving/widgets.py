@@ -15,6 +15,7 @@ import torch
 from transformers import AutoModelForMultipleChoice, AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
 from hf_localattn.models.forward_inputs import accepted_inputs, longest_input
+from hf_localattn.models.text_splitting import join_over_blanks
 
 MOST_CHARACTERS = 100_000
 """Largest length of a text. Longer texts would block the page."""
@@ -198,8 +199,8 @@ class Negation(Widget):
         views = [self._view(number, text, one) for number, one in enumerate(found, 1)]
         rows = [
             [
-                _joined(one["cue"]),
-                _joined(one["scope"]) or "(empty)",
+                _words(one["cue"]),
+                _words(one["scope"]) or "(empty)",
                 f"{one['kind']}, {one['type']}",
                 _shown(one["score"]),
                 _shown(one["scope_score"]),
@@ -211,8 +212,8 @@ class Negation(Widget):
     def _view(self, number: int, text: str, found: Mapping[str, Any]) -> View:
         labels: list[str | None] = [None] * len(text)
         for label in (SCOPE, CUE):  # an affix is in the word that is in scope
-            for span in joined_over_blanks(text, found[label]):
-                labels[span[0] : span[1]] = [label] * (span[1] - span[0])
+            for start, end in join_over_blanks(text, ((span["start"], span["end"]) for span in found[label])):
+                labels[start:end] = [label] * (end - start)
         pieces: Pieces = []
         for label, group in groupby(zip(text, labels, strict=True), key=lambda pair: pair[1]):
             pieces.append(("".join(letter for letter, _ in group), label))
@@ -222,7 +223,7 @@ class Negation(Widget):
             word = max(text.rfind(" ", 0, part["start"]) + 1, at)
             marked += text[at:word] + f"{CUE_MARKER} "
             at = word
-        name = f"{number}. {_joined(found['cue'])} ({found['kind']})"
+        name = f"{number}. {_words(found['cue'])} ({found['kind']})"
         return View(name, pieces, (marked + text[at : sentence["end"]],))
 
 
@@ -417,18 +418,7 @@ def cut(text: str, spans: Iterable[tuple[int, int, str | float]]) -> Pieces:
     return [*pieces, (text[at:], None)] if at < len(text) else pieces
 
 
-def joined_over_blanks(text: str, spans: Iterable[Mapping[str, Any]]) -> list[tuple[int, int]]:
-    """Join spans with only white space between them."""
-    joined: list[tuple[int, int]] = []
-    for start, end in sorted((span["start"], span["end"]) for span in spans):
-        if joined and not text[joined[-1][1] : start].strip():
-            start, before = joined.pop()
-            end = max(end, before)
-        joined.append((start, end))
-    return joined
-
-
-def _joined(spans: Iterable[Mapping[str, Any]]) -> str:
+def _words(spans: Iterable[Mapping[str, Any]]) -> str:
     return " … ".join(span["text"] for span in spans)
 
 

@@ -259,7 +259,7 @@ def test_half_precision():
     [
         (("", CONTEXT), {}, "`question` is empty"),
         ((WHO, " \n\t"), {}, "`context` is empty"),
-        ((), {"question": [WHO, " "], "context": CONTEXT}, "`question` is empty"),
+        ((), {"question": [WHO, " "], "context": CONTEXT}, "`question` 1 is empty"),
         ((), {"question": [WHO], "context": [CONTEXT, LONG]}, "1 questions, but 2 contexts"),
         ((), {"question": WHO, "context": [CONTEXT]}, "One question needs one context"),
         ((), {"question": WHO}, "No `context` is given: pass"),

@@ -5,6 +5,7 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from hf_localattn.models.forward_inputs import longest_input
+from hf_localattn.models.text_splitting import join_over_blanks
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
 from hf_localattn.serving.attention import AttentionView
@@ -14,7 +15,6 @@ from hf_localattn.serving.widgets import (
     QuestionAnswering,
     create_widget,
     cut,
-    joined_over_blanks,
 )
 from tests.serving.models import loaded, negation_widget, widget
 
@@ -197,5 +197,4 @@ def test_spans_are_cut_and_joined():
         *(("a", None), ("bcd", "x"), ("e", "y"), ("f", None))
     ]
     assert cut("", []) == []
-    spans = [{"start": 0, "end": 2}, {"start": 3, "end": 5}, {"start": 6, "end": 7}]
-    assert joined_over_blanks("ab cd,e", spans) == [(0, 5), (6, 7)]
+    assert join_over_blanks("ab cd,e", [(0, 2), (3, 5), (6, 7)]) == [(0, 5), (6, 7)]
