@@ -7,10 +7,9 @@ from collections.abc import Sequence
 def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
     """Run the script and return all metrics. `arguments` defaults to `sys.argv[1:]`."""
     # Imported here, so that Ctrl-C during these imports ends the script with one line, too.
-    from hf_localattn.studies.command import run_script
-    from hf_localattn.tasks import TextClassification
+    from hf_localattn.cli.train_command import run_script
 
-    return run_script(TextClassification, arguments)
+    return run_script("glue", arguments)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ GRAPH = "model.onnx"
 """File name of the graph in an exported folder."""
 
 SETTINGS = "export.json"
-"""Name of the file that other programs which write graphs do not write."""
+"""File of settings in an exported folder. Folders of other exporters have no such file."""
 
 
 def is_exported(folder: str | os.PathLike[str]) -> bool:

@@ -5,6 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+PLAIN = "baseline"
+"""Value of --family for a backbone without local attention."""
+
+FORMER_PLAIN = "none"
+"""Name of `PLAIN` in version 0.1.0."""
+
 _PACKAGE = Path(__file__).parent
 
 
@@ -21,6 +27,13 @@ def table_names() -> list[str]:
 def check_family(name: str) -> None:
     """Raise `ValueError` if there is no family with this name. The message lists all names."""
     _check("family", name, family_names())
+
+
+def check_family_option(name: str) -> None:
+    """Raise `ValueError` if a training script has no `--family` with this name. The message lists all names."""
+    names = [*family_names(), PLAIN]
+    if name not in (*names, FORMER_PLAIN):
+        raise ValueError(f"--family must be one of {', '.join(names)}; got {name!r}.")
 
 
 def check_table(name: str) -> None:

@@ -39,7 +39,9 @@ def test_help_waits_for_no_library(words):
 
 
 @pytest.mark.parametrize(
-    "words", [["init", "col", "tiny", "x"], ["reproduce", "cool-10"], ["train", "q"]], ids=" ".join
+    "words",
+    [["init", "col", "tiny", "x"], ["reproduce", "cool-10"], ["train", "q"], ["train", "qa", "--family", "colo"]],
+    ids=" ".join,
 )
 def test_a_misspelt_name_waits_for_no_library(words):
     program = """
@@ -51,6 +53,19 @@ except SystemExit as ended:
     assert ended.code == 2
 """
     assert not loaded_by(program, *words)[0]
+
+
+def test_a_misspelt_family_of_a_script_waits_for_no_library():
+    """The script runs as the main program, since importing `hf_localattn` otherwise registers the families."""
+    program = """
+import runpy, sys
+sys.argv = ["run_glue.py", "--do_train", "--family=colo", "--backbone", "tiny"]
+try:
+    runpy.run_path("run_glue.py", run_name="__main__")
+except SystemExit as ended:
+    assert ended.code == 2
+"""
+    assert not loaded_by(program)[0]
 
 
 def test_the_help_of_a_script_waits_for_no_library_of_a_metric():

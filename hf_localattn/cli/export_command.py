@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Literal
 
 from typer import Argument, Option
@@ -22,9 +23,11 @@ def export(
 ) -> None:
     """Write a checkpoint as an ONNX graph for any batch size and length, with its tokenizer and a program.
 
-    The graph is compared with the model before it is written. `python OUT/infer.py TEXT` runs it with onnxruntime.
+    The graph is compared with the model before it is written. `python OUT/infer.py TEXT...` runs it with onnxruntime.
     """
-    from hf_localattn.serving.export import export_checkpoint
+    from hf_localattn.exported import SETTINGS
+    from hf_localattn.serving.export import ARGUMENTS, export_checkpoint
 
     folder = export_checkpoint(checkpoint, output_dir, quantize=quantize, settings=config or ())
-    print(f"Wrote {folder}. Run it with: python {folder}/infer.py TEXT")
+    task = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))["task"]
+    print(f"Wrote {folder}. Run it with: python {folder}/infer.py {ARGUMENTS.get(task, 'TEXT')}")

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
+from collections.abc import Sequence
 from typing import Annotated
 
 from typer import Argument
+
+from hf_localattn.errors import exit_on_user_error
+from hf_localattn.names import check_family_option
 
 SCRIPTS = {
     "glue": "TextClassification",
@@ -40,6 +45,24 @@ def train(
     """
     if script not in SCRIPTS:
         raise ValueError(f"There is no script {script!r}. Choose one of {', '.join(SCRIPTS)}.")
+    run_script(script, arguments or [])
+
+
+def run_script(name: str, arguments: Sequence[str] | None = None) -> dict[str, float]:
+    """Run a training script and return all metrics.
+
+    Args:
+        name: one of `SCRIPTS`.
+        arguments: words of the command line. Defaults to `sys.argv[1:]`.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--family", nargs="?")
+    family = parser.parse_known_args(arguments)[0].family
+    with exit_on_user_error():
+        if family is not None:
+            check_family_option(family)
+    # Imported here, because a misspelt family must be an error at once.
     tasks = importlib.import_module("hf_localattn.tasks")
     command = importlib.import_module("hf_localattn.studies.command")
-    command.run_script(getattr(tasks, SCRIPTS[script]), arguments or [])
+    metrics: dict[str, float] = command.run_script(getattr(tasks, SCRIPTS[name]), arguments)
+    return metrics

@@ -46,7 +46,7 @@ def write_eval_results(folder: Path, record: TrainingRecord | None) -> None:
         return
     path.unlink(missing_ok=True)
     if record and record.scores:
-        logger.info("No %s: the scores are not those of a data set on the Hub.", EVAL_RESULTS)
+        logger.debug("The scores are only in the model card: %s needs a data set on the Hub.", EVAL_RESULTS)
 
 
 def _entries(record: TrainingRecord) -> list[EvalResultEntry]:

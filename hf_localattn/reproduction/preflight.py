@@ -22,6 +22,7 @@ from hf_localattn.assignments import parse_config_fields
 from hf_localattn.errors import listed, loading
 from hf_localattn.extras import import_extra
 from hf_localattn.models.sla_parser import load_pipeline
+from hf_localattn.names import PLAIN
 from hf_localattn.pretrained import resolve_backbone
 from hf_localattn.registry import get_family
 from hf_localattn.reproduction.arguments import SCRIPTS
@@ -29,7 +30,6 @@ from hf_localattn.reproduction.grid_search import GridSearch
 from hf_localattn.reproduction.plan import TableRun
 from hf_localattn.reproduction.runs import MODEL, Runner, quiet
 from hf_localattn.studies.trial import UNUSED, free_memory, prepare_trial
-from hf_localattn.training.arguments import PLAIN
 from hf_localattn.training.lookahead import import_lookahead
 from hf_localattn.training.run import Run
 

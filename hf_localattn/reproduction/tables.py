@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PositiveInt, model_validator
 
-from hf_localattn.names import check_table
+from hf_localattn.names import PLAIN, check_table
 from hf_localattn.registry import FAMILIES, get_family
 from hf_localattn.reproduction import corpora
 from hf_localattn.reproduction.entries import (
@@ -19,7 +19,6 @@ from hf_localattn.reproduction.entries import (
     read_yaml,
     validate,
 )
-from hf_localattn.training.arguments import PLAIN
 
 PAPERS = tuple(family.paper for family in FAMILIES.values() if family.paper)
 """Prefixes of table names, in the order of the papers."""

@@ -28,6 +28,9 @@ logger = logging.getLogger(__name__)
 
 QUANTIZATIONS = ("int8",)
 CHOICES = "multiple-choice"
+ARGUMENTS = {"question-answering": "QUESTION CONTEXT", CHOICES: "PROMPT CHOICE CHOICE"}
+"""Arguments of `infer.py` for tasks that need several texts."""
+
 EXAMPLE = (2, 11)
 """Batch size and length of the example that is traced."""
 

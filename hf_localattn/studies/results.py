@@ -13,13 +13,12 @@ from typing import Any
 
 from hf_localattn.data.readers.tables import shorten
 from hf_localattn.files import atomic_write
+from hf_localattn.names import FORMER_PLAIN, PLAIN
 from hf_localattn.parsing import read_json
 from hf_localattn.registry import FAMILIES
 from hf_localattn.tasks import DataArguments
 from hf_localattn.training.arguments import (
     FORMER_OPTIONS,
-    FORMER_PLAIN,
-    PLAIN,
     ModelArguments,
     TrainingArguments,
 )

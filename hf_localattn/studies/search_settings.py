@@ -12,10 +12,11 @@ from transformers import AutoConfig
 from hf_localattn.assignments import format_assignments, parse_config_fields
 from hf_localattn.errors import loading
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
+from hf_localattn.names import PLAIN
 from hf_localattn.pretrained import resolve_backbone
 from hf_localattn.registry import get_family
 from hf_localattn.studies.search_space import SearchSpace
-from hf_localattn.training.arguments import PLAIN, ModelArguments, TrainingArguments
+from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.lookahead import import_lookahead
 
 

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hf_localattn.names import PLAIN
 from hf_localattn.parsing import parse_json, parse_yaml, read_utf8
 from hf_localattn.registry import get_family
-from hf_localattn.training.arguments import PLAIN, ModelArguments, TrainingArguments
+from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 
 SEARCHABLE = (
     *("learning_rate", "local_learning_rate", "num_train_epochs", "max_steps", "per_device_train_batch_size"),

@@ -15,15 +15,12 @@ from transformers import HfArgumentParser
 from transformers import TrainingArguments as StockTrainingArguments
 
 from hf_localattn.assignments import current_assignments, parse_config_fields
+from hf_localattn.names import FORMER_PLAIN, PLAIN, check_family_option
 from hf_localattn.parsing import parse_json, read_utf8
 from hf_localattn.registry import FAMILIES
 from hf_localattn.tasks.arguments import option
 from hf_localattn.training.lookahead import DEFAULT_ALPHA, check_lookahead
 
-PLAIN = "baseline"
-"""Value of --family for a backbone without local attention."""
-
-FORMER_PLAIN = "none"
 FORMER_OPTIONS = {"folds": "num_folds", "search": "search_space", "stray_scopes": "unmatched_scopes"}
 """Names of options in version 0.1.0 and their current names. Old names work, with a warning, until version 0.3.0."""
 
@@ -98,8 +95,8 @@ class ModelArguments:
             raise ValueError(f"--family {self.family} needs --backbone, a pretrained encoder's Hub id or folder.")
         if self.family is None and self.backbone is not None:
             raise ValueError(f"--backbone needs --family, one of {', '.join([*FAMILIES, PLAIN])}.")
-        if self.family is not None and self.family not in (*FAMILIES, PLAIN):
-            raise ValueError(f"--family must be one of {', '.join([*FAMILIES, PLAIN])}; got {self.family!r}.")
+        if self.family is not None:
+            check_family_option(self.family)
         if self.local_config and self.family == PLAIN:
             raise ValueError("--local_config sets fields of a family's config: it needs --family and --backbone.")
         if self.family not in (None, PLAIN):

@@ -11,9 +11,10 @@ from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel, PreTrain
 
 from hf_localattn.assignments import parse_config_fields, parse_tokenizer_settings
 from hf_localattn.errors import loading
+from hf_localattn.names import PLAIN
 from hf_localattn.pretrained import load_tokenizer, missing_inputs, resolve_backbone
 from hf_localattn.registry import AUTO_CLASSES, family_of, get_family
-from hf_localattn.training.arguments import PLAIN, ModelArguments, TrainingArguments
+from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.optimizer_settings import check_same_optimizer
 from hf_localattn.training.output_folder import check_same_model
 from hf_localattn.training.parameter_groups import pretrained_parameters, split_parameter_groups

@@ -162,7 +162,7 @@ def test_scores_on_data_of_the_hub_are_also_entries_of_its_leaderboards(checkpoi
     "change", [{"dataset": None}, {"dataset": "../../x"}, {"dataset": "a b\n- c"}, {"scores": ()}]
 )
 def test_there_is_no_entry_without_a_score_on_data_of_the_hub(checkpoint, change, caplog):
-    caplog.set_level("INFO", "hf_localattn")
+    caplog.set_level("DEBUG", "hf_localattn")
     write_card(checkpoint)
     mine = (checkpoint / EVAL_RESULTS).with_name("mine.yaml")
     mine.write_text("[]")
@@ -170,7 +170,7 @@ def test_there_is_no_entry_without_a_score_on_data_of_the_hub(checkpoint, change
     write_card(checkpoint)
     assert not (checkpoint / EVAL_RESULTS).exists()
     assert mine.exists()
-    assert ("the scores are not those of a data set on the Hub" in caplog.text) == ("dataset" in change)
+    assert ("needs a data set on the Hub" in caplog.text) == ("dataset" in change)
 
 
 def test_scores_are_not_written_through_a_link(checkpoint, tmp_path):

@@ -126,6 +126,22 @@ def test_what_cannot_be_exported_is_named(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("task", "arguments"),
+    [
+        ("question-answering", "QUESTION CONTEXT"),
+        ("multiple-choice", "PROMPT CHOICE CHOICE"),
+        ("text-classification", "TEXT"),
+    ],
+)
+def test_the_command_names_the_texts_of_the_program(task, arguments, tmp_path, monkeypatch, capsys):
+    (tmp_path / "export.json").write_text(json.dumps({"task": task}))
+    monkeypatch.setattr(export, "export_checkpoint", lambda *_, **__: tmp_path)
+    assert run(["export", "my-model", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == f"Wrote {tmp_path}. Run it with: python {tmp_path}/infer.py {arguments}\n"
+    assert f"python infer.py {arguments}" in TEMPLATE.read_text()
+
+
 def test_answers_of_the_program():
     made = runpy.run_path(str(TEMPLATE))["Model"]
     model = made.__new__(made)

@@ -1,7 +1,7 @@
 """Answers of the ONNX model in this folder. Needs transformers, numpy and onnxruntime.
 
 python infer.py TEXT [SECOND TEXT]        # labels of a text, of its tokens, or its features
-python infer.py QUESTION PASSAGE          # question answering
+python infer.py QUESTION CONTEXT          # question answering
 python infer.py PROMPT CHOICE CHOICE ...  # multiple choice
 """
 
