@@ -60,7 +60,7 @@ def place(device: torch.device, threads: int) -> str:
 
 
 def run(case: Case, device: torch.device, repeats: int) -> dict[str, Any]:
-    """Measure a case. Returns the results with the environment.
+    """Measure a case, and return the results with the environment.
 
     Raises:
         AssertionError: The variants do not compute the same.

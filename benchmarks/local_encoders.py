@@ -56,8 +56,7 @@ def layer_at_lengths(kind: str, device: torch.device) -> dict[str, Step]:
 for graph in ("rgcn", "gat", "hgt"):
     case(
         f"{graph}-length",
-        f"One {graph} layer at width 768, forward and backward, batch {BATCH}; peer: length {LENGTHS[0]}. Linear "
-        "growth is 4 and 16",
+        f"One {graph} layer at width 768, forward and backward, batch {BATCH}, by length; peer: length {LENGTHS[0]}",
         time_targets={"length 512": 4.4, "length 2048": 17.6},
         memory_targets={"length 512": 4.0, "length 2048": 16.0},
     )(partial(layer_at_lengths, graph))

@@ -28,8 +28,8 @@ def step(model: torch.nn.Module, given: dict[str, torch.Tensor]) -> None:
 
 @case(
     "oa-step",
-    "OA with two blocks over XLNet-base, negation scopes, training step B 8, L 128, cues of 1 to 3 tokens; peer: the "
-    "bare backbone",
+    "OA with two blocks on XLNet-base, negation scopes, training step at batch 8, length 128, cues of 1 to 3 tokens; "
+    "peer: the bare backbone",
     time_targets=dict.fromkeys(INTERACTIONS, 1.30),
 )
 def training_step(device: torch.device) -> dict[str, Step]:
@@ -60,7 +60,8 @@ def training_step(device: torch.device) -> dict[str, Step]:
 
 @case(
     "oa-query-length",
-    "One block (emb) at base size, forward and backward, B 2, L 384, by the number of query tokens; peer: 8 tokens",
+    "One OA-EMB block at base size, forward and backward, batch 2, length 384, by the number of query tokens; peer: 8 "
+    "tokens",
     memory_targets={"16 tokens": 2.0, "32 tokens": 4.0, "64 tokens": 8.0, "64 tokens in chunks of 48": 8.0 / 4},
 )
 def query_length(device: torch.device) -> dict[str, Step]:
@@ -80,8 +81,8 @@ def query_length(device: torch.device) -> dict[str, Step]:
 
 @case(
     "oa-question-answering",
-    "OA (emb) with two blocks over XLNet-base, question answering, training step B 16, L 384, questions of 12 to 27 "
-    "tokens; peer: the backbone alone (local_attention none)",
+    "OA-EMB with two blocks on XLNet-base, question answering, training step at batch 16, length 384, questions of 12 "
+    "to 27 tokens; peer: the bare backbone",
     memory_targets={"chunks of 64": 1.5},
 )
 def question_answering(device: torch.device) -> dict[str, Step]:

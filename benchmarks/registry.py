@@ -23,7 +23,7 @@ class Case:
     check: Callable[[torch.device], None] | None = None
     """Raises `AssertionError` if the variants do not compute the same. No speed is then reported."""
     bounds: Callable[[torch.device], dict[str, float]] | None = None
-    """Measures the least seconds that the device needs for a step, by what limits it."""
+    """Measures lower bounds of the seconds of a step on this device, by name of the limit."""
 
 
 CASES: dict[str, Case] = {}

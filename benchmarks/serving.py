@@ -36,7 +36,7 @@ CPU = torch.device("cpu")
 PEER, FP32, INT8 = "PyTorch", "ONNX fp32", "ONNX int8"
 PREFIX = "eval_"
 IGNORED = ("loss", "time", "samples", "per_second")
-"""Parts of the names of metrics that are no scores."""
+"""Parts of the names of metrics that are not scores."""
 
 
 def main() -> None:

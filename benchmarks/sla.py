@@ -74,11 +74,11 @@ for length, target in ((128, 1.15), (512, 1.25)):
 
 @case(
     "sla-tokenizer",
-    "SlaBertTokenizer with parsing and an empty cache; peer: `nlp.pipe` of the same pipeline (named by the "
-    "environment variable PARSER, by default en_core_web_sm)",
+    "SlaBertTokenizer with parsing and an empty cache; peer: `nlp.pipe` of the same spaCy pipeline",
     time_targets={"tokenizer": 1 / 0.85},
 )
 def tokenizing(device: torch.device) -> dict[str, Step]:
+    """Return the steps. The environment variable PARSER names the pipeline."""
     parser = os.environ.get("PARSER", "en_core_web_sm")
     articles = json.loads(reading_comprehension()["train"].read_text())["data"]
     contexts = [paragraph["context"] for article in articles for paragraph in article["paragraphs"]]

@@ -23,7 +23,7 @@ SETTINGS = "export.json"
 
 
 def is_exported(folder: str | os.PathLike[str]) -> bool:
-    """Return True if `hf-localattn export` has written a folder."""
+    """Return True for a folder that `hf-localattn export` has written."""
     return all(Path(folder, name).is_file() for name in (GRAPH, SETTINGS))
 
 

@@ -30,7 +30,7 @@ def check_family(name: str) -> None:
 
 
 def check_family_option(name: str) -> None:
-    """Raise `ValueError` if a training script has no `--family` with this name. The message lists all names."""
+    """Raise `ValueError` for an unknown value of a training script's `--family`. The message lists all names."""
     names = [*family_names(), PLAIN]
     if name not in (*names, FORMER_PLAIN):
         raise ValueError(f"--family must be one of {', '.join(names)}; got {name!r}.")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from hf_localattn.cli.grammar import FORMER
 from hf_localattn.reproduction.report import as_markdown
 from hf_localattn.reproduction.tables import table_names
 
@@ -17,11 +18,16 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 RESULTS = """\
 # Results
 
-Tables of the papers as `hf-localattn reproduce` measured them, good or bad: what was published beside what came out,
-in the paper's unit. "±" is the sample deviation over seeds or folds, p that of a paired t-test against the baseline's
-same runs after Holm's correction for the table, n how many pairs there are ("-": one alone has no p). `$DATA` stands
-for a folder of data sets and models.
-Older runs are in [first_runs.md](first_runs.md). This page is written by `scripts/results.py` from
+Tables of the papers: the published scores, and those that `hf-localattn reproduce` measured, in the paper's unit.
+
+* "±" is the sample standard deviation over seeds or folds.
+* "Against" is the mean difference from the baseline in the same runs, with its 95 % interval. p is the p-value of a
+  paired t-test of this difference, after Holm's correction for all comparisons of the table. n is the number of
+  pairs; a single pair has neither interval nor p ("-").
+* The runs are of version 0.1.0. Their commands are written with the options of the present version, and `$DATA` is a
+  folder of data sets and models.
+
+Older runs are in [first_runs.md](first_runs.md). `scripts/results.py` writes this page from
 [the files of the runs](results).
 """
 STUDIES = """\
@@ -48,6 +54,7 @@ def render(page: str, docs: Path = DOCS) -> str:
         path, remarks = folder / f"{name}.json", folder / f"{name}.md"
         if path.is_file():
             found = json.loads(path.read_text(encoding="utf-8"))
+            found["command"] = " ".join(FORMER.get(word, [word])[-1] for word in found["command"].split(" "))
             parts.append(as_markdown(found))
             if remarks.is_file():
                 parts.append(remarks.read_text(encoding="utf-8"))

@@ -55,7 +55,7 @@ def poisoned_memory():
 
 @pytest.fixture(scope="session")
 def demo_output(tmp_path_factory):
-    """What the demo leaves behind, with a model that learned the questions of docs/question_answering.md by heart."""
+    """Output folder of the demo, with a model that learned the questions of docs/question_answering.md by heart."""
     output = tmp_path_factory.mktemp("demo") / "demo_output"
     demo = demo_by_heart(output.parent)
     demo["save"](demo["train"]("cool", Namespace(seed=0, steps=30)), output, {})

@@ -16,7 +16,7 @@ QUESTIONS = [
     ("What is the shepherd called?", PASSAGE, "Anton"),
     ("Who is the teacher?", PASSAGE, "Felix"),
 ]
-"""What docs/question_answering.md asks, and what it says that the model answers."""
+"""Questions of docs/question_answering.md, and the answers that it prints."""
 
 
 def load_demo() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Where no extra is installed the core works, and everything else names the extra that it needs."""
+"""Without extras the core works, and everything else names the extra that it needs."""
 
 import json
 

@@ -2,10 +2,13 @@
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+import typer
 
+from hf_localattn.cli import app
 from hf_localattn.reproduction.tables import load_table
 from scripts.results import DOCS, PAGES, render
 
@@ -14,7 +17,7 @@ FILES = [file for _, folder in PAGES.values() for file in sorted((DOCS / folder)
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_pages_are_written_from_the_files(page):
-    """If it fails: `python scripts/results.py`."""
+    """To correct a failure, run `python scripts/results.py`."""
     assert (DOCS / page).read_text(encoding="utf-8") == render(page)
 
 
@@ -30,6 +33,16 @@ def test_a_file_of_results_is_whole(path):
         assert run["task"] in table.tasks
         assert {"command", "seed", "data", "versions", "device", "metrics"} <= run.keys()
     assert not re.search(r"/(home|root|tmp|Users|work)/", text), "a path of a machine"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_have_the_options_of_this_version(page, capsys):
+    reproduce = typer.main.get_command(app).commands["reproduce"]
+    commands = re.findall(r"^hf-localattn reproduce (.*)$", (DOCS / page).read_text(encoding="utf-8"), re.MULTILINE)
+    for command in commands:
+        reproduce.make_context("reproduce", shlex.split(command))
+    assert commands
+    assert not capsys.readouterr().err  # former names are warned of
 
 
 def test_remarks_belong_to_results():

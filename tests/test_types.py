@@ -1,4 +1,4 @@
-"""What completion sees in a program of a user; `user_types.py` has what type checkers see."""
+"""Completion in a program of a user; `user_types.py` has the view of type checkers."""
 
 import inspect
 from dataclasses import fields

@@ -1,4 +1,4 @@
-"""What a type checker sees in a program of a user: `make lint` checks this file with mypy; nothing runs it."""
+"""Program of a user for a type checker: `make lint` checks this file with mypy; nothing runs it."""
 
 from typing import assert_type
 

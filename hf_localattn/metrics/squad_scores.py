@@ -28,7 +28,7 @@ def answer_scores(prediction: str, gold: str) -> tuple[float, float]:
 
 
 def question_scores(prediction: str, golds: Sequence[str]) -> tuple[float, float]:
-    """Return exact match and F1 of a prediction and the nearest of its gold answers; without one, it must be blank."""
+    """Return exact match and F1 for the best gold answer. Without gold answers, a blank prediction is correct."""
     scores = [answer_scores(prediction, gold) for gold in [gold for gold in golds if not is_blank(gold)] or [""]]
     return max(exact for exact, _ in scores), max(f1 for _, f1 in scores)
 

@@ -67,7 +67,7 @@ class LastLinear(HeadwiseLinear):
     """The last linear layer of alpha, which `pair_maps` joins with the features of the query tokens."""
 
     def forward(self) -> tuple[torch.Tensor, torch.Tensor]:  # type: ignore[override]  # the weights are the output
-        """Return weights (k, out, in) and biases (k, out), which are in memory only in a call if offloaded."""
+        """Return weights (k, out, in) and biases (k, out). Offloaded ones are in memory only during a call."""
         assert self.bias is not None
         return self.weight, self.bias
 

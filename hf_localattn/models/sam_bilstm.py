@@ -18,7 +18,7 @@ MERGES = ("concat", "sum")
 
 
 class PaddedLSTM(nn.LSTM):
-    """Bidirectional `nn.LSTM` over padded texts, which reads its weights only in `forward`, as offloading needs it."""
+    """Bidirectional `nn.LSTM` over padded texts, which reads its weights only in `forward`, as offloading requires."""
 
     def forward(  # type: ignore[override]  # takes a mask, and returns no final state
         self, states: torch.Tensor, mask: torch.Tensor | None = None

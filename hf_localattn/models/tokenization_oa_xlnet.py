@@ -153,7 +153,7 @@ class OaXLNetTokenizer(BackboneTokenizer):
 
 
 def _other_words(encoding: EncodingFast, mask: list[int]) -> list[int]:
-    """Return a mask of as many other words. They depend on the text alone. A text of cue words keeps its mask."""
+    """Return a mask of as many other words, drawn by the text alone; without any, the query's mask."""
     words = list(zip(encoding.sequence_ids, encoding.word_ids, strict=True))
     cue = {word for word, is_query in zip(words, mask, strict=True) if is_query}
     named = zip(words, encoding.tokens, strict=True)

@@ -232,7 +232,7 @@ class Report:
         }
 
 
-_CALLED = {"backbone": "backbone", "parser": "parser", "runs": "seeds", "limit": "rows of each split at most"}
+_CALLED = {"backbone": "backbone", "parser": "parser", "runs": "number of runs", "limit": "rows of each split at most"}
 
 
 def as_markdown(found: Mapping[str, Any]) -> str:
@@ -269,7 +269,7 @@ def _about(found: Mapping[str, Any]) -> Iterator[str]:
     yield f"Data: {'; '.join(f'{name} from {where}' for name, where in found['corpora'].items())}."
     own = {_CALLED[name]: choices[name] for name in _CALLED if choices.get(name) is not None}
     if choices.get("also") is not None:
-        own["tested also on"] = ", ".join(choices["also"]) or "nothing else"
+        own["further test corpora"] = ", ".join(choices["also"]) or "none"
     own |= choices["arguments"]
     if own:
         yield f"Changed from the recipe: {', '.join(f'{name} {value}' for name, value in own.items())}."

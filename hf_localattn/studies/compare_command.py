@@ -11,7 +11,7 @@ from hf_localattn.errors import join_names
 from hf_localattn.studies.comparison import Comparison, compare_runs, format_interval, format_p
 from hf_localattn.studies.finished_results import Result, load_result
 from hf_localattn.studies.results import write_results
-from hf_localattn.studies.statistics import holm
+from hf_localattn.studies.statistics import ORDERED, holm
 
 
 def compare(first: str, second: str, metrics: Sequence[str] = (), output: Path | None = None) -> str:
@@ -85,5 +85,5 @@ def _lines(one: Result, other: Result, found: dict[str, Comparison], corrected: 
         lines.append("* Some runs have no digest of their data: check that both were scored on the same rows.")
     kind = "folds, with Nadeau and Bengio's correction" if one.folds else "seeds"
     lines.append(f"* n is the number of pairs of {kind}; p is corrected for {len(found)} scores (Holm).")
-    lines.append("* order: below 0.5, A is almost stochastically greater than B (upper bound at 95 %).")
+    lines.append(f"* order: below {ORDERED}, A is almost stochastically greater than B (upper bound at 95 %).")
     return lines

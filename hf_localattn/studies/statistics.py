@@ -16,6 +16,8 @@ optimize, special, stats = (
 
 LEVEL = 0.05
 """Probability of an error: tests at 5 %, intervals of 95 %."""
+ORDERED = 0.2
+"""Bound of almost stochastic order below which a row counts as greater (Ulmer et al. 2022)."""
 POWER = 0.8
 RESAMPLES = 2000
 SAME = 1e-9
@@ -181,8 +183,8 @@ def almost_stochastic_order(
 
     The violation is the share of the squared distance of the two quantile functions at which `own` is below `other`,
     between 0 (`own` is greater at every quantile) and 1. The bound holds with a confidence of 95 % for large samples;
-    its deviation is bootstrapped. `own` is almost stochastically greater if the bound is below 0.5; Ulmer et al.
-    (2022) advise 0.2. Runs need not be paired. Of equal samples, the violation is 0.5.
+    its deviation is bootstrapped. `own` counts as almost stochastically greater if the bound is below `ORDERED`. Runs
+    need not be paired. The violation of equal samples is 0.5.
 
     Args:
         own: scores of runs.

@@ -1,4 +1,4 @@
-"""How many graphs `torch.compile` makes of a model, over batches of many sizes."""
+"""Number of graphs that `torch.compile` makes of a model, over batches of many sizes."""
 
 import pytest
 import torch

@@ -141,7 +141,7 @@ def test_a_table_for_people():
     assert any(line.endswith("| difference | against C | 95 % interval | corrected p (n) |") for line in lines)
     assert [line.split(" | ")[1] for line in lines if line.startswith(("| A / B", "| Q"))] == ["F1", "T"]
     assert "| A / B | F1 | 1.00 | 2.50 ± 0.25 | +1.50 | -0.50 | [-0.80, -0.20] | 0.025 (5) |" in lines
-    assert "* Changed from the recipe: seeds 2, tested also on nothing else, max_steps 3." in lines
+    assert "* Changed from the recipe: number of runs 2, further test corpora none, max_steps 3." in lines
     searched = "* Searched for a, t, with the first seed: 4 settings, of which 1 failed; the best is dropout 0.2,"
     assert f"{searched} with f1 0.5000." in lines
     assert "* A | B (T, F1): a remark." in lines
