@@ -13,6 +13,7 @@ from pathlib import Path
 
 import yaml
 
+from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
 from hf_localattn.names import table_names
 from hf_localattn.registry import get_family
 
@@ -22,12 +23,12 @@ TABLES = ROOT / "hf_localattn" / "reproduction" / "tables"
 
 
 def fields(name: str) -> str:
-    """Return the table of a family's fields, with defaults and descriptions from its configuration class."""
-    config = get_family(name).config
+    """Return the table of a family's fields, or of those of "all" families, from its configuration class."""
+    config = LocalAttentionConfig if name == "all" else get_family(name).config
     arguments = re.search(r"\nArgs:\n(.*?)\n\n(?=\S)", inspect.cleandoc(config.__doc__), flags=re.DOTALL)
     assert arguments is not None
     rows = []
-    entries = re.findall(r"^    (\w+) \(.*?\): (.*?)(?=\n    \S|\Z)", arguments[1], flags=re.DOTALL | re.MULTILINE)
+    entries = re.findall(r"^    (\w+) \(.*?\):\s+(.*?)(?=\n    \S|\Z)", arguments[1], flags=re.DOTALL | re.MULTILINE)
     for field, text in entries:
         text = re.sub(r"\s*\n +\* ", "<br>", text)
         default = getattr(config, field, None)
