@@ -27,7 +27,7 @@ Tables of the papers: the published scores, and those that `hf-localattn reprodu
 * The runs are of version 0.1.0. Their commands are written with the options of the present version, and `$DATA` is a
   folder of data sets and models.
 
-Older runs are in [first_runs.md](first_runs.md). `scripts/results.py` writes this page from
+[First runs](first_runs.md) has older runs. `scripts/results.py` writes this page from
 [the files of the runs](results).
 """
 STUDIES = """\
