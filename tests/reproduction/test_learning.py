@@ -34,16 +34,16 @@ LEARNS = {
     "oa-4": ("c", "sfu", 0.3),
     "oa-5": ("ca-normal", "bioscope_abstracts", 0.4),
     "oa-6": ("ca", "sherlock", 0.4),
-    "oa-figure-7": ("c-normal", "sfu", 0.4),
+    "oa-figure-7": ("c c-normal", "sfu", 0.4),
     "oa-study-1": ("emb-random", "sherlock", 0.4),
     "sam-2": ("rba", "humor", 0.3),
     "sam-3": ("disan", "sst5", 0.3),
     "sam-4": ("sam-tam-fam", "cr", 0.3),
     "sam-5": ("rb", "subj", 0.3),
-    "sam-figure-3": ("delta-0.40", "trec", 0.3),
+    "sam-figure-3": ("delta-0.40", "trec", 0.7),
     "sam-study-1": ("sam-without-tam", "sst2", 0.3),
 }
-"""Row, task and bound of the loss, by table.
+"""Rows, task and bound of the loss, by table. A figure with bars needs two rows.
 
 The best constant answer has a loss of 2.3 for answers in texts, 3.4 for similarities (cool-6), 1.4 for endings
 (cool-7), 1.1 for kinds of questions (sam-figure-3), 0.69 for other classes and for scopes, and for other labels of
@@ -52,7 +52,7 @@ words 0.40 (sla-1), 0.75 (sla-3) and 0.95 (sla-study-1). After training on permu
 and 6.4 (sam-5).
 """
 
-STEPS = {"cool-5": 240, "sla-3": 120}
+STEPS = {"cool-5": 240, "sla-3": 120, "sam-figure-3": 120}
 """Number of training steps, by table. Defaults to 60.
 
 The wording of questions is learned before what they ask for.
@@ -78,9 +78,9 @@ def with_permuted_labels(rows, names, *, whole):
 
 @pytest.fixture
 def train(tmp_path, monkeypatch):
-    """A function that trains a row of a table, and returns its loss on the training rows afterwards.
+    """A function that trains rows of a table, and returns their highest loss on the training rows afterwards.
 
-    If the sample has the same rows for training and development, the loss is the maximum with the reported one.
+    If the sample has the same rows for training and development, the reported loss counts, too.
     """
     permutes = []
 
@@ -96,10 +96,10 @@ def train(tmp_path, monkeypatch):
         return metrics | found.metrics
 
     def run(name, *, permuted=False, learning_rate="1e-3"):
-        row, task, _ = LEARNS[name]
+        rows, task, _ = LEARNS[name]
         table = load_table(name)
         script, sample = table.tasks[task].script, load_corpora()[table.tasks[task].corpus].sample
-        recipe = recipe_arguments(table, table.rows[row], table.tasks[task])
+        recipe = recipe_arguments(table, table.rows[rows.split()[0]], table.tasks[task])
         rates = [name for name in ("learning_rate", "local_learning_rate") if name in recipe]
         arguments = [*(f"{rate}={learning_rate}" for rate in rates), f"max_steps={STEPS.get(name, 60)}"]
         arguments += ["per_device_train_batch_size=8"]
@@ -108,12 +108,13 @@ def train(tmp_path, monkeypatch):
         if "early_stopping_patience" in recipe:
             arguments += ["early_stopping_patience=null"]
         options = ["--backbone", "tiny", "--parser", "tiny", "--data", "samples", "--max-samples", "16"]
-        options += ["--num-runs", "1", "--rows", row, "--tasks", task, "--test-corpora", "--args", *arguments]
+        options += ["--num-runs", "1", "--rows", *rows.split(), "--tasks", task, "--test-corpora"]
+        options += ["--args", *arguments, "-o", str(tmp_path)]
         permutes[:] = [True] * permuted
-        assert main(["reproduce", name, *options, "-o", str(tmp_path)]) == 0
-        (found,) = json.loads((tmp_path / f"{name}.json").read_text())["runs"]
+        assert main(["reproduce", name, *options]) == 0
+        runs = json.loads((tmp_path / f"{name}.json").read_text())["runs"]
         losses = [LOSS, "eval_loss"] if sample.get("validation") == sample["train"] else [LOSS]
-        return max(found["metrics"][loss] for loss in losses)
+        return max(found["metrics"][loss] for found in runs for loss in losses)
 
     monkeypatch.setattr(Run, "train", measured)
     return run
