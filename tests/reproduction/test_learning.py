@@ -1,46 +1,139 @@
-"""Rows of the tables learn: after seconds of training, the loss is below that of a model that ignores its input."""
+"""Recipes learn: after seconds of training, the loss on the training rows is far below that of a constant answer."""
 
 import json
+from itertools import chain
 
+import numpy as np
 import pytest
+from transformers import Trainer
 
 from hf_localattn.cli import main
-from hf_localattn.reproduction.tables import load_table
+from hf_localattn.reproduction.arguments import SCRIPTS
+from hf_localattn.reproduction.corpora import load_corpora
+from hf_localattn.reproduction.tables import load_table, recipe_arguments, table_names
+from hf_localattn.training.run import Run
 
 LEARNS = {
-    "cool-1": ("l2g-conv", "squad_v2", "train_loss", 2.5),
-    "cool-2": ("cool-albert", "squad", "train_loss", 2.5),
-    "cool-3": ("deeper-3", "squad_v2", "train_loss", 2.5),
-    "cool-4": ("visual-outlook", "squad_v2", "train_loss", 2.5),
-    "cool-5": ("cool-beam-1", "squad", "train_loss", 3.5),
-    "cool-6": ("cool-bert", "stsb", "eval_loss", 1.0),
-    "sla-1": ("sla", "fce", "eval_loss", 0.2),
-    "sla-2": ("sla", "rte", "eval_loss", 0.3),
-    "sla-3": ("wla", "cged", "eval_loss", 0.6),
-    "oa-2": ("emb", "bioscope_papers", "train_loss", 0.5),
-    "oa-3": ("em-normal", "sherlock", "eval_loss", 0.4),
-    "oa-4": ("c", "sfu", "train_loss", 0.5),
-    "oa-5": ("ca-normal", "bioscope_abstracts", "train_loss", 0.5),
+    "cool-1": ("l2g-conv", "squad_v2", 1.5),
+    "cool-2": ("cool-albert", "squad", 1.5),
+    "cool-3": ("deeper-3", "squad_v2", 1.5),
+    "cool-4": ("visual-outlook", "squad_v2", 1.5),
+    "cool-5": ("cool-beam-1", "squad", 0.5),
+    "cool-6": ("cool-bert", "stsb", 1.0),
+    "cool-7": ("cool-bert", "swag", 0.5),
+    "cool-8": ("cool", "squad_v2_malay", 1.5),
+    "cool-9": ("hgt", "squad_v2", 1.5),
+    "cool-figure-3": ("g2l-conv-4", "squad_v2", 1.5),
+    "cool-study-1": ("conv", "q250", 1.5),
+    "sla-1": ("sla", "fce", 0.2),
+    "sla-2": ("sla", "rte", 0.3),
+    "sla-3": ("wla", "cged", 0.6),
+    "sla-study-1": ("shuffled-closed", "wnut17", 0.6),
+    "oa-2": ("emb", "bioscope_papers", 0.4),
+    "oa-3": ("em-normal", "sherlock", 0.4),
+    "oa-4": ("c", "sfu", 0.3),
+    "oa-5": ("ca-normal", "bioscope_abstracts", 0.4),
+    "oa-6": ("ca", "sherlock", 0.4),
+    "oa-figure-7": ("c c-normal", "sfu", 0.4),
+    "oa-study-1": ("emb-random", "sherlock", 0.4),
+    "sam-2": ("rba", "humor", 0.3),
+    "sam-3": ("disan", "sst5", 0.3),
+    "sam-4": ("sam-tam-fam", "cr", 0.3),
+    "sam-5": ("rb", "subj", 0.3),
+    "sam-figure-3": ("delta-0.40", "trec", 0.7),
+    "sam-study-1": ("sam-without-tam", "sst2", 0.3),
 }
-"""Row, task, loss and its bound by table.
+"""Rows, task and bound of the loss, by table. A figure with bars needs two rows.
 
-"eval_loss" is used where the sample's training rows are also its development rows; "train_loss" is the mean over all
-steps. The entropy of the labels alone is 0.40 (sla-1), 0.69 (sla-2) and 0.75 (sla-3); a constant score has a loss of
-3.4 (cool-6).
+The best constant answer has a loss of 2.3 for answers in texts, 3.4 for similarities (cool-6), 1.4 for endings
+(cool-7), 1.1 for kinds of questions (sam-figure-3), 0.69 for other classes and for scopes, and for other labels of
+words 0.40 (sla-1), 0.75 (sla-3) and 0.95 (sla-study-1). After training on permuted labels, the loss was 4.7 (cool-1),
+1.2 (cool-5), 6.1 (cool-6), 7.9 (cool-7), 1.1 (sla-1), 5.3 (sla-2), 1.6 (sla-3), 1.2 (oa-4), 1.4 (oa-6), 2.5 (sam-3)
+and 6.4 (sam-5).
 """
+
+STEPS = {"cool-5": 240, "sla-3": 120, "sam-figure-3": 120}
+"""Number of training steps, by table. Defaults to 60.
+
+The wording of questions is learned before what they ask for.
+"""
+
+LOSS = "training_rows_loss"
+
+
+def with_permuted_labels(rows, names, *, whole):
+    """The same rows with the labels of others; with `whole` False, labels of tokens also move within a row."""
+    for name in names:
+        labels = rows[name][:]
+        order = np.random.default_rng(0)
+        if whole or not isinstance(labels[0], list):
+            labels = [labels[i] for i in order.permutation(len(labels))]
+        else:
+            known = [label for label in chain.from_iterable(labels) if label != -100]
+            drawn = iter(order.permutation(known).tolist())
+            labels = [[label if label == -100 else next(drawn) for label in own] for own in labels]
+        rows = rows.remove_columns(name).add_column(name, labels)
+    return rows
+
+
+@pytest.fixture
+def train(tmp_path, monkeypatch):
+    """A function that trains rows of a table, and returns their highest loss on the training rows afterwards.
+
+    If the sample has the same rows for training and development, the reported loss counts, too.
+    """
+    permutes = []
+
+    def measured(run, train=Run.train):
+        trainer, rows = run.trainer, run.trainer.train_dataset
+        if permutes:
+            names = [name for name in ("label", *trainer.label_names) if name in rows.column_names]
+            trainer.train_dataset = with_permuted_labels(rows, names, whole=run.task.generates)
+        metrics = train(run)
+        loader = trainer.get_eval_dataloader(rows)
+        # Trainer's own loop: those of this package score answers, which training rows need not have.
+        found = Trainer.evaluation_loop(trainer, loader, "", True, metric_key_prefix="training_rows")
+        return metrics | found.metrics
+
+    def run(name, *, permuted=False, learning_rate="1e-3"):
+        rows, task, _ = LEARNS[name]
+        table = load_table(name)
+        script, sample = table.tasks[task].script, load_corpora()[table.tasks[task].corpus].sample
+        recipe = recipe_arguments(table, table.rows[rows.split()[0]], table.tasks[task])
+        rates = [name for name in ("learning_rate", "local_learning_rate") if name in recipe]
+        arguments = [*(f"{rate}={learning_rate}" for rate in rates), f"max_steps={STEPS.get(name, 60)}"]
+        arguments += ["per_device_train_batch_size=8"]
+        if script == "run_qa":
+            arguments += ["max_seq_length=64", "doc_stride=16"]
+        if "early_stopping_patience" in recipe:
+            arguments += ["early_stopping_patience=null"]
+        options = ["--backbone", "tiny", "--parser", "tiny", "--data", "samples", "--max-samples", "16"]
+        options += ["--num-runs", "1", "--rows", *rows.split(), "--tasks", task, "--test-corpora"]
+        options += ["--args", *arguments, "-o", str(tmp_path)]
+        permutes[:] = [True] * permuted
+        assert main(["reproduce", name, *options]) == 0
+        runs = json.loads((tmp_path / f"{name}.json").read_text())["runs"]
+        losses = [LOSS, "eval_loss"] if sample.get("validation") == sample["train"] else [LOSS]
+        return max(found["metrics"][loss] for found in runs for loss in losses)
+
+    monkeypatch.setattr(Run, "train", measured)
+    return run
+
+
+def test_all_tables_that_train_are_checked():
+    trained = [
+        name for name in table_names() if any(task.script in SCRIPTS for task in load_table(name).tasks.values())
+    ]
+    assert list(LEARNS) == trained, "add a row, a task and a bound for a new table"
 
 
 @pytest.mark.slow(reason="trains a model for each table, for some seconds")
 @pytest.mark.parametrize("table", LEARNS)
-def test_a_table_learns(table, tmp_path):
-    row, task, loss, bound = LEARNS[table]
-    arguments = ["learning_rate=1e-3", "local_learning_rate=1e-3", "max_steps=60", "per_device_train_batch_size=8"]
-    if load_table(table).tasks[task].script == "run_qa":
-        arguments += ["max_seq_length=64", "doc_stride=16"]
-    if "early_stopping_patience" in load_table(table).arguments:
-        arguments += ["early_stopping_patience=60"]
-    options = ["--backbone", "tiny", "--parser", "tiny", "--data", "samples", "--max-samples", "16", "--num-runs", "1"]
-    options += ["--rows", row, "--tasks", task, "--test-corpora", "--args", *arguments, "-o", str(tmp_path)]
-    assert main(["reproduce", table, *options]) == 0
-    (run,) = json.loads((tmp_path / f"{table}.json").read_text())["runs"]
-    assert run["metrics"][loss] < bound
+def test_a_table_learns(table, train):
+    assert train(table) < LEARNS[table][2]
+
+
+@pytest.mark.slow(reason="trains a model twice, for some seconds")
+@pytest.mark.parametrize("fault", [{"learning_rate": "0.0"}, {"permuted": True}], ids=["no-learning", "permuted"])
+def test_a_table_that_does_not_learn_is_found(fault, train):
+    assert train("oa-6", **fault) > LEARNS["oa-6"][2]
