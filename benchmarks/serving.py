@@ -27,13 +27,14 @@ from benchmarks.measure import environment, seconds
 from hf_localattn import OnnxModel
 from hf_localattn.exported import GRAPH, is_exported
 from hf_localattn.files import atomic_write
-from hf_localattn.serving.export import export_checkpoint, quantize_graph
+from hf_localattn.serving.export import QUANTIZATIONS, export_checkpoint, quantize_graph
 from hf_localattn.tasks import TASKS, get_task
 from hf_localattn.training.arguments import ModelArguments, parse_arguments
 from hf_localattn.training.run import Run, prepare_run, training_arguments_of
 
 CPU = torch.device("cpu")
-PEER, FP32, INT8 = "PyTorch", "ONNX fp32", "ONNX int8"
+PEER, FP32 = "PyTorch", "ONNX fp32"
+QUANTIZED = {f"ONNX {name}": name for name in QUANTIZATIONS}
 LABELS = {"labels", "start_positions"}
 """Inputs with which Trainer requires a loss. Questions are evaluated without."""
 
@@ -57,11 +58,13 @@ def main() -> None:
     logging.getLogger("hf_localattn").setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory() as scratch:
         run = load_run(arguments.checkpoint, arguments.task, words, scratch, arguments.batch_size)
-        exported = {name: (arguments.exports or Path(scratch)) / name for name in (FP32, INT8)}
-        if not is_exported(exported[INT8]):
+        exported = {name: (arguments.exports or Path(scratch)) / name for name in (FP32, *QUANTIZED)}
+        if not is_exported(exported[FP32]):
             export_checkpoint(arguments.checkpoint, exported[FP32])
-            shutil.copytree(exported[FP32], exported[INT8])
-            quantize_graph(exported[INT8] / GRAPH)
+        for name, quantize in QUANTIZED.items():
+            if not is_exported(exported[name]):
+                shutil.copytree(exported[FP32], exported[name])
+                quantize_graph(exported[name] / GRAPH, quantize)
         result = compare(run, exported, arguments)
     print(json.dumps(result, indent=2))
     if arguments.result is not None:

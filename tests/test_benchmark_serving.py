@@ -15,12 +15,12 @@ ROWS = [{"text": f"Mira is {word} the baker.", "label": label} for word, label i
 
 
 def test_no_speed_is_reported_if_scores_differ(monkeypatch):
-    scores = iter([{"accuracy": 0.9}, {"accuracy": 0.8}, {"accuracy": 0.9}])
+    scores = iter([{"accuracy": 0.9}, {"accuracy": 0.8}, {"accuracy": 0.9}, {"accuracy": 0.9}])
     monkeypatch.setattr(serving, "scores_of", lambda run: next(scores))
     monkeypatch.setattr(serving, "times_of", lambda *_: pytest.fail("a speed was measured"))
     monkeypatch.setattr(serving.OnnxModel, "from_pretrained", lambda folder: None)
     run = SimpleNamespace(trainer=SimpleNamespace(model=torch.nn.Identity()))
-    folders = dict.fromkeys((serving.FP32, serving.INT8), Path())
+    folders = dict.fromkeys((serving.FP32, *serving.QUANTIZED), Path())
     with pytest.raises(ValueError, match=r"other scores than the model \(accuracy\), so no speed is reported"):
         serving.compare(run, folders, argparse.Namespace(tolerance=1e-3))
 
@@ -49,6 +49,7 @@ def test_a_result_has_all_forms_of_a_checkpoint(tmp_path, monkeypatch):
     serving.main()
     result = json.loads((tmp_path / "result.json").read_text())
     assert (result["metric"], result["rows"], result["name"]) == ("accuracy", 8, "head")
-    assert list(result["variants"]) == [serving.PEER, "torch.compile", serving.FP32, serving.INT8]
+    assert list(result["variants"]) == [serving.PEER, "torch.compile", serving.FP32, *serving.QUANTIZED]
     assert result["variants"][serving.FP32]["scores"] == result["variants"][serving.PEER]["scores"]
-    assert result["variants"][serving.INT8]["megabytes"] < result["variants"][serving.FP32]["megabytes"]
+    for name in serving.QUANTIZED:
+        assert result["variants"][name]["megabytes"] < result["variants"][serving.FP32]["megabytes"]

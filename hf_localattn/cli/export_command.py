@@ -14,7 +14,8 @@ def export(
     checkpoint: Annotated[str, Argument(metavar="CHECKPOINT", help="Folder of a trained model.")],
     output_dir: Annotated[str, Argument(metavar="OUT", help="Output folder, which must be new or empty.")],
     quantize: Annotated[
-        Literal["int8"] | None, Option(help="8-bit weights, for a smaller and often faster graph.")
+        Literal["int8", "int8-weights"] | None,
+        Option(help="A graph of a quarter of the size: the faster one, or the one with more exact outputs."),
     ] = None,
     config: Annotated[
         list[str] | None,

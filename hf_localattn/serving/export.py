@@ -26,7 +26,10 @@ from hf_localattn.registry import Family, get_family, task_of_class
 
 logger = logging.getLogger(__name__)
 
-QUANTIZATIONS = ("int8",)
+WEIGHTS = "int8-weights"
+QUANTIZATIONS = ("int8", WEIGHTS)
+BLOCK = 64
+"""Number of weights that share a scale."""
 CHOICES = "multiple-choice"
 ARGUMENTS = {"question-answering": "QUESTION CONTEXT", CHOICES: "PROMPT CHOICE CHOICE"}
 """Arguments of `infer.py` for tasks that need several texts."""
@@ -56,7 +59,9 @@ def export_checkpoint(
     Args:
         checkpoint: Folder of a saved model of a family.
         output_dir: Folder to write. It must be empty or not exist.
-        quantize (*optional*): "int8" for 8-bit weights with dynamic quantization. Defaults to 32-bit floats.
+        quantize (*optional*): "int8" for products of 8-bit integers: each output feature of a weight has a scale, and
+            each input tensor gets one while the graph runs. "int8-weights" for 8-bit weights in products of 32-bit
+            floats: each `BLOCK` of weights has a scale. Defaults to 32-bit floats.
         settings (*optional*): `setting=value` strings for the tokenizer.
 
     Returns:
@@ -85,7 +90,7 @@ def export_checkpoint(
             _write_graph(model, family, graph)
             _compare(model, family, graph)
             if quantize is not None:
-                quantize_graph(graph)
+                quantize_graph(graph, quantize)
                 difference = _largest_difference(model, family, graph)
                 logger.warning("With %s weights, outputs differ by up to %.2g of the largest.", quantize, difference)
             _write_program(model, tokenizer, family, Path(unfinished))
@@ -163,14 +168,32 @@ def _write_graph(model: PreTrainedModel, family: Family, path: Path) -> None:
     onnx.save_model(proto, str(path), save_as_external_data=is_large, location=f"{GRAPH}.data")
 
 
-def quantize_graph(path: Path) -> None:
-    """Replace the weights of a graph by 8-bit integers, each output feature with its own scale."""
+def quantize_graph(path: Path, quantize: str) -> None:
+    """Replace the weights of a graph by 8-bit integers, as `export_checkpoint` describes."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    whole = path.rename(path.with_name(f"whole-{path.name}"))
     # Seven bits: processors without VNNI add products of full 8-bit integers in 16 bits, which overflow.
-    quantize_dynamic(whole, path, weight_type=QuantType.QInt8, per_channel=True, reduce_range=True)
+    settings = {"weight_type": QuantType.QInt8, "per_channel": True, "reduce_range": True}
+    whole = path.rename(path.with_name(f"whole-{path.name}"))
+    if quantize == WEIGHTS:
+        _round_weights(whole)
+        settings |= {"op_types_to_quantize": ["Gather"], "reduce_range": False}  # the embeddings
+    quantize_dynamic(whole, path, **settings)
     whole.unlink()
+
+
+def _round_weights(path: Path) -> None:
+    """Replace the weights of a graph's matrix products by 8-bit integers, which are multiplied as 32-bit floats."""
+    import onnx
+
+    placeholder = logging.NullHandler()
+    logging.root.addHandler(placeholder)  # the import configures a root logger that has no handler
+    from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+
+    logging.root.removeHandler(placeholder)
+    quantizer = MatMulNBitsQuantizer(onnx.load(path), bits=8, block_size=BLOCK, is_symmetric=True)
+    quantizer.process()
+    quantizer.model.save_model_to_file(str(path))
 
 
 def _compare(model: PreTrainedModel, family: Family, path: Path) -> None:

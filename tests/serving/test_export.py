@@ -89,14 +89,17 @@ def test_an_exported_folder_answers_like_its_model(family, task, tmp_path):
 @COPIED
 def test_eight_bit_weights_are_smaller_and_give_similar_answers(tmp_path):
     checkpoint = checkpoint_of("cool", "text-classification", tmp_path)
-    sizes = {}
-    for quantize in (None, "int8"):
+    sizes, logits = {}, {}
+    for quantize in (None, *export.QUANTIZATIONS):
         out = export.export_checkpoint(checkpoint, tmp_path / str(quantize), quantize=quantize)
         sizes[quantize] = (out / "model.onnx").stat().st_size
         session = onnxruntime.InferenceSession(str(out / "model.onnx"))
         inputs = {one.name: np.ones((1, 9), np.int64) for one in session.get_inputs()}
-        assert session.run(["logits"], inputs)[0].shape == (1, 3)
-    assert sizes["int8"] < 0.7 * sizes[None]
+        logits[quantize] = session.run(["logits"], inputs)[0]
+        assert logits[quantize] == pytest.approx(logits[None], abs=0.1)
+        assert quantize is None or sizes[quantize] < 0.7 * sizes[None]
+    errors = {quantize: np.abs(logits[quantize] - logits[None]).max() for quantize in export.QUANTIZATIONS}
+    assert 0 < errors["int8-weights"] < errors["int8"]
 
 
 def test_a_graph_that_differs_is_not_written(tmp_path, monkeypatch):
