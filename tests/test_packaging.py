@@ -71,11 +71,11 @@ def build_wheel(folder: Path, modified: float) -> Path:
     shutil.copytree(PACKAGE, source / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
     for path in source.rglob("*"):
         os.utime(path, (modified, modified))
-    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index"]
+    # As pip does it, which takes five seconds to come to it.
+    build = "import sys; from setuptools.build_meta import __legacy__; __legacy__.build_wheel(sys.argv[1])"
     environment = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
-    subprocess.run(
-        [*command, "--wheel-dir", str(target), str(source)], check=True, capture_output=True, env=environment
-    )
+    command = [sys.executable, "-P", "-c", build, str(target)]
+    subprocess.run(command, check=True, capture_output=True, env=environment, cwd=source)
     return next(target.glob("*.whl"))
 
 
