@@ -10,13 +10,12 @@ from functools import cache, partial
 from typing import Any
 
 import torch
+from torch.nn import functional
 from transformers import (
     AutoConfig,
     AutoModelForQuestionAnswering,
     AutoModelForSequenceClassification,
     AutoTokenizer,
-    BertConfig,
-    BertModel,
 )
 
 from benchmarks.cool import unfold_and_fold
@@ -36,7 +35,10 @@ from hf_localattn import (
     outlook_attention,
 )
 from hf_localattn.models.sam_bilstm import RecurrentEncoder
-from hf_localattn.models.triton_kernels import DTYPES, SWITCH
+from hf_localattn.models.sla_attention import gated_attention
+from hf_localattn.models.sla_attention_triton import attend_in_kernel
+from hf_localattn.models.sla_masks import limited_rows, syntax_tables
+from hf_localattn.models.triton_kernels import DTYPES, INTERPRETED, SWITCH
 from hf_localattn.pipelines import QuestionAnsweringPipeline
 from hf_localattn.resources import tiny_backbone
 
@@ -58,6 +60,7 @@ class Sizes:
     lengths: tuple[int, ...]
     tokens: int
     width: int
+    heads: int
     questions: int
 
     def batch(self, length: int) -> int:
@@ -70,10 +73,11 @@ FULL = Sizes(
     lengths=(128, 384, 512),
     tokens=12288,
     width=768,
+    heads=12,
     questions=256,
 )
 TINY = Sizes(
-    backbones={"bert": TINY_BACKBONE, "roberta": TINY_BACKBONE}, lengths=(9,), tokens=18, width=8, questions=2
+    backbones={"bert": TINY_BACKBONE, "roberta": TINY_BACKBONE}, lengths=(9,), tokens=18, width=8, heads=2, questions=2
 )
 
 
@@ -94,9 +98,9 @@ def cases(sizes: Sizes) -> dict[str, Case]:
         )
         found.append(
             Case(
-                f"gpu-sla-layer-{name}",
-                f"One layer with SLA, projections included, forward and backward, {at}; peer: the layer with SDPA",
-                partial(layer_variants, sizes, dtype),
+                f"gpu-sla-attention-{name}",
+                f"SLA's attention with dropout, forward and backward, {at}; peer: SDPA with dropout and padding",
+                partial(attention_variants, sizes, dtype),
                 time_targets={"kernel": 1.15},
                 check=check_sla,
             )
@@ -205,11 +209,10 @@ def further_inputs(batch: int, length: int, device: torch.device) -> dict[str, d
     }
 
 
-def train(model: torch.nn.Module, given: dict[str, torch.Tensor], dtype: torch.dtype, switch: str = "1") -> None:
+def train(model: torch.nn.Module, given: dict[str, torch.Tensor], dtype: torch.dtype) -> None:
     """Run one forward and backward pass."""
-    with kernels(switch), torch.autocast(given["input_ids"].device.type, dtype, enabled=dtype != torch.float32):
-        output = model(**given)
-        loss = output.last_hidden_state.float().square().mean() if "labels" not in given else output.loss
+    with torch.autocast(given["input_ids"].device.type, dtype, enabled=dtype != torch.float32):
+        loss = model(**given).loss
     loss.backward()
     model.zero_grad(set_to_none=True)
 
@@ -239,21 +242,40 @@ def step_variants(
     }
 
 
-def layer_variants(sizes: Sizes, dtype: torch.dtype, device: torch.device) -> dict[str, Step]:
-    """Return the steps of one layer without its feed-forward part."""
-    length = sizes.lengths[-1]
+def attention_variants(sizes: Sizes, dtype: torch.dtype, device: torch.device) -> dict[str, Step]:
+    """Return SLA's attention as a kernel and in torch code, and SDPA, over the same queries, keys and values."""
+    torch.manual_seed(0)
+    length, heads = sizes.lengths[-1], sizes.heads
     batch = sizes.batch(length)
-    fields = {**sizes.backbones["bert"], "num_hidden_layers": 1, "intermediate_size": 1}
-    given = text_inputs(batch, length, BertConfig(**fields).vocab_size, device)
-    del given["labels"]
-    structured = given | further_inputs(batch, length, device)["sla"]
-    stock = BertModel(BertConfig(**fields), add_pooling_layer=False).to(device).train()
-    model = SlaBertModel(SlaBertConfig(backbone_config={"model_type": "bert", **fields})).to(device).train()
-    return {
-        "sdpa": partial(train, stock, given, dtype),
-        "kernel": partial(train, model, structured, dtype),
-        "torch code": partial(train, model, structured, dtype, "0"),
+    shape = (batch, heads, length, sizes.width // heads)
+    states = [torch.randn(shape, device=device, dtype=dtype, requires_grad=True) for _ in range(3)]
+    gate = torch.rand(batch, length, 1, device=device, dtype=dtype, requires_grad=True)
+    gradient = torch.randn(batch, length, heads, shape[-1], device=device, dtype=dtype)
+    real = text_inputs(batch, length, 64, device)["attention_mask"].bool()
+    tables = syntax_tables(**further_inputs(batch, length, device)["sla"]).without_padding(real)
+    settings = {"scaling": shape[-1] ** -0.5, "dropout": 0.1}
+
+    def plain(mask: torch.Tensor | None) -> torch.Tensor:
+        return functional.scaled_dot_product_attention(*states, attn_mask=mask, dropout_p=0.1).transpose(1, 2)
+
+    def torch_code() -> torch.Tensor:
+        local = limited_rows(tables.rows, real)(slice(None)).unsqueeze(1)
+        return gated_attention(*states, gate, real[:, None, None], local, **settings, training=True)[0]
+
+    def step(attend: Callable[[], torch.Tensor]) -> None:
+        attend().backward(gradient)
+        for tensor in (*states, gate):
+            tensor.grad = None
+
+    variants = {
+        "sdpa": partial(plain, real[:, None, None]),
+        "sdpa without padding": partial(plain, None),
+        "kernel": lambda: attend_in_kernel(*states, gate, tables, **settings),
+        "torch code": torch_code,
     }
+    if device.type != "cuda" and not INTERPRETED:
+        del variants["kernel"]
+    return {name: partial(step, attend) for name, attend in variants.items()}
 
 
 def recurrent_variants(sizes: Sizes, device: torch.device) -> dict[str, Step]:

@@ -34,6 +34,9 @@ from hf_localattn.training.run import Run, prepare_run, training_arguments_of
 
 CPU = torch.device("cpu")
 PEER, FP32, INT8 = "PyTorch", "ONNX fp32", "ONNX int8"
+LABELS = {"labels", "start_positions"}
+"""Inputs with which Trainer requires a loss. Questions are evaluated without."""
+
 PREFIX = "eval_"
 IGNORED = ("loss", "time", "samples", "per_second")
 """Parts of the names of metrics that are no scores."""
@@ -124,11 +127,12 @@ def scores_of(run: Run) -> dict[str, float]:
 
 
 def answering(model: PreTrainedModel, graph: OnnxModel) -> Callable[..., ModelOutput]:
-    """Return a `forward` for a model that gives the outputs of a graph, and a loss of 0, which Trainer requires."""
+    """Return a `forward` for a model that gives the outputs of a graph, and with labels a loss of 0 for Trainer."""
 
     @functools.wraps(model.forward)
     def forward(**inputs: Any) -> ModelOutput:
-        return ModelOutput(loss=torch.zeros(()), **graph(**inputs))
+        loss = {"loss": torch.zeros(())} if inputs.keys() & LABELS else {}
+        return ModelOutput(**loss, **graph(**inputs))
 
     return forward
 

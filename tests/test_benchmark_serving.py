@@ -31,6 +31,12 @@ def test_only_scores_are_compared():
     assert serving.scores_of(run) == {"accuracy": 0.5}
 
 
+@pytest.mark.parametrize("labels", [{}, {"labels": 1}, {"start_positions": 1, "end_positions": 2}])
+def test_a_graph_has_a_loss_only_with_labels(labels):
+    answer = serving.answering(torch.nn.Identity(), lambda **inputs: {"logits": torch.ones(2)})
+    assert list(answer(input_ids=0, **labels)) == [*["loss"][: len(labels)], "logits"]
+
+
 @pytest.mark.slow(reason="an export takes ten seconds and more, and a compilation, too")
 @COPIED
 def test_a_result_has_all_forms_of_a_checkpoint(tmp_path, monkeypatch):

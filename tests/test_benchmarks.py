@@ -89,7 +89,7 @@ def run_main(monkeypatch, *arguments):
 
 
 def test_cases_for_a_gpu_can_be_tried_on_a_cpu(monkeypatch, capsys, tmp_path):
-    kinds = ("outlook-float32", "sla-layer-bfloat16", "bilstm", "step-roberta-9-bfloat16", "pipeline")
+    kinds = ("outlook-float32", "sla-attention-bfloat16", "bilstm", "step-roberta-9-bfloat16", "pipeline")
     names = [f"gpu-{kind}" for kind in kinds]
     monkeypatch.setattr(torch, "compile", lambda function: function)  # takes longer than all the rest
     run_main(monkeypatch, *names, "--tiny", "--output", str(tmp_path))

@@ -14,7 +14,7 @@ from torch.nn import functional
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from .cool_outlook_triton import outlook, outlook_backward, unsuitable
-from .triton_kernels import runs_kernel
+from .triton_kernels import needs_torch_code, runs_kernel
 
 
 def outlook_attention(
@@ -54,7 +54,7 @@ def outlook_attention(
         (torch.Size([1, 7, 4]), torch.Size([1, 7, 3, 3, 2]))
     """
     mask = None if mask is None else mask.to(torch.bool)
-    separable = not return_weights and not _is_transformed()
+    separable = not return_weights and not needs_torch_code()
     if separable and _runs_kernel(values, scores, joint_softmax, dropout):
         return outlook(values, scores, mask, mask_outside_window), None
 
@@ -97,12 +97,6 @@ def outlook_attention_matrix(weights: torch.Tensor, mask: torch.Tensor | None = 
             padded[:, center + target, center + source] += weights[:, :, target, source]
     matrix = padded[:, half : half + length, half : half + length]
     return matrix if mask is None else matrix.masked_fill(~mask.to(torch.bool)[:, None, :], 0.0)
-
-
-def _is_transformed() -> bool:
-    """Return True under `torch.func` and in exports, which require the definition."""
-    functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: False)
-    return torch.compiler.is_exporting() or functorch()
 
 
 def _runs_kernel(values: torch.Tensor, scores: torch.Tensor, joint_softmax: bool, dropout: float) -> bool:

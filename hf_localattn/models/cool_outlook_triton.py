@@ -10,6 +10,7 @@ Shapes: B batch, L tokens, F features, K window (odd), N heads of F/N features e
 from typing import Any
 
 import torch
+from torch import library
 
 from .triton_kernels import INTERPRETED, constexpr, inline, jit, namespace, tl, triton
 
@@ -33,7 +34,7 @@ def unsuitable(values: torch.Tensor, scores: torch.Tensor) -> str:
     return f"the window is {window}, and the kernel takes up to {MAX_WINDOW}" if window > MAX_WINDOW else ""
 
 
-@torch.library.custom_op(f"{NAMESPACE}::outlook", mutates_args=())
+@library.custom_op(f"{NAMESPACE}::outlook", mutates_args=())
 def outlook(
     values: torch.Tensor, scores: torch.Tensor, mask: torch.Tensor | None, mask_outside_window: bool
 ) -> torch.Tensor:
@@ -56,13 +57,11 @@ def outlook(
 
 
 @outlook.register_fake
-def _(
-    values: torch.Tensor, scores: torch.Tensor, mask: torch.Tensor | None, mask_outside_window: bool
-) -> torch.Tensor:
+def _(values: torch.Tensor, scores: torch.Tensor, *_: Any) -> torch.Tensor:
     return values.new_empty(values.shape, dtype=scores.dtype)
 
 
-@torch.library.custom_op(f"{NAMESPACE}::outlook_backward", mutates_args=())
+@library.custom_op(f"{NAMESPACE}::outlook_backward", mutates_args=())
 def outlook_backward(
     grad_mixed: torch.Tensor,
     values: torch.Tensor,
@@ -79,11 +78,7 @@ def outlook_backward(
 
 @outlook_backward.register_fake
 def _(
-    grad_mixed: torch.Tensor,
-    values: torch.Tensor,
-    scores: torch.Tensor,
-    mask: torch.Tensor | None,
-    mask_outside_window: bool,
+    grad_mixed: torch.Tensor, values: torch.Tensor, scores: torch.Tensor, *_: Any
 ) -> tuple[torch.Tensor, torch.Tensor]:
     return values.new_empty(values.shape), scores.new_empty(scores.shape)
 

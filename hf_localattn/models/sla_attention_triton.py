@@ -12,6 +12,7 @@ import math
 from typing import Any
 
 import torch
+from torch import library
 
 from .sla_masks import MaskTables
 from .sla_triton_kernels import forward_kernel, key_kernel, query_kernel
@@ -72,7 +73,7 @@ def attend_in_kernel(
     return gated(*states, gate.squeeze(-1).contiguous(), *places, tables.near, seed, scaling, dropout)[0]
 
 
-@torch.library.custom_op(f"{NAMESPACE}::gated", mutates_args=())
+@library.custom_op(f"{NAMESPACE}::gated", mutates_args=())
 def gated(
     query: torch.Tensor,
     key: torch.Tensor,
@@ -112,7 +113,7 @@ def gated(
     return output, sums
 
 
-@torch.library.custom_op(f"{NAMESPACE}::gated_backward", mutates_args=())
+@library.custom_op(f"{NAMESPACE}::gated_backward", mutates_args=())
 def gated_backward(
     gradient: torch.Tensor,
     query: torch.Tensor,

@@ -12,6 +12,7 @@ from torch.compiler import is_compiling
 from torch.utils.checkpoint import checkpoint
 
 from .sla_masks import MaskRows
+from .triton_kernels import needs_torch_code
 
 ROWS = 128
 """Queries in a block. Texts that fit into one block are not split."""
@@ -20,14 +21,13 @@ ROWS = 128
 def is_split(states: torch.Tensor, implementation: str) -> bool:
     """Return True if attention runs by blocks.
 
-    Compiled and exported code and the transforms of `torch.func` need whole masks and weights. GPUs have kernels that
-    keep no weights.
+    Compiled code needs whole masks and weights. GPUs have kernels that keep no weights.
 
     Args:
         states: (B, L) or (B, L, H), an input of the model.
         implementation: The attention implementation.
     """
-    if is_compiling() or torch._C._get_tracing_state() or torch._C._are_functorch_transforms_active():
+    if is_compiling() or needs_torch_code():
         return False
     return implementation in ("eager", "sdpa") and states.device.type == "cpu" and states.shape[1] > ROWS
 

@@ -15,14 +15,13 @@ from typing import Any, ClassVar, NoReturn
 
 import torch
 from torch import nn
-from torch.compiler import is_compiling
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedConfig, PreTrainedModel
 
 from .sla_attention import LocalGate, gated_attention, mix, parent_loss
 from .sla_attention_triton import attend_in_kernel, unsuitable
 from .sla_masks import MaskTables
 from .sla_row_blocks import attend_by_blocks
-from .triton_kernels import runs_kernel
+from .triton_kernels import needs_torch_code, runs_kernel
 
 IMPLEMENTATIONS = ("eager", "sdpa", "flex_attention")
 
@@ -142,13 +141,8 @@ def _checked(implementation: str) -> str:
 
 
 def is_in_kernel(backbone: PreTrainedModel, tables: MaskTables) -> bool:
-    """Return True if the gated layers of a backbone run Triton kernels.
-
-    Exported code and the transforms of `torch.func` need PyTorch's operations.
-    """
-    if torch.compiler.is_exporting() or backbone.config._attn_implementation not in ("eager", "sdpa"):
-        return False
-    if not is_compiling() and (torch._C._get_tracing_state() or torch._C._are_functorch_transforms_active()):
+    """Return True if the gated layers of a backbone run Triton kernels."""
+    if needs_torch_code() or backbone.config._attn_implementation not in ("eager", "sdpa"):
         return False
     device = tables.segments.device
     dtype = torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else backbone.dtype

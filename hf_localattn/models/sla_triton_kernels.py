@@ -21,6 +21,9 @@ from __future__ import annotations
 
 from .triton_kernels import constexpr, jit, tl
 
+LN_2 = constexpr(0.6931471805599453)
+"""Derivative of 2 ** x at 0. It undoes the division in `scaling`."""
+
 
 @jit
 def forward_kernel(
@@ -75,7 +78,7 @@ def forward_kernel(
     _write(output + states, mixed, query, stride, length, width, WIDTH)
     of_head = sums + head * length + query
     tl.store(of_head, highest + tl.log2(total), mask=there)
-    of_head += (tl.num_programs(0) // tl.cdiv(length, BLOCK)).to(tl.int64) * length
+    of_head += _local_half(length, BLOCK)
     tl.store(of_head, local_highest + tl.log2(local_total), mask=there)
 
 
@@ -115,7 +118,7 @@ def query_kernel(
     generations += example * length * GENERATIONS
     reach += example * length * REACH
     there = query < length
-    second = (tl.num_programs(0) // tl.cdiv(length, BLOCK)).to(tl.int64) * length
+    second = _local_half(length, BLOCK)
     queries = _read(query_states + states, query, stride, length, width, WIDTH)
     gradient = _read(gradients + states, query, stride, length, width, WIDTH)
     gate = tl.load(gates + example * length + query, mask=there, other=0.0).to(tl.float32)
@@ -149,7 +152,7 @@ def query_kernel(
             _weights(local, local_total, length) * gate[:, None] * (local_kept * of_weights - local_product[:, None])
         )
         found += tl.dot(of_scores.to(keys.dtype), keys, input_precision=PRECISION)
-    _write(of_query + states, found * (scaling * 0.6931471805599453), query, stride, length, width, WIDTH)
+    _write(of_query + states, found * (scaling * LN_2), query, stride, length, width, WIDTH)
 
 
 @jit
@@ -188,7 +191,7 @@ def key_kernel(
     segments += example * length
     generations += example * length * GENERATIONS
     reach += example * length * REACH
-    second = (tl.num_programs(0) // tl.cdiv(length, BLOCK)).to(tl.int64) * length
+    second = _local_half(length, BLOCK)
     keys = _read(key_states + states, key, stride, length, width, WIDTH)
     values = _read(value_states + states, key, stride, length, width, WIDTH)
     found = tl.zeros([BLOCK, WIDTH], tl.float32)
@@ -215,7 +218,7 @@ def key_kernel(
         of_scores = weights * (kept * of_weights - product)
         of_scores += local_weights * (local_kept * of_weights - local_product)
         found += tl.dot(tl.trans(of_scores.to(keys.dtype)), queries, input_precision=PRECISION)
-    _write(of_key + states, found * (scaling * 0.6931471805599453), key, stride, length, width, WIDTH)
+    _write(of_key + states, found * (scaling * LN_2), key, stride, length, width, WIDTH)
     _write(of_value + states, found_value, key, stride, length, width, WIDTH)
 
 
@@ -225,6 +228,13 @@ def _place(length, BLOCK: constexpr):
     blocks = tl.cdiv(length, BLOCK)
     head = tl.program_id(0) // blocks
     return head.to(tl.int64), tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
+
+
+@jit
+def _local_half(length, BLOCK: constexpr):
+    """Return where the local softmax begins in `sums` and `products`."""
+    heads_of_batch = tl.num_programs(0) // tl.cdiv(length, BLOCK)
+    return heads_of_batch.to(tl.int64) * length
 
 
 @jit

@@ -20,7 +20,7 @@ except ImportError:
     triton = tl = None
     constexpr = int
 
-__all__ = ["INTERPRETED", "constexpr", "inline", "jit", "namespace", "runs_kernel", "tl", "triton"]
+__all__ = ["INTERPRETED", "constexpr", "inline", "jit", "namespace", "needs_torch_code", "runs_kernel", "tl", "triton"]
 
 logger = logging.get_logger(__name__)
 
@@ -53,6 +53,13 @@ def namespace(module: str) -> str:
     each other.
     """
     return re.sub(r"\W", "_", module)
+
+
+def needs_torch_code() -> bool:
+    """Return True in exports, traces and transforms of `torch.func`, which know only PyTorch's own operations."""
+    if torch.compiler.is_exporting() or torch._C._are_functorch_transforms_active():
+        return True
+    return not torch.compiler.is_compiling() and torch._C._get_tracing_state() is not None
 
 
 @torch.compiler.assume_constant_result

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import library
 
 from hf_localattn.models import cool_outlook, cool_outlook_triton, triton_kernels
 from hf_localattn.models.cool_outlook import OutlookLayer, outlook_attention
@@ -119,8 +120,8 @@ def test_operators_keep_torchs_contract(mask_outside_window):
     values = torch.randn(1, 5, 4, device=DEVICE, requires_grad=True)
     scores = torch.randn(1, 5, 3, 3, 2, device=DEVICE, requires_grad=True)
     mask = torch.tensor([[False, True, True, True, False]], device=DEVICE)
-    torch.library.opcheck(outlook, (values, scores, mask, mask_outside_window))
-    torch.library.opcheck(
+    library.opcheck(outlook, (values, scores, mask, mask_outside_window))
+    library.opcheck(
         cool_outlook_triton.outlook_backward, (values.detach(), values.detach(), scores.detach(), None, False)
     )
 

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 
 import pytest
 import torch
+from torch import library
 from transformers.utils import logging
 
 from hf_localattn.models import sla_attention, sla_attention_triton, triton_kernels
@@ -191,10 +192,10 @@ def test_operators_are_registered_as_torch_needs_them():
     states = [torch.randn(1, 6, 1, 4, requires_grad=True) for _ in range(3)]
     given = [*states, torch.rand(1, 6, requires_grad=True), segments, generations, reach, near]
     given += [torch.tensor([5]), 0.5, 0.1]
-    torch.library.opcheck(gated, tuple(given))
+    library.opcheck(gated, tuple(given))
     with torch.no_grad():
         output, sums = gated(*given)
-    torch.library.opcheck(
+    library.opcheck(
         gated_backward,
         (torch.randn_like(output), *(one.detach() if isinstance(one, torch.Tensor) else one for one in given), sums),
         test_utils=("test_schema", "test_faketensor"),
