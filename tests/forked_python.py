@@ -20,7 +20,7 @@ import traceback
 import types
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 
 STAND_IN = """
@@ -149,8 +149,9 @@ def _work(words: list[str], folder: str, environment: dict[str, str], pipes: lis
     except BaseException:
         traceback.print_exc()
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        with suppress(ValueError, OSError):  # the program or its reader has closed them
+            sys.stdout.flush()
+            sys.stderr.flush()
         os._exit(code if isinstance(code, int) else 1)
 
 
