@@ -8,12 +8,10 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 import pytest
-import torch
-import transformers
 from hypothesis import settings
 
 from tests.demo_helpers import demo_by_heart
-from tests.warm_workers import warm_workers
+from tests.forked_python import warm_python
 
 # A busy machine is no reason to fail, and a failure is there for everybody, and again tomorrow.
 settings.register_profile("repeatable", deadline=None, derandomize=True)
@@ -41,6 +39,10 @@ def _modules_leave_no_work_behind():
 
 @pytest.fixture(autouse=True)
 def _repeatable():
+    # Not at the top: the process that only hands out the tests would wait for it, and all others for that process.
+    import torch
+    import transformers
+
     torch.manual_seed(0)
     transformers.logging.set_verbosity_warning()  # programs that ran before may have silenced it
 
@@ -48,6 +50,8 @@ def _repeatable():
 @pytest.fixture
 def poisoned_memory():
     """`torch.empty` gives NaN, so that whoever reads memory before writing it is found out."""
+    import torch
+
     torch.use_deterministic_algorithms(True, warn_only=True)
     yield
     torch.use_deterministic_algorithms(False)
@@ -63,12 +67,12 @@ def demo_output(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def _warm_workers():
-    with warm_workers() as command:
+def _warm_python():
+    with warm_python() as command:
         yield command
 
 
 @pytest.fixture
-def workers_are_warm(_warm_workers, monkeypatch):
+def workers_are_warm(_warm_python, monkeypatch):
     """`--workers` starts processes that have imported everything."""
-    monkeypatch.setattr("hf_localattn.studies.executors.WORKER", (*_warm_workers, "hf_localattn.studies.worker"))
+    monkeypatch.setattr("hf_localattn.studies.executors.WORKER", (*_warm_python, "-m", "hf_localattn.studies.worker"))

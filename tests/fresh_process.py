@@ -1,11 +1,15 @@
 """Running a program where neither this package nor anything of this process is there."""
 
 import subprocess
-import sys
+
+from tests.forked_python import bare_python
 
 
 def run_fresh(program, folder, *arguments, **environment):
-    """Run a Python program in a folder, with a cache of its own there and without a network unless told otherwise."""
+    """Run a Python program in a folder, with a cache of its own there and without a network unless told otherwise.
+
+    torch is imported already; transformers and datasets are not, which read the environment.
+    """
     variables = {
         "HF_HOME": str(folder / "home"),
         "HF_HUB_OFFLINE": "1",
@@ -15,5 +19,5 @@ def run_fresh(program, folder, *arguments, **environment):
         "PATH": "",
         **environment,
     }
-    command = [sys.executable, "-I", "-c", program, *map(str, arguments)]
+    command = [*bare_python(), "-I", "-c", program, *map(str, arguments)]
     return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)

@@ -19,7 +19,10 @@ HIDDEN = [MODULES.get(each.name, each.name) for extra in EXTRAS for each in REQU
 PROGRAM = """
 import contextlib, io, json, sys
 sys.path.insert(0, sys.argv[1])
-sys.modules.update(dict.fromkeys(json.loads(sys.argv[2])))
+hidden = json.loads(sys.argv[2])
+for name in [name for name in sys.modules if name.partition(".")[0] in hidden]:
+    del sys.modules[name]
+sys.modules.update(dict.fromkeys(hidden))
 
 import hf_localattn
 from hf_localattn import data, hub, inference, inspection, models, registry, resources, tasks

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import hf_localattn
+from tests.forked_python import bare_python
 from tests.script_helpers import ROOT
 
 SLOW = (
@@ -16,11 +17,11 @@ SLOW = (
 )
 
 
-def loaded_by(program, *arguments, afterwards=""):
+def loaded_by(python, program, *arguments, afterwards=""):
     """Return those of `SLOW` that a program has imported before it goes on with what comes afterwards."""
     told = f"\nimport json, sys\nprint('loaded:', json.dumps([name for name in {SLOW} if name in sys.modules]))\n"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", program + told + afterwards, *arguments]
+    command = [*python, "-c", program + told + afterwards, *arguments]
     done = subprocess.run(command, env=environment, input="", capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
@@ -28,31 +29,25 @@ def loaded_by(program, *arguments, afterwards=""):
     return json.loads(loaded), lines
 
 
-@pytest.mark.parametrize(
-    "words",
-    [["--help"], ["--version"], ["init", "--help"], ["reproduce", "--help"], ["train", "--help"]],
-    ids=" ".join,
-)
-def test_help_waits_for_no_library(words):
-    program = "import sys; from hf_localattn_command import main; assert main(sys.argv[1:]) == 0"
-    assert not loaded_by(program, *words)[0]
-
-
-@pytest.mark.parametrize(
-    "words",
-    [["init", "col", "tiny", "x"], ["reproduce", "cool-10"], ["train", "q"], ["train", "qa", "--family", "colo"]],
-    ids=" ".join,
-)
-def test_a_misspelt_name_waits_for_no_library(words):
-    program = """
+def test_help_and_a_misspelt_name_wait_for_no_library():
+    program = f"""
 import sys
 from hf_localattn_command import main
-try:
-    main(sys.argv[1:])
-except SystemExit as ended:
-    assert ended.code == 2
+
+def answer(*words):
+    try:
+        code = main(words)
+    except SystemExit as ended:
+        code = ended.code
+    assert not [name for name in {SLOW} if name in sys.modules], words
+    return code
+
+for words in ("--help", "--version", "init --help", "reproduce --help", "train --help"):
+    assert answer(*words.split()) == 0, words
+for words in ("init col tiny x", "reproduce cool-10", "train q", "train qa --family colo"):
+    assert answer(*words.split()) == 2, words
 """
-    assert not loaded_by(program, *words)[0]
+    assert not loaded_by([sys.executable], program)[0]
 
 
 def test_a_misspelt_family_of_a_script_waits_for_no_library():
@@ -65,7 +60,7 @@ try:
 except SystemExit as ended:
     assert ended.code == 2
 """
-    assert not loaded_by(program)[0]
+    assert not loaded_by([sys.executable], program)[0]
 
 
 def test_the_help_of_a_script_waits_for_no_library_of_a_metric():
@@ -77,7 +72,7 @@ try:
 except SystemExit as ended:
     assert ended.code == 0
 """
-    loaded, lines = loaded_by(program, "--help")
+    loaded, lines = loaded_by(bare_python(), program, "--help")
     assert "torchmetrics" not in loaded
     assert any("--train_file" in line for line in lines)
 
@@ -101,7 +96,7 @@ runpy.run_module("hf_localattn.studies.worker", run_name="__main__")
 os.dup2(out, 1)
 runpy.run_module("hf_localattn.cli", run_name="__main__", alter_sys=True)
 """
-    loaded, lines = loaded_by(program, "--version", afterwards=programs)
+    loaded, lines = loaded_by(bare_python(), program, "--version", afterwards=programs)
     assert set(loaded) <= {"torch", "transformers", "huggingface_hub", "sklearn", "pandas"}
     assert lines[-1] == f"hf-localattn {hf_localattn.__version__}"
 

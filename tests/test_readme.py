@@ -156,9 +156,7 @@ def test_the_command_of_a_release_makes_the_links_of_the_readme_absolute(tmp_pat
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "families").glob("*.md"))]
 
 
-@pytest.mark.parametrize(
-    ("folder", "link"),
-    sorted({(page.parent, link) for page in PAGES for link in re.findall(r"\]\((?!http)([^)#]+)", page.read_text())}),
-)
-def test_links_lead_somewhere(folder, link):
-    assert (folder / link).exists()
+def test_links_lead_somewhere():
+    links = {(page, link) for page in PAGES for link in re.findall(r"\]\((?!http)([^)#]+)", page.read_text())}
+    assert len(links) > 50
+    assert not [(page.name, link) for page, link in links if not (page.parent / link).exists()]

@@ -104,6 +104,7 @@ def _reproduce(
     report = Report(selection, output, [] if search is None else list(search.found.values()))
     if failed:
         runs = [run for run in runs if runner.folder_of(run) not in failed]
+    runs.sort(key=lambda run: runner.result_of(run) is None)  # finished ones first, for the report of a killed command
     with tqdm(runs, unit="run") as bar:
         for run in bar:
             bar.set_postfix_str(run.name)

@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 from hf_localattn.resources import reading_comprehension
+from tests.forked_python import bare_python
 from tests.script_helpers import ROOT
 
 SAMPLES = ROOT / "hf_localattn" / "resources" / "samples"
@@ -82,7 +83,7 @@ class Warm:
     """A process with everything imported that forks one for each command."""
 
     def __init__(self, folder: Path):
-        command = [sys.executable, "-m", "tests.faults.warm"]
+        command = [*bare_python(), "-m", "tests.faults.warm"]
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(command, cwd=ROOT, env=environment(folder), stdin=pipe, stdout=pipe, text=True)
 

@@ -21,6 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.forked_python import bare_python
+
 ROOT = Path(__file__).parents[2]
 TOGETHER = 8
 """Calls that one child makes, as a fork costs as much as a call. What ends the child ends one of them only."""
@@ -105,7 +107,7 @@ class Sandbox:
         environment = kept | own | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "MALLOC_ARENA_MAX": "1"}
         environment |= {"HF_HUB_DISABLE_TELEMETRY": "1", "HF_ENDPOINT": "http://127.0.0.1:9", "PYTHONPATH": str(ROOT)}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.hostile.sandbox"],
+            [*bare_python(), "-m", "tests.hostile.sandbox"],
             *(-1, None, subprocess.PIPE, subprocess.PIPE),
             env=environment,
             cwd=ROOT,

@@ -27,6 +27,7 @@ from tests.models.tiny import (
     main_outputs,
     run,
     token_ids,
+    with_one_layer,
 )
 
 CLASSES = {
@@ -122,7 +123,7 @@ def test_the_lstm_compiles_with_a_break():
 
 def test_disan_exports_with_any_batch_and_length():
     """As SAM without its LSTM, which test_family_contract.py exports."""
-    model = model_of("text-classification", pooling="disan")
+    model = with_one_layer(model_of("text-classification", pooling="disan"))
     dims = {0: torch.export.Dim("batch", min=2, max=16), 1: torch.export.Dim("length", min=2, max=20)}
     program = torch.export.export(model, (), INPUTS, dynamic_shapes=dict.fromkeys(INPUTS, dims)).module()
     other = {"input_ids": token_ids(3, 6), "attention_mask": MASK[1:4, 2:8]}

@@ -102,6 +102,14 @@ def tiny_model(name, task="headless", backbone=None, **fields):
     return model
 
 
+def with_one_layer(model):
+    """Keep one layer of the backbone: each takes seconds to trace, and the others are like it."""
+    backbone = model.backbone_model
+    layers = backbone.layer if hasattr(backbone, "layer") else backbone.encoder.layer
+    del layers[1:]
+    return model
+
+
 def token_ids(batch, length, seed=0):
     """Ids of ordinary tokens: above all special ones of the tiny backbones."""
     generator = torch.Generator().manual_seed(seed)
