@@ -65,8 +65,9 @@ def serving_table(results: list[dict[str, Any]]) -> str:
     lines = ["| checkpoint | form | score | speed | size |", "|---|---|---|---|---|"]
     for result in results:
         label = f"{result['name']} ({result['rows']:,} rows, {result['metric']})"
+        unit = 1 if result["task"] == "question-answering" else 100  # the metrics of SQuAD are percentages
         for name, one in result["variants"].items():
-            score = "" if one["scores"] is None else f"{100 * one['scores'][result['metric']]:.1f}"
+            score = "" if one["scores"] is None else f"{unit * one['scores'][result['metric']]:.1f}"
             lines.append(f"| {label} | {name} | {score} | {one['speed_ratio']:.2f} | {one['megabytes']:.0f} MB |")
             label = ""
     vnni = "with" if results[0]["environment"]["vnni"] else "without"
