@@ -46,15 +46,17 @@ def test_a_table_has_the_ratios_of_its_file(tmp_path, monkeypatch):
         costs.render(page.replace("mini", "mini-2"))
 
 
-def test_a_table_of_serving_has_scores_where_they_were_measured(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("task", "score"), [("text-classification", 0.966), ("question-answering", 96.6)])
+def test_a_table_of_serving_has_scores_where_they_were_measured(task, score, tmp_path, monkeypatch):
     monkeypatch.setattr(costs, "RESULTS", tmp_path)
     (tmp_path / "serving").mkdir()
     variants = {
-        "PyTorch": {"scores": {"accuracy": 0.966}, "speed_ratio": 1.0, "megabytes": 100.4},
+        "PyTorch": {"scores": {"accuracy": score}, "speed_ratio": 1.0, "megabytes": 100.4},
         "torch.compile": {"scores": None, "speed_ratio": 1.6, "megabytes": 100.4},
     }
     place = {"device": "a CPU", "threads": 2, "torch": "2.13", "date": "2026-11-22", "vnni": False}
-    result = {"name": "A, B", "rows": 500, "metric": "accuracy", "environment": place, "variants": variants}
+    result = {"name": "A, B", "task": task, "rows": 500, "metric": "accuracy"}
+    result |= {"environment": place, "variants": variants}
     (tmp_path / "serving" / "a-b.json").write_text(json.dumps(result))
     written = costs.render("<!-- written by scripts/costs.py: serving -->\n<!-- end -->\n")
     assert "| A, B (500 rows, accuracy) | PyTorch | 96.6 | 1.00 | 100 MB |" in written
