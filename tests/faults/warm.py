@@ -93,6 +93,7 @@ def run(order: dict) -> int:
     log = os.open(order["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
     os.dup2(log, 1)
     os.dup2(log, 2)
+    sys.stdout.reconfigure(line_buffering=True)  # the lines of both in their order
     program, *words = order["words"]
     fault.arm(folder / OUT)
     try:
