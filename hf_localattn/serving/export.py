@@ -92,7 +92,7 @@ def export_checkpoint(
             if quantize is not None:
                 quantize_graph(graph, quantize)
                 difference = _largest_difference(model, family, graph)
-                logger.warning("With %s weights, outputs differ by up to %.2g of the largest.", quantize, difference)
+                logger.warning("After `%s`, outputs differ by up to %.2g of the largest.", quantize, difference)
             _write_program(model, tokenizer, family, Path(unfinished))
     return output
 
