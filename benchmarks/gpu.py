@@ -36,9 +36,9 @@ from hf_localattn import (
 )
 from hf_localattn.models.sam_bilstm import RecurrentEncoder
 from hf_localattn.models.sla_attention import gated_attention
-from hf_localattn.models.sla_attention_triton import attend_in_kernel
+from hf_localattn.models.sla_attention_triton import attend_in_kernel, unsuitable
 from hf_localattn.models.sla_masks import limited_rows, syntax_tables
-from hf_localattn.models.triton_kernels import DTYPES, INTERPRETED, SWITCH
+from hf_localattn.models.triton_kernels import DTYPES, SWITCH, runs_kernel
 from hf_localattn.pipelines import QuestionAnsweringPipeline
 from hf_localattn.resources import tiny_backbone
 
@@ -270,11 +270,10 @@ def attention_variants(sizes: Sizes, dtype: torch.dtype, device: torch.device) -
     variants = {
         "sdpa": partial(plain, real[:, None, None]),
         "sdpa without padding": partial(plain, None),
-        "kernel": lambda: attend_in_kernel(*states, gate, tables, **settings),
         "torch code": torch_code,
     }
-    if device.type != "cuda" and not INTERPRETED:
-        del variants["kernel"]
+    if runs_kernel("SLA's attention", device, (dtype,), unsuitable(shape[-1], tables)):
+        variants["kernel"] = lambda: attend_in_kernel(*states, gate, tables, **settings)
     return {name: partial(step, attend) for name, attend in variants.items()}
 
 
