@@ -244,10 +244,13 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
         # `fully_shard` sets a class made by torch. Its name and file would be saved as code.
         made = type(self)
         self.__class__ = next(one for one in made.__mro__ if not one.__module__.startswith("torch."))
+        if type(self.config) is self.config_class:
+            self.config._auto_class = None  # its code is among the files that the model's needs: not copied twice
         try:
             super().save_pretrained(save_directory, *args, **kwargs)
         finally:
             self.__class__ = made
+            vars(self.config).pop("_auto_class", None)
 
     @classmethod
     def check_config(cls, config: LocalAttentionConfig) -> None:
