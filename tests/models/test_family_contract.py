@@ -521,12 +521,17 @@ def test_runs_with_weights_on_the_disk(name, place, inputs, tmp_path):
     on_disk = {part: "disk" if (part == "backbone") == (place == "backbone") else "cpu" for part in parts}
     if place in ("backbone", "local layers") and parts == ["backbone"]:
         pytest.skip("the local layers are inside the backbone")
-    loaded = AutoModel.from_pretrained(
-        tmp_path,
-        device_map={"disk": {"": "disk"}, "auto": "auto"}.get(place, on_disk),
-        max_memory={"cpu": sum(parameter.nbytes for parameter in model.parameters()) // 2},
-        offload_folder=tmp_path / "offloaded",
-    )
+    try:
+        loaded = AutoModel.from_pretrained(
+            tmp_path,
+            device_map={"disk": {"": "disk"}, "auto": "auto"}.get(place, on_disk),
+            max_memory={"cpu": sum(parameter.nbytes for parameter in model.parameters()) // 2},
+            offload_folder=tmp_path / "offloaded",
+        )
+    except ValueError as error:
+        if "offload the whole model to the disk" not in str(error):
+            raise
+        pytest.skip("accelerate before 1.15 does not put all weights on the disk")
     assert any(parameter.is_meta for parameter in loaded.parameters())
     for given in (inputs, {"input_ids": inputs["input_ids"]}):
         assert_close(main_outputs(run(loaded, **given)), main_outputs(run(model, **given)))
