@@ -43,7 +43,7 @@ def _repeatable():
     import torch
     import transformers
 
-    torch.manual_seed(0)
+    torch.default_generator.manual_seed(0)  # `torch.manual_seed` also formats the stack for each absent device
     transformers.logging.set_verbosity_warning()  # programs that ran before may have silenced it
 
 
