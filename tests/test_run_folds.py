@@ -25,7 +25,7 @@ def files(tmp_path_factory):
     contexts = [f"the cats sat on the mat. the dog sat {number}." for number in range(4)]
     data = {
         "classes": rows,
-        "unlabelled": [{"text": text} for text in TEXTS],
+        "unlabeled": [{"text": text} for text in TEXTS],
         "words": words,
         "questions": [question(number, context=contexts[number % 4]) for number in range(8)],
     }
@@ -188,7 +188,7 @@ def test_labels_of_words_that_a_fold_does_not_train_on(files, tmp_path):
     [
         (["--num_folds", "1"], "--num_folds must be at least 2; got 1"),
         (["--num_folds", "13"], "--num_folds 13 needs at least 13 rows; the training data have 12"),
-        (["--test_file", "{files}/unlabelled.jsonl"], "unlabelled.jsonl"),
+        (["--test_file", "{files}/unlabeled.jsonl"], "unlabeled.jsonl"),
         (["--resume_from_checkpoint", "x"], "--resume_from_checkpoint x cannot be used with --num_folds"),
         (["--early_stopping_patience", "2", "--eval_strategy", "no"], "--eval_strategy no contradicts it"),
     ],

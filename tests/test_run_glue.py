@@ -59,7 +59,7 @@ def files(tmp_path_factory):
         "other": rows_of("bee", "dog"),
         "scores": rows_of(0.5, 1, 2.5, 3),
         "several": rows_of(["ant", "bee"], [], ["cat"], ["bee"]),
-        "unlabelled": [{"text": text} for text in TEXTS],
+        "unlabeled": [{"text": text} for text in TEXTS],
         "pairs": rows_of("bee", "ant", **pair),
         "cola": rows_of(0, 1, 1, 0, sentence=TEXTS),
         "mrpc": rows_of(0, 1, 1, 0, **pair),
@@ -95,7 +95,7 @@ def predictions(path):
 
 def test_trains_evaluates_predicts_and_serves_a_pipeline(main, files, tmp_path):
     out = tmp_path / "out"
-    work = ["--do_train", "--do_eval", "--do_predict", "--test_file", "{files}/unlabelled.jsonl"]
+    work = ["--do_train", "--do_eval", "--do_predict", "--test_file", "{files}/unlabeled.jsonl"]
     metrics = main(options(files, out, *work, "--max_eval_samples", "4"))
     assert metrics["eval_samples"] == 4
     assert {"train_loss", "eval_loss", "eval_accuracy", "eval_macro_f1", "predict_runtime"} <= set(metrics)
@@ -182,7 +182,8 @@ def test_classes_that_the_used_training_rows_lack(main, files, tmp_path):
 def test_rows_without_text_are_left_out_if_it_is_asked_for(main, files, tmp_path, caplog, capsys):
     rows = rows_of("bee", "ant", None, "cat")
     write_jsonl(tmp_path / "data.jsonl", [*rows[:1], {"text": " ", "label": "cat"}, *rows[1:]])
-    work = ["--do_eval", "--validation_file", str(tmp_path / "data.jsonl"), "--skip_unlabelled"]
+    of_before = "--skip_unlabelled"
+    work = ["--do_eval", "--validation_file", str(tmp_path / "data.jsonl"), of_before]
     work += ["--do_predict", "--test_file", str(tmp_path / "data.jsonl")]
     run = options(files, tmp_path / "out", *work, model=checkpoint("classifier"))
     assert_one_line_error(
@@ -198,7 +199,7 @@ def test_rows_without_text_are_left_out_if_it_is_asked_for(main, files, tmp_path
 
 @pytest.mark.parametrize("data", ["classes", "capitals"])
 def test_a_checkpoint_keeps_the_order_of_its_classes(main, files, tmp_path, data):
-    work = ["--do_eval", "--do_predict", "--test_file", "{files}/unlabelled.jsonl"]
+    work = ["--do_eval", "--do_predict", "--test_file", "{files}/unlabeled.jsonl"]
     metrics = main(options(files, tmp_path / "out", *work, data=data, model=checkpoint("classifier")))
     answers = [row["label"] for row in pipeline("text-classification", model=str(files / "classifier"))(TEXTS)]
     written = predictions(tmp_path / "out" / "predict_results.txt")
@@ -218,12 +219,12 @@ def test_a_checkpoint_keeps_the_order_of_its_classes(main, files, tmp_path, data
         ("digits", "classifier", {"0", "1", "2"}),
         ("digits", "numbers", {"0", "1", "2"}),
         ("classes", "numbers", {"ant", "bee", "cat"}),
-        ("unlabelled", "classifier", {"cat", "ant", "bee"}),
+        ("unlabeled", "classifier", {"cat", "ant", "bee"}),
     ],
 )
 def test_without_training_the_checkpoint_says_which_classes_there_are(main, files, tmp_path, data, model, names):
     work = ["--do_predict", "--test_file", f"{files}/{data}.jsonl"]
-    work += [] if data == "unlabelled" else ["--do_eval"]
+    work += [] if data == "unlabeled" else ["--do_eval"]
     main(options(files, tmp_path, *work, data=data, model=checkpoint(model)))
     assert set(predictions(tmp_path / "predict_results.txt")) <= names
 
@@ -305,14 +306,14 @@ CORPORA = {
         ("hahackathon.csv", ["--label_column_name", "offense_rating"], "a score", 4, "rmse"),
         (
             "hahackathon.csv",
-            ["--label_column_name", "humor_controversy", "--skip_unlabelled"],
+            ["--label_column_name", "humor_controversy", "--skip_unlabeled"],
             "one of 2 classes (0, 1; F1 is of '1')",
             2,
             "f1",
         ),
         (
             "hahackathon.csv",
-            ["--label_column_name", "humor_rating", "--skip_unlabelled"],
+            ["--label_column_name", "humor_rating", "--skip_unlabeled"],
             "a score",
             2,
             "pearson rmse",
@@ -328,7 +329,7 @@ def test_corpora_by_columns(main, files, tmp_path, caplog, corpus, more, found, 
     assert f"Predicting {found} of texts." in caplog.text
     assert result["train_samples"] == result["eval_samples"] == samples
     assert {f"eval_{name}" for name in metrics.split()} <= set(result)
-    assert ("leaving out 2 of 4 rows, which have no label" in caplog.text) is ("--skip_unlabelled" in more)
+    assert ("leaving out 2 of 4 rows, which have no label" in caplog.text) is ("--skip_unlabeled" in more)
 
 
 def test_a_class_of_one_split_alone_is_named(main, files, tmp_path, caplog):
@@ -399,11 +400,11 @@ def test_a_family_on_a_plain_backbone(main, files, tmp_path):
             "some.jsonl, line 2: the field 'label' holds no label; found None. Correct the row, or leave",
         ),
         (
-            ["--do_train", "--train_file", "{files}/bare.jsonl", "--skip_unlabelled"],
+            ["--do_train", "--train_file", "{files}/bare.jsonl", "--skip_unlabeled"],
             "bare.jsonl: no row has a label; give the label column",
         ),
         (["--num_folds", "7", "--do_train"], "--num_folds 7 needs at least 7 rows; the training data have 6"),
-        (["--do_predict", "--test_file", "{files}/unlabelled.jsonl"], "No labels: neither the data nor the model"),
+        (["--do_predict", "--test_file", "{files}/unlabeled.jsonl"], "No labels: neither the data nor the model"),
         (
             ["--do_train", "--do_eval", "--validation_file", "{files}/pairs.jsonl"],
             "train has single texts, validation has pairs",

@@ -32,8 +32,8 @@ def files(tmp_path_factory):
     left.save_pretrained(folder / "left")
     write_jsonl(folder / "answered.jsonl", [question(i) for i in range(8)])
     write_jsonl(folder / "mixed.jsonl", [question(i) if i % 2 else unanswerable(i) for i in range(6)])
-    unlabelled = [{key: value for key, value in question(i).items() if key != "answers"} for i in range(2)]
-    write_jsonl(folder / "unlabelled.jsonl", unlabelled)
+    unlabeled = [{key: value for key, value in question(i).items() if key != "answers"} for i in range(2)]
+    write_jsonl(folder / "unlabeled.jsonl", unlabeled)
     return folder
 
 
@@ -45,7 +45,7 @@ def options(files, output_dir, *more, model="model", data="answered.jsonl"):
 
 def test_trains_evaluates_predicts_and_reloads(main, files, tmp_path):
     out = tmp_path / "out"
-    work = ["--do_train", "--do_eval", "--do_predict", "--test_file", str(files / "unlabelled.jsonl")]
+    work = ["--do_train", "--do_eval", "--do_predict", "--test_file", str(files / "unlabeled.jsonl")]
     metrics = main(options(files, out, *work, "--max_steps", "2", "--max_eval_samples", "3"))
     assert metrics["eval_samples"] == 3
     assert {"train_loss", "eval_exact_match", "eval_f1", "predict_runtime"} <= set(metrics)

@@ -194,7 +194,7 @@ def test_empty_rows_can_be_skipped(name, tmp_path, caplog):
             ["--max_steps", "2", "--search_space", "x.json"],
             "cannot be used with --search_space",
         ),
-        ("text-classification", ["--max_steps", "2", "--skip_unlabelled"], "cannot be used with --skip_unlabelled"),
+        ("text-classification", ["--max_steps", "2", "--skip_unlabeled"], "cannot be used with --skip_unlabeled"),
         ("question-answering", ["--max_steps", "2", "--save_strategy", "epoch"], "give --save_strategy steps"),
         ("question-answering", ["--max_steps", "2", "--early_stopping_patience", "1"], "give --eval_strategy steps"),
         (

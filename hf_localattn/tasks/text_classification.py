@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -67,8 +67,12 @@ class TextClassificationDataArguments(DataArguments):
         None, "true: labels are scores; false: labels are classes; default: scores if they have a decimal point."
     )
 
-    skip_unlabelled: bool = option(
-        False, "Leave out training and evaluation rows without a label instead of raising an error."
+    skip_unlabeled: bool = field(
+        default=False,
+        metadata={
+            "aliases": ["--skip_unlabelled"],
+            "help": "Leave out training and evaluation rows without a label instead of raising an error.",
+        },
     )
 
     def __post_init__(self) -> None:
@@ -86,8 +90,8 @@ class TextClassificationDataArguments(DataArguments):
         super().__post_init__()
         if len(self.layout.texts) > 2:
             raise ValueError(f"--text_column_names takes one column, or two; got {self.text_column_names!r}.")
-        if self.streaming and self.skip_unlabelled:
-            raise ValueError("--streaming cannot be used with --skip_unlabelled: leave out such rows in the file.")
+        if self.streaming and self.skip_unlabeled:
+            raise ValueError("--streaming cannot be used with --skip_unlabeled: leave out such rows in the file.")
         if self.metric_name is not None and self.metric_name not in SCORES:
             raise ValueError(f"--metric_name must be one of {', '.join(SCORES)}; got {self.metric_name!r}.")
 
@@ -99,7 +103,7 @@ class TextClassificationDataArguments(DataArguments):
             layout = replace(layout, problem_type=REGRESSION if self.do_regression else SINGLE_LABEL)
         if self.text_column_names is not None:
             layout = replace(layout, texts=tuple(name.strip() for name in self.text_column_names.split(",")))
-        return replace(layout, label=self.label_column_name or layout.label, skip_unlabelled=self.skip_unlabelled)
+        return replace(layout, label=self.label_column_name or layout.label, skip_unlabeled=self.skip_unlabeled)
 
 
 class TextClassification(Task):

@@ -135,7 +135,7 @@ def test_many_rows_that_are_left_out_are_not_all_named(tmp_path, caplog):
 def test_empty_texts_and_missing_labels(tmp_path, caplog):
     rows = [{"text": text, "label": label} for text, label in (("a", "x"), ("", "x"), ("b", None), ("c", "y"))]
     path = write_jsonl(tmp_path / "a.jsonl", rows)
-    kept = load_texts(path, TextColumns(skip_unlabelled=True), skip_empty=True)
+    kept = load_texts(path, TextColumns(skip_unlabeled=True), skip_empty=True)
     assert (kept["text"][:], kept[INDEX][:]) == (["a", "c"], [0, 3])
     assert "leaving out 1 of 4 rows, which have an empty text: line 2." in caplog.text
     assert "leaving out 1 of 3 rows, which have no label." in caplog.text

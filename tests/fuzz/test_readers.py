@@ -147,7 +147,7 @@ LAYOUTS = st.builds(
     names=st.sampled_from([None, None, None, ("bad", "good")]),
     problem_type=st.sampled_from([None, None, None, SINGLE_LABEL, MULTI_LABEL, REGRESSION]),
     may_be_empty=st.booleans(),
-    skip_unlabelled=st.booleans(),
+    skip_unlabeled=st.booleans(),
 )
 CLASSES = [{"text": "Good.", "label": "good"}, {"text": "Bad.", "label": 0}, {"text": "x", "label": True}]
 SCORES = [{"sentence": "z", "label": 0.5}, {"sentence": "y", "label": "2"}]

@@ -48,23 +48,23 @@ class TextColumns:
         label: label column.
         names: class names in order; by default inferred from the labels.
         problem_type: `SINGLE_LABEL`, `MULTI_LABEL` or `REGRESSION`; by default inferred from the labels.
-        unlabelled: number that means "no label".
+        unlabeled: number that means "no label".
         may_be_empty: accept pairs with one empty text.
-        skip_unlabelled: leave out rows without a label if labels are required.
+        skip_unlabeled: leave out rows without a label if labels are required.
     """
 
     texts: tuple[str, ...] = ()
     label: str = "label"
     names: tuple[str, ...] | None = None
     problem_type: str | None = None
-    unlabelled: int | None = None
+    unlabeled: int | None = None
     may_be_empty: bool = False
-    skip_unlabelled: bool = False
+    skip_unlabeled: bool = False
 
 
 def _glue(*texts: str, names: tuple[str, ...] = (), may_be_empty: bool = False) -> TextColumns:
     problem_type = SINGLE_LABEL if names else REGRESSION
-    return TextColumns(texts, "label", names or None, problem_type, unlabelled=-1, may_be_empty=may_be_empty)
+    return TextColumns(texts, "label", names or None, problem_type, unlabeled=-1, may_be_empty=may_be_empty)
 
 
 GLUE_TASKS: dict[str, TextColumns] = {
@@ -195,17 +195,17 @@ def _schema(
             value = read_label(value, problem_type, names)
         elif require_labels and layout.label not in record:
             raise label.missing(record)
-        elif require_labels and not layout.skip_unlabelled:
+        elif require_labels and not layout.skip_unlabeled:
             raise ValueError(
                 f"the field {layout.label!r} holds no label; found {describe_value(value)}. Correct the row, or leave"
-                " out such rows with --skip_unlabelled."
+                " out such rows with --skip_unlabeled."
             )
         else:
             value = None
         return {**dict(zip(("text", "text_pair"), values, strict=False)), "label": value}
 
     def complete(rows: Dataset, source: str) -> Dataset:
-        kept = _labeled(rows, source) if require_labels and layout.skip_unlabelled else rows
+        kept = _labeled(rows, source) if require_labels and layout.skip_unlabeled else rows
         return with_class_labels(kept, problem_type, names)
 
     return Schema("texts", [*texts, label], features, convert, skip_empty=skip_empty, complete=complete)
@@ -216,7 +216,7 @@ def _is_absent(label: Any, layout: TextColumns, names: tuple[str, ...] | None) -
         return True
     if names is not None and label == -1:  # a missing class in `datasets`
         return True
-    return layout.unlabelled is not None and str(label) in (f"{layout.unlabelled}", f"{layout.unlabelled}.0")
+    return layout.unlabeled is not None and str(label) in (f"{layout.unlabeled}", f"{layout.unlabeled}.0")
 
 
 def _labeled(rows: Dataset, name: str) -> Dataset:

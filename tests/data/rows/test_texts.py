@@ -69,8 +69,8 @@ def test_tasks_of_glue(tmp_path, task):
     assert labels == Labels(layout.problem_type, layout.names or ())
     assert number_labels(rows, labels)["label"][:] == [second, first]
     assert number_labels(rows, labels).column_names == [*("text", "text_pair")[: len(row)], "label"]
-    unlabelled = load(tmp_path, [{**row, "label": -1}], layout, require_labels=False)
-    assert "label" not in number_labels(unlabelled, labels).column_names
+    unlabeled = load(tmp_path, [{**row, "label": -1}], layout, require_labels=False)
+    assert "label" not in number_labels(unlabeled, labels).column_names
     with pytest.raises(ValueError, match="line 1: the field 'label' holds no label; found -1"):
         load(tmp_path, [{**row, "label": -1}], layout)
     assert task in GLUE_METRICS
@@ -205,14 +205,14 @@ def test_data_sets_keep_their_classes(feature, values, expected):
 
 def test_checks_of_a_data_set():
     names = Features({"text": Value("string"), "label": ClassLabel(names=["a", "b"])})
-    unlabelled = Dataset.from_dict({"text": ["cat"], "label": [-1]}, features=names)
-    assert normalize_texts(unlabelled, TextColumns(), require_labels=False)["label"][:] == [None]
+    unlabeled = Dataset.from_dict({"text": ["cat"], "label": [-1]}, features=names)
+    assert normalize_texts(unlabeled, TextColumns(), require_labels=False)["label"][:] == [None]
     with pytest.raises(ValueError, match="cats, row 1: the field 'label' holds no label; found -1"):
-        normalize_texts(unlabelled, TextColumns(), "cats")
+        normalize_texts(unlabeled, TextColumns(), "cats")
     with pytest.raises(ValueError, match=r"cats: has no column 'label' \(it has text\); give .* --label_column_name"):
-        normalize_texts(unlabelled.remove_columns("label"), TextColumns(), "cats")
+        normalize_texts(unlabeled.remove_columns("label"), TextColumns(), "cats")
     with pytest.raises(ValueError, match="cats: holds no texts"):
-        normalize_texts(unlabelled.select([]), TextColumns(), "cats")
+        normalize_texts(unlabeled.select([]), TextColumns(), "cats")
     with pytest.raises(ValueError, match="cats, row 2: the field 'text' is empty"):
         normalize_texts(Dataset.from_dict({"text": ["cat", ""], "label": [0, 1]}), TextColumns(), "cats")
 
