@@ -55,7 +55,12 @@ def assert_ended(code, folder):
     assert code == 0 or re.search("holds a finished run|exists already", last_line(folder)), log_of(folder)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+OWN_TEST = pytest.mark.slow(reason="seconds; tests of the command itself kill it once")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=OWN_TEST if name in ("search", "reproduce") else ()) for name in COMMANDS]
+)
 def test_killed_at_chosen_instants(warm, undisturbed, tmp_path, name):
     expected, _ = undisturbed(name)
     folder = case(tmp_path / name)

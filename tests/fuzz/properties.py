@@ -1,4 +1,4 @@
-"""The mechanism of all fuzzing: a property holds for drawn examples, 60 in the suite and 10,000 with `-m slow`."""
+"""The mechanism of all fuzzing: a property holds for drawn examples, 25 in the suite and 10,000 with `-m slow`."""
 
 import os
 import time
@@ -6,7 +6,7 @@ import time
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-SUITE, LONG = 60, int(os.environ.get("FUZZ_EXAMPLES", "10000"))
+SUITE, LONG = 25, int(os.environ.get("FUZZ_EXAMPLES", "10000"))
 
 settings.register_profile(
     "suite",

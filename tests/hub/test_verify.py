@@ -45,7 +45,7 @@ def test_what_is_saved_is_equal(family, made, tmp_path, capsys):
 
 
 @settings(
-    max_examples=200, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(st.data())
 def test_every_flipped_byte_is_found(folder, data):

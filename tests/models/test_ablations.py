@@ -21,8 +21,9 @@ CANCELED = {
 def _is_fast(name, task, backbone, fields):
     if backbone != FAMILIES[name].config.default_backbone:
         return False
-    # SLA has a loss of its own in each head, and the vectors of SAM's baselines are not all alike.
-    return task == "headless" or name == "sla-bert" or (name == "sam-roberta" and "pooling" in fields)
+    # What differs by head: losses of SLA's baselines, and which vectors the heads read from SAM's.
+    of_heads = fields.get("local_attention") in ("lisa", "sgnet") or "pooling" in fields
+    return task == "headless" or (task in ("token-classification", "text-classification") and of_heads)
 
 
 TABLE = [

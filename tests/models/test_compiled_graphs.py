@@ -62,6 +62,7 @@ def test_training_compiles_at_most_the_graphs_of_a_bare_backbone(name):
     assert count_graphs(model, FEW, ["right", "left"]) <= ANY_SIZE
 
 
+@pytest.mark.slow(reason="tracing takes five seconds; test_every_size_and_padding has more sizes")
 def test_a_bilstm_splits_the_model_and_adds_no_graph_for_a_length():
     assert count_graphs(small_model("sam-roberta").train(), FEW, ["right", "left"]) <= ANY_SIZE * BREAKS
 

@@ -121,6 +121,7 @@ def test_the_lstm_compiles_with_a_break():
     assert_close([torch.compile(model, backend="aot_eager")(**INPUTS).logits], [expected])
 
 
+@pytest.mark.slow(reason="tracing takes three seconds; SAM with its LSTM is exported in the contract")
 def test_disan_exports_with_any_batch_and_length():
     """As SAM without its LSTM, which test_family_contract.py exports."""
     model = with_one_layer(model_of("text-classification", pooling="disan"))

@@ -316,7 +316,14 @@ def test_lisa_needs_heads_beside_labels_alone(inputs):
         model(**inputs, **labels("token-classification", 3, 11))
 
 
-@pytest.mark.parametrize("kind", ["window", "lisa", "sgnet"])
+TRACED_AT_NIGHT = pytest.mark.slow(
+    reason="tracing takes two seconds; of a kind like this, `syntax`, it is in the contract"
+)
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param("window", marks=TRACED_AT_NIGHT), "lisa", pytest.param("sgnet", marks=TRACED_AT_NIGHT)]
+)
 @torch.no_grad()
 def test_every_kind_compiles(kind, inputs):
     torch.compiler.reset()

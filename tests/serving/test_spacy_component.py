@@ -1,7 +1,6 @@
 """The spaCy component `hf_localattn_negation`: extensions, batches, saving, and bad input."""
 
 import subprocess
-import sys
 
 import pytest
 import spacy
@@ -9,6 +8,7 @@ from spacy.tokens import Span
 
 import hf_localattn.serving.spacy_component as component
 import hf_localattn_spacy
+from tests.forked_python import bare_python
 from tests.negation_helpers import RuleModel, tokenizer_of_words
 from tests.script_helpers import ROOT
 
@@ -98,5 +98,5 @@ def test_loading_a_spacy_pipeline_does_not_import_transformers():
     """spaCy imports the modules of all entry points."""
     assert hf_localattn_spacy.FACTORY == "hf_localattn_negation"
     program = "import sys, hf_localattn_spacy; print(*{'hf_localattn', 'transformers'} & {*sys.modules})"
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run([*bare_python(), "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "\n"
