@@ -32,7 +32,8 @@ def test_the_cells_run(path, tmp_path, monkeypatch, capsys):
     """Run with what IPython would show left out: the tests do not need IPython."""
     shown = []
     display = types.SimpleNamespace(Image=shown.append, HTML=shown.append)
-    monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(display=display))
+    own = types.SimpleNamespace(display=display, version_info=(9, 0))  # matplotlib asks for the version
+    monkeypatch.setitem(sys.modules, "IPython", own)
     monkeypatch.setitem(sys.modules, "IPython.display", display)
     monkeypatch.chdir(tmp_path)
     namespace = {}
