@@ -198,7 +198,9 @@ def _launch(
     block = block_size(width, query.dtype)
     if not query.numel():
         return
-    precise = query.dtype is not torch.float32 or torch.backends.cuda.matmul.fp32_precision != "tf32"
+    matmul = torch.backends.cuda.matmul
+    in_tf32 = matmul.fp32_precision == "tf32" if hasattr(matmul, "fp32_precision") else matmul.allow_tf32  # torch 2.8
+    precise = query.dtype is not torch.float32 or not in_tf32
     with torch.cuda.device_of(query):
         kernel[(batch * heads * triton.cdiv(length, block),)](
             *tensors,
