@@ -30,11 +30,15 @@ def figure_of(table: Table, runs: Runs) -> Any:
     return _bars(table, table.figure, runs)
 
 
-def draw_figure(table: Table, runs: Runs, output: Path) -> Path:
-    """Draw a figure to `TABLE.png` in a folder and return its path."""
+def draw_figure(table: Table, runs: Runs, output: Path) -> str:
+    """Draw a figure to `TABLE.png` in a folder, and return a line that names the file or says why there is none."""
+    try:
+        figure = figure_of(table, runs)
+    except ValueError as error:  # a bar needs two rows, and a selection may have one
+        return f"No figure: {error}"
     path = output / f"{table.name}.png"
-    atomic_write(path, picture(figure_of(table, runs), "png"))
-    return path
+    atomic_write(path, picture(figure, "png"))
+    return f"Drew {path}."
 
 
 def _curves(table: Table, figure: Curve, runs: Runs) -> Any:

@@ -114,7 +114,7 @@ def _reproduce(
         raise TrialFailed(f"Runs without a result: {reasons}. Repeat the command to run them again.")
     report.show()
     if table.figure is not None:
-        print(f"Drew {draw_figure(table, report.runs, output)}.")
+        print(draw_figure(table, report.runs, output))
 
 
 def _run_elsewhere(executor: Executor, runner: Runner, runs: Sequence[TableRun]) -> dict[Path, str]:

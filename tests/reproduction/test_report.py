@@ -7,7 +7,7 @@ import statistics
 import numpy as np
 import pytest
 
-from hf_localattn.reproduction.figures import figure_of
+from hf_localattn.reproduction.figures import draw_figure, figure_of
 from hf_localattn.reproduction.matching import describe_matching, matching_sizes
 from hf_localattn.reproduction.report import as_markdown, summarize
 from hf_localattn.reproduction.tables import load_table
@@ -202,3 +202,11 @@ def test_learning_curves_are_drawn_with_bands():
     assert [line.get_label() for line in axes.containers] == ["encoder", "COOL"]
     assert len(axes.collections) == 2, "a band for each series"
     assert axes.containers[0].lines[0].get_xydata().tolist() == [[250, 20.5], [500, 30.5]]
+
+
+def test_a_figure_without_its_rows_is_no_error(tmp_path):
+    pytest.importorskip("matplotlib")
+    bars = load_table("oa-figure-7")
+    runs = {("c-normal", task): {1: {"eval_f1": 0.5}} for task in bars.tasks}
+    assert draw_figure(bars, runs, tmp_path) == "No figure: there is no bar to draw."
+    assert list(tmp_path.iterdir()) == []
