@@ -110,7 +110,7 @@ def hub_upload_errors(what: str, then: str) -> Iterator[None]:
             raise ValueError(" ".join(str(error).split())) from error
         if (reason := hub_reason(error)) is None:
             raise
-        raise OSError(f"Cannot {what}: {reason}. {then}") from error
+        raise OSError(f"Cannot {what}: {reason.rstrip('.')}. {then}") from error
 
 
 def hub_reason(error: BaseException) -> str | None:
