@@ -250,7 +250,7 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
             super().save_pretrained(save_directory, *args, **kwargs)
         finally:
             self.__class__ = made
-            vars(self.config).pop("_auto_class", None)
+            self.config.__dict__.pop("_auto_class", None)
 
     @classmethod
     def check_config(cls, config: LocalAttentionConfig) -> None:
