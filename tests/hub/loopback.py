@@ -118,6 +118,7 @@ class _Answer(Exception):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else an answer's body waits 40 ms for the acknowledgment of its headers
     hub: Hub
 
     def do_GET(self):
