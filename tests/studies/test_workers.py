@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hf_localattn.claims import LOCK
+from hf_localattn.studies import executors
 from tests.faults.commands import SAMPLES, assert_same, outcome
 from tests.script_helpers import assert_one_line_error, load_main
 
@@ -18,6 +18,18 @@ COMMON = ("--family", "cool", "--backbone", "tiny", "--local_config", "num_local
 COMMON += ("--disable_tqdm", "true", "--per_device_train_batch_size", "2", "--max_seq_length", "16")
 COMMON += ("--train_file", str(SAMPLES / "reviews.csv"))
 FOLDS = (*COMMON, "--num_folds", "2", "--max_steps", "6", "--save_steps", "2")
+DIES_AT_THE_FIRST_CHECKPOINT = """
+import os, runpy, signal
+from transformers.trainer_callback import DefaultFlowCallback
+
+def kill(callback, arguments, state, control, **_):
+    if state.global_step == 2 and "fold-2" in arguments.output_dir:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+DefaultFlowCallback.on_save = kill
+runpy.run_module("hf_localattn.studies.worker", run_name="__main__", alter_sys=True)
+"""
+"""Program of a worker. After the first checkpoint the second fold resumes, and does not write it again."""
 SPACE = {"learning_rate": [1e-3, 1e-2], "use_conv": [True]}
 
 
@@ -67,15 +79,10 @@ def alone(tmp_path_factory):
 @pytest.mark.usefixtures("workers_are_warm")
 def test_folds_in_workers_of_which_one_is_killed(alone, tmp_path, monkeypatch, caplog):
     folder = folder_of(tmp_path / "case")
-
-    def strike():
-        os.kill(holder(folder / "out" / "fold-2", "checkpoint-2/trainer_state.json"), signal.SIGKILL)
-
-    killer = threading.Thread(target=strike)
-    killer.start()
+    *python, _, _ = executors.WORKER
+    monkeypatch.setattr(executors, "WORKER", (*python, "-c", DIES_AT_THE_FIRST_CHECKPOINT))
     metrics = run((*FOLDS, "--workers", "2"), folder, monkeypatch)
-    killer.join()
-    assert "fold-2 was killed by SIGKILL. Resuming in a new process" in caplog.text
+    assert caplog.text.count("fold-2 was killed by SIGKILL. Resuming in a new process") == 1
     assert metrics == alone[1]
     assert_same(left(folder), alone[0])
 
