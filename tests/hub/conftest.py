@@ -1,11 +1,12 @@
 """A Hub of this machine for the test's own process: endpoint, cache and token, and no waiting between attempts."""
 
+import time
 import types
 
 import huggingface_hub
 import pytest
 import transformers.utils.hub
-from huggingface_hub import constants
+from huggingface_hub import constants, file_download
 from huggingface_hub.utils import _http
 
 from tests.hub.loopback import Hub
@@ -24,7 +25,9 @@ def hub(tmp_path, monkeypatch):
         monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
         monkeypatch.setattr(huggingface_hub.hf_api.api, "endpoint", served.endpoint)
         monkeypatch.setattr(transformers.utils.hub, "_hf_api", None)
-        monkeypatch.setattr(_http, "time", types.SimpleNamespace(sleep=lambda seconds: None))
+        impatient = types.SimpleNamespace(sleep=lambda seconds: None, time=time.time)
+        monkeypatch.setattr(_http, "time", impatient)
+        monkeypatch.setattr(file_download, "time", impatient)
         monkeypatch.setenv("HF_TOKEN", "hf_writer")
         yield served
     transformers.utils.hub._hf_api = None
