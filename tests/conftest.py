@@ -25,6 +25,7 @@ def _leave_out_of_collections():
     """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(100_000)  # what is frozen no longer counts, and each collection would be a whole one
 
 
 def pytest_collection_finish():
