@@ -16,7 +16,7 @@ from hf_localattn.hub.eval_results import EVAL_RESULTS
 from hf_localattn.hub.model_card import BOUNDARY
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
-from tests.models.tiny import CASES, tiny_model
+from tests.models.tiny import MARKED_CASES, tiny_model
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 RECORD = TrainingRecord(
@@ -60,7 +60,7 @@ def test_a_whole_card():
     assert render_card(config, RECORD, repo_id="somebody/judge", revision=COMMIT, metadata=own) == WHOLE
 
 
-@pytest.mark.parametrize(("name", "task"), [*CASES, ("cool", "text2text-generation")])
+@pytest.mark.parametrize(("name", "task"), [*MARKED_CASES, ("cool", "text2text-generation")])
 def test_every_card_is_complete_and_its_program_runs(name, task, tmp_path, capsys):
     """The program is run as it stands, but for the folder in place of the name on the Hub."""
     tokenizer = AutoTokenizer.from_pretrained(tiny_backbone(generates=task == "text2text-generation"))

@@ -13,6 +13,7 @@ from hf_localattn.registry import AUTO_CLASSES, FAMILIES
 from tests.models.tiny import (
     CASES,
     ENCODER_HEADS,
+    MARKED_CASES,
     OTHER_FIELD,
     TINY_BACKBONES,
     TRACEABLE,
@@ -23,6 +24,7 @@ from tests.models.tiny import (
     gradients,
     loss,
     main_outputs,
+    marks_of,
     run,
     tiny_config,
     tiny_model,
@@ -33,16 +35,26 @@ from tests.models.tiny import (
 OTHER_BACKBONES = pytest.mark.slow(reason="many; a head is the same on all backbones, which show all else headless")
 
 
-def _mark(name, task, backbone):
-    own = task == "headless" or backbone == FAMILIES[name].config.tested_backbones[0]
-    return () if own or name == "sla-bert" else OTHER_BACKBONES  # SLA keeps the backbones' own heads
+def _is_default(name, backbone):
+    return backbone == FAMILIES[name].config.tested_backbones[0]
 
 
-BACKBONE_CASES = [
-    pytest.param(name, task, backbone, id=f"{name}-{task}-{backbone}", marks=_mark(name, task, backbone))
-    for name, task in CASES
-    for backbone in backbones_of(name, task)
-]
+def _on_backbones(with_all_heads=()):
+    def marks(name, task, backbone):
+        if task == "headless" or name in with_all_heads:
+            return ()
+        return marks_of(name, task) if _is_default(name, backbone) else OTHER_BACKBONES
+
+    return [
+        pytest.param(name, task, backbone, id=f"{name}-{task}-{backbone}", marks=marks(name, task, backbone))
+        for name, task in CASES
+        for backbone in backbones_of(name, task)
+    ]
+
+
+BACKBONE_CASES = _on_backbones()
+WEIGHTS_CASES = _on_backbones(with_all_heads=["sla-bert"])
+"""SLA keeps the backbones' own heads, whose weights have names of their own."""
 
 TESTED = [(name, backbone) for name, family in FAMILIES.items() for backbone in family.config.tested_backbones]
 EAGER_ONLY = ("deberta-v2", "xlnet")
@@ -58,7 +70,7 @@ TRACED = [
 ]
 
 
-@pytest.fixture(params=CASES, ids=lambda case: "-".join(case))
+@pytest.fixture(params=[pytest.param(case, id="-".join(case), marks=marks_of(*case)) for case in CASES])
 def case(request):
     return request.param
 
@@ -393,7 +405,7 @@ def test_exports_with_any_batch_and_length(case, inputs):
 # --- weights
 
 
-@pytest.mark.parametrize(("name", "task", "backbone"), BACKBONE_CASES)
+@pytest.mark.parametrize(("name", "task", "backbone"), WEIGHTS_CASES)
 def test_save_and_load_are_bit_equal(name, task, backbone, inputs, tmp_path):
     model = tiny_model(name, task, backbone)
     model.save_pretrained(tmp_path)
@@ -451,7 +463,7 @@ def test_embeddings_resize_and_reload(model, inputs, task, tmp_path):
     assert_close(outputs_of_before(loaded), expected)
 
 
-@pytest.mark.parametrize(("name", "task"), [(name, task) for name, task in CASES if task != "headless"])
+@pytest.mark.parametrize(("name", "task"), [case for case in MARKED_CASES if case.values[1] != "headless"])
 def test_a_headless_checkpoint_loads_into_every_head(name, task, tmp_path):
     headless = tiny_model(name, backbone=backbones_of(name, task)[0])
     headless.save_pretrained(tmp_path)
@@ -489,9 +501,9 @@ def test_new_layers_keep_the_scale_of_their_input(case, inputs):
     assert 0.01 < states.std() < 5.0  # a BiLSTM and a sigmoid make it small
 
 
-def test_builds_on_the_meta_device(case):
+def test_builds_on_the_meta_device(model):
     with torch.device("meta"):
-        model = tiny_model(*case)
+        model = type(model)(model.config)
         alone = AutoModel.from_config(model.config.backbone_config)
     built = {name.rpartition("backbone.")[2] for name, parameter in model.named_parameters() if not parameter.is_meta}
     assert built == {name for name, parameter in alone.named_parameters() if not parameter.is_meta}  # some of XLNet's
@@ -621,7 +633,7 @@ def test_every_head_is_in_auto_map(name, tmp_path):
 # --- pretrained backbones
 
 
-@pytest.mark.parametrize(("name", "task", "backbone"), BACKBONE_CASES)
+@pytest.mark.parametrize(("name", "task", "backbone"), WEIGHTS_CASES)
 def test_from_backbone_keeps_the_pretrained_weights(name, task, backbone, inputs, tmp_path):
     pretrained: TransformersModel = tiny_model("cool", backbone=backbone).backbone_model  # which nothing was put in
     pretrained.save_pretrained(tmp_path)
@@ -642,7 +654,12 @@ FOR_ALL = ("cool", torch.bfloat16)
 @pytest.mark.parametrize(
     ("name", "backbone", "dtype"),
     [
-        pytest.param(name, backbone, dtype, marks=_mark(name, "any", backbone) if (name, dtype) != FOR_ALL else ())
+        pytest.param(
+            name,
+            backbone,
+            dtype,
+            marks=() if (name, dtype) == FOR_ALL or _is_default(name, backbone) else OTHER_BACKBONES,
+        )
         for name, backbone in TESTED
         for dtype in (torch.bfloat16, torch.float16)
     ],

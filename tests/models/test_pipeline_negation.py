@@ -171,13 +171,21 @@ assert "hf_localattn" not in sys.modules
 """
 
 
-def test_every_family_and_a_stock_model_find_negations_also_without_this_package(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["sla-bert"],
+        pytest.param([*FAMILIES], marks=pytest.mark.slow(reason="the pipeline is the same in each family")),
+    ],
+    ids=["sla-bert", "every family"],
+)
+def test_a_model_finds_negations_with_and_without_the_package(names, tmp_path, monkeypatch):
     install_pipeline(tmp_path / "site", "en_tiny_for_negation", str(tiny_parser()))
     monkeypatch.syspath_prepend(tmp_path / "site")
     labels = dict(enumerate([*SCOPE_LABELS, *cue_label_names(["negation"])]))
     expected = {}
-    for name, family in FAMILIES.items():
-        folder = tmp_path / name
+    for name in names:
+        family, folder = FAMILIES[name], tmp_path / name
         model = family.heads["token-classification"].from_backbone(tiny_backbone(), id2label=labels)
         settings = {"parser": "en_tiny_for_negation"} if name == "sla-bert" else {}
         tokenizer = family.adapt_tokenizer(AutoTokenizer.from_pretrained(tiny_backbone()), model, **settings)
@@ -189,7 +197,7 @@ def test_every_family_and_a_stock_model_find_negations_also_without_this_package
         expected[folder] = finder_of(str(folder), None)([TEXT, "", "No."], batch_size=2)
     done = run_fresh(IN_ANOTHER_PROCESS, tmp_path, tmp_path / "site", TEXT, *expected)
     found = [json.loads(line.removeprefix("found: ")) for line in done.stdout.splitlines() if line.startswith("found")]
-    assert len(found) == len(FAMILIES), done.stderr
+    assert len(found) == len(names), done.stderr
     for one, other in zip(found, expected.values(), strict=True):
         assert [[negation["cue"] for negation in text] for text in one] == [
             [negation["cue"] for negation in text] for text in other

@@ -387,9 +387,17 @@ for folder in folders:
 """
 
 
-def test_every_family_answers_with_and_without_the_package(site, tmp_path):
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["sla-bert"],
+        pytest.param([*FAMILIES], marks=pytest.mark.slow(reason="the pipeline is the same in each family")),
+    ],
+    ids=["sla-bert", "every family"],
+)
+def test_a_reader_answers_with_and_without_the_package(names, site, tmp_path):
     expected = []
-    for name in FAMILIES:
+    for name in names:
         folder = tmp_path / name
         model, tokenizer = save(name, folder)
         reader = pipeline("question-answering", model=str(folder), device="cpu")  # its code is here: no trust needed
@@ -399,10 +407,10 @@ def test_every_family_answers_with_and_without_the_package(site, tmp_path):
         same(reader_of(model, tokenizer)(**ASKED, **alone), answers)
         assert named_pipelines(folder) == OURS
         expected.append(answers)
-    folders = json.dumps([str(tmp_path / name) for name in FAMILIES])
+    folders = json.dumps([str(tmp_path / name) for name in names])
     done = run_fresh(FRESH, tmp_path, site, folders, json.dumps(ASKED), json.dumps(SETTINGS))
     assert done.returncode == 0, done.stderr
-    for name, line, answers in zip(FAMILIES, done.stdout.splitlines(), expected, strict=True):
+    for name, line, answers in zip(names, done.stdout.splitlines(), expected, strict=True):
         same(json.loads(line), answers)
         assert named_pipelines(tmp_path / f"{name}-again") == OURS
 

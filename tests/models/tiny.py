@@ -1,7 +1,9 @@
 """Tiny models of every family, task and backbone, from the registry of families."""
 
+import copy
 from functools import cache
 
+import pytest
 import torch
 from transformers import CONFIG_MAPPING, MODEL_FOR_MASKED_LM_MAPPING
 
@@ -61,6 +63,17 @@ ENCODER_HEADS = {
 }
 CASES = [(name, task) for name, heads in ENCODER_HEADS.items() for task in ("headless", *heads)]
 
+SHARED_HEAD = pytest.mark.slow(reason="a head is the same code in each family, and is tested in another one")
+OF_EVERY_FAMILY = ("headless", "text-classification", "token-classification")
+
+
+def marks_of(name, task):
+    """COOL has all heads at any time, and SLA, which has the backbones' own; the other families have them at night."""
+    return () if name in ("cool", "sla-bert") or task in OF_EVERY_FAMILY else SHARED_HEAD
+
+
+MARKED_CASES = [pytest.param(*case, id="-".join(case), marks=marks_of(*case)) for case in CASES]
+
 
 def backbones_of(name, task):
     """Tested backbones of a family that have what a head needs, the default one first if it is among them."""
@@ -91,15 +104,26 @@ def tiny_config(name, backbone=None, **fields):
 
 
 def tiny_model(name, task="headless", backbone=None, **fields):
+    backbone = backbone or backbones_of(name, task)[0]
+    # Copying takes a third of the time of building, and tests ask for most models two dozen times.
+    model = _build(name, task, backbone, **fields) if fields else copy.deepcopy(_usual_model(name, task, backbone))
+    torch.manual_seed(0)  # so that a copy and a built model leave the same state of the generator
+    return model
+
+
+def _build(name, task, backbone, **fields):
     torch.manual_seed(0)
     family = FAMILIES[name]
     model_class = family.model if task == "headless" else family.heads[task]
-    model = model_class(tiny_config(name, backbone or backbones_of(name, task)[0], **fields)).eval()
+    model = model_class(tiny_config(name, backbone, **fields)).eval()
     # Biases start at zero and norms at one: move everything, so that nothing cancels.
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.02)
     return model
+
+
+_usual_model = cache(_build)
 
 
 def with_one_layer(model):
