@@ -7,6 +7,7 @@ import shlex
 import pytest
 from transformers import AutoTokenizer, pipeline
 
+from hf_localattn.data.rows.negation import load_negation
 from hf_localattn.models.cue_labels import SCOPE_LABELS, cue_label_names
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
@@ -97,6 +98,13 @@ def test_a_killed_run_resumes_with_the_new_marker(main, tmp_path):
             tmp_path, *work, "--resume_from_checkpoint", str(tmp_path / "checkpoint-1"), data=data, family="baseline"
         )
     )
+    assert metrics["train_samples"] == 39 + 32
+
+
+def test_a_limit_on_all_rows_leaves_no_sentence_out(main, tmp_path):
+    data = str(SAMPLES / "starsem.txt")
+    limit = ("--max_train_samples", str(len(load_negation(data, all_sentences=True))))
+    metrics = main(options(tmp_path, "--do_train", *limit, data=data, family="baseline", steps="1"))
     assert metrics["train_samples"] == 39 + 32
 
 

@@ -77,6 +77,8 @@ class NegationDetection(NegationScope):
         }
     )
 
+    rows_beyond_limit = 1
+
     def load(self, parts: Any, **hub: Any) -> Data:
         limits = {split: getattr(self.args, name) for split, name in LIMITS.items()}
         return {split: add_questions(rows, limits.get(split)) for split, rows in super().load(parts, **hub).items()}

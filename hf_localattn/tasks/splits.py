@@ -78,6 +78,8 @@ def load_splits(
         if part not in parts:
             continue
         limit = getattr(data_args, LIMITS[part])
+        if limit is not None:
+            limit += task.rows_beyond_limit
         draw = seed if part == "train" and data_args.draw_train_samples else None
         labeled = part != "test" or data_args.fold is not None
         names = [name for name in task.hub_splits[part] if name in hub]

@@ -68,6 +68,8 @@ class Task:
     """Rows with the same value in this column stay in the same part of a fold; None for no groups."""
     class_column: ClassVar[str | None] = None
     """Column of classes for stratified folds; None for no stratification."""
+    rows_beyond_limit: ClassVar[int] = 0
+    """Number of rows to load beyond `--max_train_samples` and its like, to see whether a group of rows ends there."""
 
     def __init__(self, args: Any):
         self.args = args

@@ -27,7 +27,8 @@ def test_nothing_is_said_of_others(columns, caplog):
 def loaded(seed, number, fold=None, **given):
     """The numbers of the rows that a run with a seed reads."""
     rows = Dataset.from_dict({"number": list(range(100))})
-    task = SimpleNamespace(read=lambda path, labeled: rows, hub_splits=SPLITS, group_column=None, class_column=None)
+    columns = {"group_column": None, "class_column": None}
+    task = SimpleNamespace(read=lambda path, labeled: rows, hub_splits=SPLITS, rows_beyond_limit=0, **columns)
     files = {"train_file": "x", "validation_file": "y", "max_train_samples": number, "max_eval_samples": 5}
     data_args = DataArguments(**files, **given)
     data_args.fold = fold

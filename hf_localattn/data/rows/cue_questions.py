@@ -19,16 +19,18 @@ def add_questions(rows: Dataset, limit: int | None = None) -> Dataset:
 
     Args:
         rows: rows of `NEGATION_FEATURES`. Sentences without a cue have a row without one.
-        limit (*optional*): number of rows that the corpus was limited to. If there are as many, the last sentence may
-            lack some of its cues, and is left out unless it is the only one.
+        limit (*optional*): maximum number of `rows` to use. A sentence is used only if all its rows are within the
+            limit, except for the first sentence.
     """
     sentences: dict[Any, list[dict[str, Any]]] = {}
     for row in rows:
         sentences.setdefault((row["document_id"], row["sentence_id"], *row["tokens"]), []).append(row)
-    if len(rows) == limit and len(sentences) > 1:
-        sentences.popitem()
     questions_and_rows: list[dict[str, Any]] = []
+    used = 0
     for sentence in sentences.values():
+        used += len(sentence)
+        if limit is not None and used > limit and questions_and_rows:
+            break
         first, known = sentence[0], all(row["scope"] for row in sentence)
         question = {
             **first,

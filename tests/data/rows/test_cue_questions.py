@@ -1,5 +1,7 @@
 """Rows that ask for the cues of a sentence."""
 
+from itertools import accumulate
+
 from hf_localattn.data.rows.cue_questions import add_questions, split_sentences
 from hf_localattn.data.rows.negation import load_negation
 from hf_localattn.resources import FOLDER
@@ -32,10 +34,12 @@ def test_both_kinds_of_cues_have_labels():
     assert labels == {"O", "negation", "speculation"}
 
 
-def test_a_sentence_whose_cues_a_limit_may_have_cut_is_left_out():
+def test_a_limit_leaves_whole_sentences():
     rows = load_negation(SAMPLES / "starsem.txt", all_sentences=True)
     sentences = split_sentences(add_questions(rows))
-    place = next(place for place, own in enumerate(sentences) if len(own) > 2)  # of two cues
-    limit = sum(max(len(own) - 1, 1) for own in sentences[:place]) + 1
-    assert split_sentences(add_questions(rows.select(range(limit)), limit)) == sentences[:place]
-    assert len(split_sentences(add_questions(rows.select([0]), 1))) == 1
+    ends = list(accumulate(max(len(own) - 1, 1) for own in sentences))
+    for limit in range(1, len(rows) + 2):
+        whole = max(sum(end <= limit for end in ends), 1)
+        for loaded in (limit + 1, len(rows)):
+            some = rows.select(range(min(loaded, len(rows))))
+            assert split_sentences(add_questions(some, limit)) == sentences[:whole], limit
