@@ -558,5 +558,5 @@ def test_loads_where_the_package_is_not_installed(backbones, tmp_path):
         assert result.returncode == 0, result.stderr
         said.append(result.stdout.split())
     assert said[0] == said[1]
-    code = {"cue_markers.py", "tokenization_local_attention.py", "tokenization_oa_xlnet.py"}
+    code = {"cue_markers.py", "tokenization_local_attention.py", "tokenization_oa_xlnet.py", "tokenizer_checks.py"}
     assert code == {path.name for path in again.glob("*.py")}
