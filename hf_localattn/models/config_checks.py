@@ -68,6 +68,11 @@ def check_content(content: Any, known: Collection[str] = ()) -> None:
         _check_entry(name, value, known)
 
 
+def bound_of(name: str, otherwise: int) -> int:
+    """Return the largest value of a field: `MOST_LAYERS` if it counts layers or groups, and `otherwise` if not."""
+    return MOST_LAYERS if "layer" in name or "group" in name else otherwise
+
+
 def check_generation_config(config: Any) -> None:
     """Raise `ValueError` if a generation configuration asks for too many beams or sequences."""
     for name in ("num_beams", "num_return_sequences"):
@@ -108,7 +113,7 @@ def _check_entry(path: str, value: Any, known: Collection[str]) -> None:
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"`{path}` is {value}; it must be a finite number.")
     if isinstance(value, int) and name in known:  # other names have no effect
-        most = MOST_LAYERS if "layer" in name or "group" in name else LARGEST
+        most = bound_of(name, LARGEST)
         if abs(value) > most:
             raise ValueError(f"`{path}` is {_short(value)}; it must be from -{most} to {most}.")
 

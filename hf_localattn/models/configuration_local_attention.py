@@ -20,7 +20,16 @@ from transformers.models.auto.modeling_auto import (
 )
 from transformers.utils import TRANSFORMERS_DYNAMIC_MODULE_NAME, logging
 
-from .config_checks import LARGEST, MOST, OF_A_MACHINE, as_line, check_content, check_names, check_shared_fields
+from .config_checks import (
+    LARGEST,
+    MOST,
+    OF_A_MACHINE,
+    as_line,
+    bound_of,
+    check_content,
+    check_names,
+    check_shared_fields,
+)
 from .package_version import VERSION
 
 logger = logging.get_logger(__name__)
@@ -290,9 +299,10 @@ class LocalAttentionConfig(PreTrainedConfig):
             is_known = name == "hidden_size" or backbone.model_type in LocalAttentionConfig.tested_backbones
             if not is_known and not isinstance(size, int):  # untested backbones may have none, or several
                 continue
-            if type(size) is not int or not 1 <= size <= MOST:
+            most = bound_of(name, MOST)
+            if type(size) is not int or not 1 <= size <= most:
                 raise ValueError(
-                    f"`{name}` of `backbone_config` is {size!r}; it must be a whole number from 1 to {MOST:,}."
+                    f"`{name}` of `backbone_config` is {size!r}; it must be a whole number from 1 to {most:,}."
                 )
         width, heads = backbone.hidden_size, getattr(backbone, "num_attention_heads", None)
         if isinstance(heads, int) and width % heads and backbone.model_type in LocalAttentionConfig.tested_backbones:
@@ -393,7 +403,7 @@ class LocalAttentionConfig(PreTrainedConfig):
         value = getattr(self, field)
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise ValueError(f"`{field}` is {value!r}; it must be a whole number of at least {least}.")
-        most = MOST if most is None else most
+        most = bound_of(field, MOST) if most is None else most
         if value > most:
             raise ValueError(f"`{field}` is {value}; it must be at most {most:,}.")
 

@@ -16,7 +16,7 @@ from transformers import MODEL_MAPPING, AutoConfig, AutoModel, PreTrainedConfig,
 from transformers.utils import logging
 
 from .backbone_features import BackboneFeatures
-from .config_checks import check_generation_config
+from .config_checks import as_line, check_generation_config
 from .configuration_local_attention import LocalAttentionConfig
 from .from_backbone_arguments import check_config_fields, check_device
 from .weight_checks import CONVERSION, building, check_neighbors, loading_from, without_tie_warning
@@ -340,9 +340,12 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
     def add_backbone(self) -> None:
         """Build the backbone and detect its numbering of positions."""
         config = self.config.backbone_config_to_build()
-        self.backbone = self.backbone_auto_class.from_config(
-            config, dtype=torch.get_default_dtype(), **self.pooler_kwargs(config)
-        )
+        try:
+            self.backbone = self.backbone_auto_class.from_config(
+                config, dtype=torch.get_default_dtype(), **self.pooler_kwargs(config)
+            )
+        except AssertionError as error:  # of torch, such as for RoBERTa with a `pad_token_id` beyond the positions
+            raise ValueError(f"`backbone_config` is not valid for {config.model_type!r}: {as_line(error)}.") from error
         self._freeze_unused()
         self.supports_gradient_checkpointing = self.backbone.supports_gradient_checkpointing
         inputs = inspect.signature(self.backbone.forward).parameters

@@ -38,6 +38,12 @@ def test_entries_of_other_versions_stay():
     assert CoolConfig.from_dict({"a_field_of_tomorrow": 7 * 10**12}).a_field_of_tomorrow == 7 * 10**12
 
 
+@pytest.mark.parametrize(("name", "field"), [("sam-roberta", "num_bilstm_layers"), ("cool", "num_hidden_layers")])
+def test_a_program_may_not_choose_more_layers_than_a_file(name, field):
+    with pytest.raises(ValueError, match=f"`{field}` .*10001; it must be .* 10,000"):
+        tiny_config(name, **{field: 10_001})
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -221,6 +221,12 @@ def test_wrong_inputs_are_named(model, inputs):
         run(model, input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"][:, None, None])
 
 
+def test_a_padding_token_beyond_the_positions_is_refused():
+    """RoBERTa counts positions from it."""
+    with pytest.raises(ValueError, match="`backbone_config` is not valid for 'roberta': Padding_idx must be within"):
+        FAMILIES["cool"].model(tiny_config("cool", "roberta", pad_token_id=40))
+
+
 @pytest.mark.parametrize(("name", "backbone"), TESTED)
 def test_lengths_that_cannot_be_are_named(name, backbone):
     """Up to the backbone's last position everything goes, by ids or embeddings, masked or not; beyond it nothing."""
