@@ -23,6 +23,7 @@ WITHOUT_CHECKPOINTING = ("albert", "xlnet")
 CANCELED = {
     *("choice_classifier.output.bias", "choice_classifier.head.bias"),  # by the softmax over the choices
     "qa_outputs.bias",  # by the softmax over the tokens
+    "sam.sequential_attention.tam.inner.bias",  # likewise, where the same units are active for all tokens
     "local_encoder.layers.2.projection.bias",  # of states that are the output: the weights in the loss add up to 0
 }
 """Parameters whose gradient may be 0."""

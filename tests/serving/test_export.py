@@ -29,6 +29,7 @@ TEMPLATE = Path(hf_localattn.serving.__file__).parent / "templates" / "infer.py"
 TEXTS = {
     "question-answering": ("Who is the baker?", "Hugo is the smith. The baker Mira grows white roses."),
     "multiple-choice": ("Mira bakes", "white roses.", "brown bread for all of them."),
+    "fill-mask": ("Mira is [MASK] the [MASK].",),
 }
 RUN = """
 import json, runpy, sys
@@ -81,6 +82,15 @@ def test_an_exported_folder_answers_like_its_model(family, task, tmp_path):
     elif task == "question-answering":
         assert texts[1][answer["start"] : answer["end"]] == answer["answer"]
         assert 0 < answer["score"] <= 1
+    elif task == "fill-mask":
+        masks = encoded["input_ids"][0] == tokenizer.mask_token_id
+        scores, best = output.logits[0, masks].softmax(-1).topk(5)
+        assert [[token for token, _ in own] for own in answer] == [
+            tokenizer.convert_ids_to_tokens(own) for own in best
+        ]
+        assert [[score for _, score in own] for own in answer] == [
+            pytest.approx(own, abs=1e-4) for own in scores.tolist()
+        ]
     else:
         assert answer == pytest.approx(output.last_hidden_state[0].mean(0).tolist(), abs=1e-3)
 

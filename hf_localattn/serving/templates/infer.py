@@ -1,6 +1,6 @@
 """Answers of the ONNX model in this folder. Needs transformers, numpy and onnxruntime.
 
-python infer.py TEXT [SECOND TEXT]        # labels of a text, of its tokens, or its features
+python infer.py TEXT [SECOND TEXT]        # labels of a text, of its tokens, tokens for its masks, or its features
 python infer.py QUESTION CONTEXT          # question answering
 python infer.py PROMPT CHOICE CHOICE ...  # multiple choice
 """
@@ -49,6 +49,8 @@ class Model:
             best = outputs["logits"][0].argmax(-1)
             tokens = encoded.tokens(0)
             return [[token, self.settings["labels"][label]] for token, label in zip(tokens, best, strict=True)]
+        if task == "fill-mask":
+            return self.fill(encoded["input_ids"][0], outputs["logits"][0])
         return outputs["last_hidden_state"][0].mean(0).tolist()
 
     def encode(self, *texts: Any, **options: Any) -> Any:
@@ -81,6 +83,19 @@ class Model:
         start, end = np.unravel_index(spans.argmax(), spans.shape)
         begin, stop = encoded.token_to_chars(0, start).start, encoded.token_to_chars(0, end).end
         return {"answer": passage[begin:stop], "start": begin, "end": stop, "score": float(spans[start, end])}
+
+    def fill(self, ids: Any, logits: Any, most: int = 5) -> list[list[list[Any]]]:
+        """Return the `most` probable tokens for each mask, each with its probability."""
+        masks = np.flatnonzero(ids == self.tokenizer.mask_token_id)
+        if not len(masks):
+            raise ValueError(f"The text has no {self.tokenizer.mask_token}: put one where a token is to be predicted.")
+        filled = []
+        for place in masks:
+            scores = softmax(logits[place])
+            best = scores.argsort()[::-1][:most]
+            tokens = self.tokenizer.convert_ids_to_tokens(best)
+            filled.append([list(pair) for pair in zip(tokens, scores[best].tolist(), strict=True)])
+        return filled
 
     def choose(self, prompt: str, *choices: str) -> dict[str, float]:
         """Return the probability of each choice."""
