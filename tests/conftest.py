@@ -25,7 +25,7 @@ def _leave_out_of_collections():
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(100_000)  # what is frozen no longer counts, and each collection would be a whole one
+    gc.set_threshold(100_000)  # frozen objects do not count: each collection would be a full one
 
 
 def pytest_collection_finish():

@@ -16,7 +16,7 @@ from tests.hub.loopback import Fault
 NAME = "somebody/tiny-bert"
 FILES = ("config.json", "tokenizer.json", "model.safetensors")
 SILENT = {"stall": FILES[:1], "drip": FILES[-1:]}
-"""Whom each kind of silence meets: the client waits two seconds for it, five times over."""
+"""Files whose download stalls or drips. The client waits for each of them five times."""
 
 MESSAGES = {
     500: "Server error '500",

@@ -54,7 +54,7 @@ def _on_backbones(with_all_heads=()):
 
 BACKBONE_CASES = _on_backbones()
 WEIGHTS_CASES = _on_backbones(with_all_heads=["sla-bert"])
-"""SLA keeps the backbones' own heads, whose weights have names of their own."""
+"""All heads of SLA on all backbones: they are the backbones' own heads, with names of their own."""
 
 TESTED = [(name, backbone) for name, family in FAMILIES.items() for backbone in family.config.tested_backbones]
 EAGER_ONLY = ("deberta-v2", "xlnet")

@@ -63,12 +63,12 @@ ENCODER_HEADS = {
 }
 CASES = [(name, task) for name, heads in ENCODER_HEADS.items() for task in ("headless", *heads)]
 
-SHARED_HEAD = pytest.mark.slow(reason="a head is the same code in each family, and is tested in another one")
+SHARED_HEAD = pytest.mark.slow(reason="the code of a head is the same in all families; two families show it")
 OF_EVERY_FAMILY = ("headless", "text-classification", "token-classification")
 
 
 def marks_of(name, task):
-    """COOL has all heads at any time, and SLA, which has the backbones' own; the other families have them at night."""
+    """Return the marks of a head: `SHARED_HEAD` if COOL, or SLA with the backbone's own heads, shows the same."""
     return () if name in ("cool", "sla-bert") or task in OF_EVERY_FAMILY else SHARED_HEAD
 
 
