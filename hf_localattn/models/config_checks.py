@@ -112,10 +112,20 @@ def _check_entry(path: str, value: Any, known: Collection[str]) -> None:
         )
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"`{path}` is {value}; it must be a finite number.")
-    if isinstance(value, int) and name in known:  # other names have no effect
-        most = bound_of(name, LARGEST)
-        if abs(value) > most:
-            raise ValueError(f"`{path}` is {_short(value)}; it must be from -{most} to {most}.")
+    if name in known:  # other names have no effect
+        check_size(path, value)
+
+
+def field_names(config_class: type[PreTrainedConfig]) -> set[str]:
+    """Return the names of a configuration's fields, with all names of fields that have several."""
+    return {field.name for field in fields(config_class)} | set(config_class.attribute_map)
+
+
+def check_size(path: str, value: Any) -> None:
+    """Raise `ValueError` for an integer beyond the bound of its field, given the field's dotted path."""
+    most = bound_of(path.rpartition(".")[2], LARGEST)
+    if isinstance(value, int) and abs(value) > most:
+        raise ValueError(f"`{path}` is {_short(value)}; it must be from -{most} to {most}.")
 
 
 def _short(value: Any) -> str:

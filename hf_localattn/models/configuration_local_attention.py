@@ -7,7 +7,6 @@ import math
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import Any, ClassVar
 
 from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
@@ -29,6 +28,8 @@ from .config_checks import (
     check_content,
     check_names,
     check_shared_fields,
+    check_size,
+    field_names,
 )
 from .package_version import VERSION
 
@@ -244,6 +245,8 @@ class LocalAttentionConfig(PreTrainedConfig):
             try:
                 check_names(config_class, given)
                 check_shared_fields(given)
+                for name in given.keys() & field_names(config_class):
+                    check_size(name, given[name])  # some classes make lists of as many entries
                 backbone_config = config_class(**given)
             except Exception as error:  # each backbone validates its fields differently
                 raise ValueError(f"`backbone_config` is not valid for {model_type!r}: {as_line(error)}.") from error
@@ -391,8 +394,7 @@ class LocalAttentionConfig(PreTrainedConfig):
         model_type = backbone.get("model_type") if isinstance(backbone, Mapping) else None
         is_known = isinstance(model_type, str) and model_type in CONFIG_MAPPING
         backbone_class = CONFIG_MAPPING[model_type if is_known else cls.default_backbone]
-        names = {field.name for config_class in (cls, backbone_class) for field in fields(config_class)}
-        return names | set(backbone_class.attribute_map)
+        return field_names(cls) | field_names(backbone_class)
 
     def _check_choice(self, field: str, choices: Sequence[str]) -> None:
         value = getattr(self, field)

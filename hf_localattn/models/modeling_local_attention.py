@@ -339,11 +339,9 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
 
     def add_backbone(self) -> None:
         """Build the backbone and detect its numbering of positions."""
-        config = self.config.backbone_config_to_build()
+        config, dtype = self.config.backbone_config_to_build(), torch.get_default_dtype()
         try:
-            self.backbone = self.backbone_auto_class.from_config(
-                config, dtype=torch.get_default_dtype(), **self.pooler_kwargs(config)
-            )
+            self.backbone = self.backbone_auto_class.from_config(config, dtype=dtype, **self.pooler_kwargs(config))
         except AssertionError as error:  # of torch, such as for RoBERTa with a `pad_token_id` beyond the positions
             raise ValueError(f"`backbone_config` is not valid for {config.model_type!r}: {as_line(error)}.") from error
         self._freeze_unused()
@@ -354,6 +352,8 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
         embeddings = getattr(self.backbone, "embeddings", None)
         # RoBERTa and models derived from it count positions from the padding index + 1.
         counts_from_padding = hasattr(embeddings, "create_position_ids_from_input_ids")
+        if counts_from_padding and config.pad_token_id is None:
+            raise ValueError("`pad_token_id` of `backbone_config` is null, and positions are counted from it: set it.")
         # Untested backbones may count in other ways (Nystromformer): leave positions to them.
         is_known = config.model_type in self.config.tested_backbones or counts_from_padding
         self.sets_position_ids = self.takes_position_ids and is_known

@@ -10,7 +10,9 @@ SUITE, LONG = 25, int(os.environ.get("FUZZ_EXAMPLES", "10000"))
 
 settings.register_profile(
     "suite",
-    derandomize=True,  # a failure is there for everybody, and again tomorrow
+    # A failure is there for everybody, and again tomorrow. Constants of the imported modules are among the examples:
+    # with `-k` instead of a file name, pytest imports all tests and finds the failures of a whole run.
+    derandomize=True,
     deadline=None,
     database=None,
     print_blob=False,

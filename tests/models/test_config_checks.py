@@ -33,6 +33,14 @@ def test_a_program_may_choose_what_a_file_may_not(tmp_path):
         CoolModel.from_pretrained(tmp_path)
 
 
+def test_a_size_is_checked_before_the_backbone_makes_lists_of_it():
+    """ModernBERT's configuration has a list with an entry for each layer."""
+    with pytest.raises(
+        ValueError, match=r"not valid for 'modernbert': `num_hidden_layers` is 10{12}; it must be from"
+    ):
+        CoolConfig(backbone_config={"model_type": "modernbert", "num_hidden_layers": 10**12})
+
+
 def test_entries_of_other_versions_stay():
     check_content({"a_field_of_tomorrow": {"a": [1, 2.5, None, "x"]}, "use_cache": True})
     assert CoolConfig.from_dict({"a_field_of_tomorrow": 7 * 10**12}).a_field_of_tomorrow == 7 * 10**12

@@ -221,10 +221,16 @@ def test_wrong_inputs_are_named(model, inputs):
         run(model, input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"][:, None, None])
 
 
-def test_a_padding_token_beyond_the_positions_is_refused():
-    """RoBERTa counts positions from it."""
-    with pytest.raises(ValueError, match="`backbone_config` is not valid for 'roberta': Padding_idx must be within"):
-        FAMILIES["cool"].model(tiny_config("cool", "roberta", pad_token_id=40))
+@pytest.mark.parametrize(
+    ("token", "message"),
+    [
+        (40, "`backbone_config` is not valid for 'roberta': Padding_idx must be within"),
+        (None, "`pad_token_id` of `backbone_config` is null, and positions are counted from it"),
+    ],
+)
+def test_padding_tokens_from_which_no_position_is_counted_are_refused(token, message):
+    with pytest.raises(ValueError, match=message):
+        FAMILIES["cool"].model(tiny_config("cool", "roberta", pad_token_id=token))
 
 
 @pytest.mark.parametrize(("name", "backbone"), TESTED)
