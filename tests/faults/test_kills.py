@@ -36,6 +36,7 @@ CHAINS = {
     "folds": [
         {"before": "os.rename folds.json"},
         {"tear": "fold-1/checkpoint-4/rng_state.pth"},
+        {"before": "os.rename fold-1/eval_example_scores.json"},
         {"before": "os.rename folds.json", "count": 2},
     ],
     "search": [
@@ -187,7 +188,7 @@ def test_killed_at_random_instants(warm, tmp_path):
     """Forked processes mostly, and some that are started as a user would."""
     when, survived, chance = Counter(), {}, random.Random(17)
     for name in ("qa", "folds", "search", "reproduce"):
-        own = survive(name, tmp_path / name, partial(warm.begin, name), warm.end, 12, chance)
+        own = survive(name, tmp_path / name, partial(warm.start, name), warm.end, 12, chance)
         started: list[subprocess.Popen] = []
 
         def begin(folder, name=name, started=started):
