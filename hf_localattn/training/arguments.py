@@ -252,11 +252,11 @@ def parse_arguments(classes: Sequence[type], arguments: Sequence[str] | None = N
     arguments = [_current_option(word) for word in (sys.argv[1:] if arguments is None else arguments)]
     parser = HfArgumentParser(classes)
     if len(arguments) != 1 or not arguments[0].endswith(".json"):
-        *parsed, unknown = parser.parse_args_into_dataclasses(args=arguments, return_remaining_strings=True)
-        if unknown:
+        # A misspelt option is named before the dataclasses miss the one that was meant.
+        if unknown := parser.parse_known_args(arguments)[1]:
             nearest = difflib.get_close_matches(unknown[0], parser._option_string_actions, n=1)
             raise ValueError(f"Unknown option {unknown[0]}." + (f" Did you mean {nearest[0]}?" if nearest else ""))
-        return tuple(parsed)
+        return parser.parse_args_into_dataclasses(args=arguments)
     path = Path(arguments[0])
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file of arguments.")

@@ -26,6 +26,7 @@ DATA = ["--train_file", "x.json", "--output_dir", "out"]
             ["--model_name_or_path", "x", "--lerning_rate", "1"],
             "Unknown option --lerning_rate. Did you mean --learning",
         ),
+        (["--famly", "cool", "--backbone", "x"], r"Unknown option --famly. Did you mean --family\?"),
     ],
 )
 def test_arguments_that_do_not_go_together(arguments, message):
