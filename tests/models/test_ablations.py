@@ -24,9 +24,20 @@ CANCELED = {
     *("choice_classifier.output.bias", "choice_classifier.head.bias"),  # by the softmax over the choices
     "qa_outputs.bias",  # by the softmax over the tokens
     "sam.sequential_attention.tam.inner.bias",  # likewise, where the same units are active for all tokens
-    "local_encoder.layers.2.projection.bias",  # of states that are the output: the weights in the loss add up to 0
+    # The same for all features: by the norm that follows, or by weights in the loss that add up to 0.
+    *("local_encoder.layers.2.projection.bias", "local_encoder.layers.2.feed_forward.bias"),
 }
 """Parameters whose gradient may be 0."""
+
+
+def _may_be_silent(parameter, task, backbone, fields):
+    name = parameter.removeprefix("cool.")
+    reads_one_end = task in ("text-classification", "multiple-choice")  # beyond which a window has no tokens
+    if reads_one_end and fields.get("local_attention") == "visual_outlook":
+        return name in CANCELED or name.startswith("local_encoder.layers.2.attention_scores.")
+    if (task, backbone, fields.get("mode")) == ("headless", "distilbert", "l2g"):  # values below 0, before the ReLU
+        return name in CANCELED or name.startswith("local_encoder.convolution_block.convolutions.0.")
+    return name in CANCELED
 
 
 def _is_fast(name, task, backbone, fields):
@@ -67,7 +78,7 @@ def test_every_ablation_keeps_the_contract(name, task, backbone, fields, tmp_pat
     assert [parameter for parameter, gradient in found.items() if gradient is None] == []
     assert all(gradient.isfinite().all() for gradient in found.values())
     silent = {name for name, gradient in found.items() if "backbone" not in name and not gradient.any()}
-    assert silent <= CANCELED
+    assert {name for name in silent if not _may_be_silent(name, task, backbone, fields)} == set()
     if backbone not in WITHOUT_CHECKPOINTING:
         enable_checkpointing(model)
         assert_close(gradients(model, task, **inputs).values(), found.values())
