@@ -68,11 +68,6 @@ def check_content(content: Any, known: Collection[str] = ()) -> None:
         _check_entry(name, value, known)
 
 
-def bound_of(name: str, otherwise: int) -> int:
-    """Return the largest value of a field: `MOST_LAYERS` if it counts layers or groups, and `otherwise` if not."""
-    return MOST_LAYERS if "layer" in name or "group" in name else otherwise
-
-
 def check_generation_config(config: Any) -> None:
     """Raise `ValueError` if a generation configuration asks for too many beams or sequences."""
     for name in ("num_beams", "num_return_sequences"):
@@ -116,9 +111,9 @@ def _check_entry(path: str, value: Any, known: Collection[str]) -> None:
         check_size(path, value)
 
 
-def field_names(config_class: type[PreTrainedConfig]) -> set[str]:
-    """Return the names of a configuration's fields, with all names of fields that have several."""
-    return {field.name for field in fields(config_class)} | set(config_class.attribute_map)
+def bound_of(name: str, otherwise: int) -> int:
+    """Return the largest value of a field: `MOST_LAYERS` if it counts layers or groups, and `otherwise` if not."""
+    return MOST_LAYERS if "layer" in name or "group" in name else otherwise
 
 
 def check_size(path: str, value: Any) -> None:
@@ -133,6 +128,11 @@ def _short(value: Any) -> str:
         return f"a number of {value.bit_length()} bits"
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:80]}..."
+
+
+def field_names(config_class: type[PreTrainedConfig]) -> set[str]:
+    """Return the names of a configuration's fields, with all names of fields that have several."""
+    return {field.name for field in fields(config_class)} | set(config_class.attribute_map)
 
 
 def check_names(config_class: type[PreTrainedConfig], names: Iterable[str]) -> None:

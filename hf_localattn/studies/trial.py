@@ -20,7 +20,7 @@ import torch
 
 from hf_localattn.claims import LOCK, claimed
 from hf_localattn.data.folds import Fold
-from hf_localattn.files import UNFINISHED, remove_leftovers, writing
+from hf_localattn.files import UNFINISHED, writing
 from hf_localattn.parsing import read_json
 from hf_localattn.studies.results import as_written, check_same_settings, entry, settings_of, write_results
 from hf_localattn.tasks import TASKS, DataArguments, Task, choose_task, get_task
@@ -231,8 +231,6 @@ def prepare_trial(trial: Trial, folder: Path) -> Prepared:
     if (folder / STATE).exists():
         logger.warning("The model in %s is trained, but not evaluated: continuing with the evaluation.", folder)
         training_args.resume_from_checkpoint = str(folder)
-        if training_args.should_save:
-            remove_leftovers(folder)  # of an evaluation that was killed
     elif folder.is_dir() and training_args.should_save and last_complete_checkpoint(folder) is None:
         if (folder / UNFINISHED).is_file():  # killed before its first checkpoint
             _clear(folder)

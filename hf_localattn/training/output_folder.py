@@ -74,6 +74,8 @@ def prepare_output_folder(
     """
     folder = Path(output_dir)
     _check_is_folder(folder)
+    if tidy:
+        remove_leftovers(folder)
     wanted = resume_from_checkpoint
     if isinstance(wanted, str) and wanted.lower() in ("true", "false", ""):
         wanted = wanted.lower() == "true"
@@ -84,8 +86,6 @@ def prepare_output_folder(
             raise ValueError(f"--resume_from_checkpoint {wanted} is not a complete checkpoint: {missing}.")
         check_harmless(wanted)
         return wanted
-    if tidy:
-        remove_leftovers(folder)
     checkpoint = last_complete_checkpoint(folder, tidy=tidy) if folder.is_dir() else None
     is_killed = (folder / UNFINISHED).is_file()
     if checkpoint is not None:

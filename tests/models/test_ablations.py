@@ -32,12 +32,15 @@ CANCELED = {
 
 def _may_be_silent(parameter, task, backbone, fields):
     name = parameter.removeprefix("cool.")
-    reads_one_end = task in ("text-classification", "multiple-choice")  # beyond which a window has no tokens
-    if reads_one_end and fields.get("local_attention") == "visual_outlook":
-        return name in CANCELED or name.startswith("local_encoder.layers.2.attention_scores.")
-    if (task, backbone, fields.get("mode")) == ("headless", "distilbert", "l2g"):  # values below 0, before the ReLU
-        return name in CANCELED or name.startswith("local_encoder.convolution_block.convolutions.0.")
-    return name in CANCELED
+    if name in CANCELED:
+        return True
+    kind = fields.get("local_attention")
+    if task in ("text-classification", "multiple-choice") and kind == "visual_outlook":
+        # These heads read one end of the text, where parts of the window have no tokens.
+        return name.startswith("local_encoder.layers.2.attention_scores.")
+    # All values of this convolution are below 0, before its ReLU.
+    is_below = (task, backbone, fields.get("mode"), kind) == ("headless", "distilbert", "l2g", "conv")
+    return is_below and name.startswith("local_encoder.convolution_block.convolutions.0.")
 
 
 def _is_fast(name, task, backbone, fields):

@@ -20,6 +20,7 @@ from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone, tiny_parser
 from hf_localattn.tasks.negation import add_cue_marker
 from tests.fresh_process import run_fresh
+from tests.models.tiny import one_or_every_family
 from tests.negation_helpers import RuleModel, tokenizer_of_words
 from tests.parsers import install_pipeline
 
@@ -171,14 +172,7 @@ assert "hf_localattn" not in sys.modules
 """
 
 
-@pytest.mark.parametrize(
-    "names",
-    [
-        ["sla-bert"],
-        pytest.param([*FAMILIES], marks=pytest.mark.slow(reason="the pipeline is the same in each family")),
-    ],
-    ids=["sla-bert", "every family"],
-)
+@one_or_every_family
 def test_a_model_finds_negations_with_and_without_the_package(names, tmp_path, monkeypatch):
     install_pipeline(tmp_path / "site", "en_tiny_for_negation", str(tiny_parser()))
     monkeypatch.syspath_prepend(tmp_path / "site")

@@ -20,6 +20,7 @@ from hf_localattn.models.pipeline_question_answering import QuestionAnsweringPip
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone, tiny_parser
 from tests.fresh_process import run_fresh
+from tests.models.tiny import one_or_every_family
 from tests.parsers import install_pipeline
 from tests.qa_helpers import byte_pieces, question, tiny_bert, word_pieces
 
@@ -387,14 +388,7 @@ for folder in folders:
 """
 
 
-@pytest.mark.parametrize(
-    "names",
-    [
-        ["sla-bert"],
-        pytest.param([*FAMILIES], marks=pytest.mark.slow(reason="the pipeline is the same in each family")),
-    ],
-    ids=["sla-bert", "every family"],
-)
+@one_or_every_family
 def test_a_reader_answers_with_and_without_the_package(names, site, tmp_path):
     expected = []
     for name in names:

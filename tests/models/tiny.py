@@ -74,6 +74,16 @@ def marks_of(name, task):
 
 MARKED_CASES = [pytest.param(*case, id="-".join(case), marks=marks_of(*case)) for case in CASES]
 
+one_or_every_family = pytest.mark.parametrize(
+    "names",
+    [
+        ["sla-bert"],
+        pytest.param([*FAMILIES], marks=pytest.mark.slow(reason="the pipeline is the same in each family")),
+    ],
+    ids=["sla-bert", "every family"],
+)
+"""Families whose checkpoints a pipeline runs with and without the package. SLA has the most code of its own."""
+
 
 def backbones_of(name, task):
     """Tested backbones of a family that have what a head needs, the default one first if it is among them."""
