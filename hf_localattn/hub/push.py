@@ -81,8 +81,7 @@ def push_checkpoint(
             unchanged.
     """
     folder = Path(checkpoint)
-    check_weights(folder)
-    _check_code(folder)
+    check_checkpoint(folder)
     with claimed(folder) if os.access(folder, os.W_OK) else nullcontext():  # not while a training saves to it
         return _push(folder, repo_id, private, branch, message, token, metadata)
 
@@ -158,9 +157,12 @@ def shared_files(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.is_file() and _matches(path.name, SHARED))
 
 
-def check_weights(folder: Path) -> None:
-    """Raise `ValueError` for missing, damaged or pickled weights."""
-    read_config(folder)
+def check_checkpoint(folder: Path) -> None:
+    """Raise `ValueError` for a folder that must not be uploaded.
+
+    Its weights are missing, damaged or pickled; a file is a link; or a file names code that is not beside it.
+    """
+    _check_code(folder)
     if weights := sorted(folder.glob("*.safetensors")):
         for path in weights:
             read_header(path)
