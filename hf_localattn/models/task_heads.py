@@ -10,7 +10,7 @@ Shapes: B batch, L tokens, C choices or classes.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
 import torch
 from torch import nn
@@ -24,16 +24,8 @@ from transformers.modeling_outputs import (
 )
 from transformers.utils import can_return_tuple
 
-from .backbone_features import LocalModelOutput, LocalOutputs
-from .cue_labels import has_cue_labels
 from .input_checks import IGNORED, WHOLE, check_numbers, check_positions, check_tensor, check_text_labels
-from .modeling_local_attention import LocalAttentionPreTrainedModel
-
-if TYPE_CHECKING:
-    # Never executed. transformers follows these imports to find the files to save with a checkpoint, such as its
-    # pipelines. Only users of a pipeline import it.
-    from .pipeline_negation import NegationPipeline  # noqa: F401
-    from .pipeline_question_answering import QuestionAnsweringPipeline  # noqa: F401
+from .modeling_local_attention import LocalAttentionPreTrainedModel, LocalModelOutput, LocalOutputs
 
 
 @dataclass
@@ -82,13 +74,6 @@ class PooledClassifier(nn.Module):
 
 class QuestionAnsweringHead(LocalAttentionPreTrainedModel):
     """Start and end logits of an answer span, by a linear layer on each token (COOL, equations 14 and 15)."""
-
-    pipelines: ClassVar = {
-        "question-answering": {
-            "impl": "pipeline_question_answering.QuestionAnsweringPipeline",
-            "pt": ["AutoModelForQuestionAnswering"],
-        }
-    }
 
     def __init__(self, config: Any):
         super().__init__(config)
@@ -195,16 +180,6 @@ class SequenceClassificationHead(LocalAttentionPreTrainedModel):
 
 class TokenClassificationHead(LocalAttentionPreTrainedModel):
     """Logits of each token, by dropout and a linear layer."""
-
-    pipelines: ClassVar = {
-        "negation": {"impl": "pipeline_negation.NegationPipeline", "pt": ["AutoModelForTokenClassification"]}
-    }
-
-    @property
-    def saved_pipelines(self) -> dict[str, Any]:
-        """The pipelines of this model. Only models with labels of cues have one for negation."""
-        finds_cues = has_cue_labels(self.config.id2label.values())
-        return {name: entry for name, entry in self.pipelines.items() if finds_cues or name != "negation"}
 
     def __init__(self, config: Any):
         super().__init__(config)
