@@ -340,25 +340,6 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         """
         return list(_outermost_new(self, {id(parameter) for parameter in self.pretrained_parameters()}))
 
-    def train(self, mode: bool = True) -> LocalAttentionPreTrainedModel:
-        """Set the training mode. Warns once if an adapter trains the model, but new modules are frozen."""
-        if mode and getattr(self, "peft_config", None):
-            self._warn_of_frozen_modules()
-        return super().train(mode)
-
-    def _warn_of_frozen_modules(self) -> None:
-        """Warn if a module is new and frozen, and other parameters are trainable."""
-        frozen = [
-            name
-            for name in self.new_modules()
-            if not any(parameter.requires_grad for parameter in self.get_submodule(name).parameters())
-        ]
-        if frozen and any(parameter.requires_grad for parameter in self.parameters()):
-            logger.warning_once(
-                f"The adapter leaves new modules frozen, such as `{frozen[0]}`. Their weights are random if they were "
-                "never trained: then pass `modules_to_save=model.new_modules()` to the adapter's configuration."
-            )
-
     def forward_backbone(
         self,
         input_ids: torch.Tensor | None,
