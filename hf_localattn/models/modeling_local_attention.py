@@ -378,28 +378,7 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         outputs.hidden_states = selected_states(outputs.hidden_states, asked_for)
         return outputs
 
-    def _check_values(self, *inputs: Any) -> None:
-        """Do nothing, until COOL no longer calls it."""
-
-    def run_base_model(
-        self,
-        input_ids: torch.Tensor | None,
-        attention_mask: torch.Tensor | None,
-        token_type_ids: torch.Tensor | None,
-        position_ids: torch.Tensor | None,
-        inputs_embeds: torch.Tensor | None,
-        **kwargs: Any,
-    ) -> LocalModelOutput:
-        """Run the headless model below a head. It always returns an output object."""
-        kwargs["return_dict"] = True
-        return self.base_model(
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            token_type_ids=token_type_ids,
-            position_ids=position_ids,
-            inputs_embeds=inputs_embeds,
-            **kwargs,
-        )
+    def _check_values(self, *inputs: Any) -> None: ...  # until COOL no longer calls it
 
     def classification_token(self, states: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
         """Return the state of the classification token (B, F): the first token without padding, the last in XLNet."""

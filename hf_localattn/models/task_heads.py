@@ -113,7 +113,14 @@ class QuestionAnsweringHead(LocalAttentionPreTrainedModel):
             num_items_in_batch (*optional*): Divisor of the loss. By default the loss is a mean.
             **kwargs: Inputs of the family, `output_attentions`, `output_hidden_states` and the like.
         """
-        outputs = self.run_base_model(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
+        outputs = self.base_model(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            token_type_ids=token_type_ids,
+            position_ids=position_ids,
+            inputs_embeds=inputs_embeds,
+            **{**kwargs, "return_dict": True},
+        )
         start_logits, end_logits = self.qa_outputs(self.qa_dropout(outputs.last_hidden_state)).unbind(-1)
         loss = None
         if start_positions is not None and end_positions is not None:
@@ -169,7 +176,14 @@ class SequenceClassificationHead(LocalAttentionPreTrainedModel):
                 multi-label classification or several regressions.
             **kwargs: Inputs of the family, `output_attentions`, `output_hidden_states` and the like.
         """
-        outputs = self.run_base_model(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
+        outputs = self.base_model(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            token_type_ids=token_type_ids,
+            position_ids=position_ids,
+            inputs_embeds=inputs_embeds,
+            **{**kwargs, "return_dict": True},
+        )
         logits = self.sequence_classifier(self.sequence_features(outputs, attention_mask))
         loss = None
         if labels is not None:
@@ -213,7 +227,14 @@ class TokenClassificationHead(LocalAttentionPreTrainedModel):
             num_items_in_batch (*optional*): Divisor of the loss. By default the loss is a mean.
             **kwargs: Inputs of the family, `output_attentions`, `output_hidden_states` and the like.
         """
-        outputs = self.run_base_model(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
+        outputs = self.base_model(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            token_type_ids=token_type_ids,
+            position_ids=position_ids,
+            inputs_embeds=inputs_embeds,
+            **{**kwargs, "return_dict": True},
+        )
         logits = self.token_classifier(self.dropout(outputs.last_hidden_state))
         loss = None
         if labels is not None:
@@ -275,7 +296,7 @@ class MultipleChoiceHead(LocalAttentionPreTrainedModel):
             **{name: kwargs.pop(name, None) for name in self.token_inputs},
         }
         each = {name: None if values is None else _by_choice(name, values) for name, values in each.items()}
-        outputs = self.run_base_model(**each, **kwargs)
+        outputs = self.base_model(**each, **{**kwargs, "return_dict": True})
         logits = self.choice_classifier(self.sequence_features(outputs, each["attention_mask"])).view(shape)
         loss = None
         if labels is not None:
