@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from .configuration_local_attention import LocalAttentionConfig
-
-if TYPE_CHECKING:
-    # Never executed. transformers follows this import when it collects the files to save with a configuration, so the
-    # model code is saved, too. Versions that differ in any of these files are then distinguished.
-    from .modeling_cool import CoolModel  # noqa: F401
 
 LOCAL_LAYERS = ("outlook", "dynamic_conv", "visual_outlook", "rgcn", "gat", "hgt")
 """Values of `local_attention` that build `num_local_layers` layers."""
