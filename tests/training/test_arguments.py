@@ -72,11 +72,3 @@ def test_former_options_are_read(tmp_path, caplog):
         json.dumps({"family": "none", "backbone": "tiny", "train_file": "x", "output_dir": "o", "folds": 3})
     )
     assert parse_arguments(CLASSES, [str(path)])[1].num_folds == 3
-
-
-def test_former_fields_get_their_present_names():
-    fields = ["head=rb", " fam_reduction = 2"]
-    assert ModelArguments(family="sam-roberta", backbone="tiny", local_config=fields).local_config == [
-        "pooling=rb",
-        " fam_reduction = 2",
-    ]
