@@ -8,7 +8,7 @@ import hf_localattn
 PACKAGE = Path(hf_localattn.__file__).parent
 LAYERS = [
     {"models", "resources", "extras", "files", "claims", "downloads", "parsing", "model_utils", "names"},
-    {"errors", "exported"},
+    {"errors", "exported", "kernels"},
     {"pipelines"},
     {"registry", "pretrained"},
     {"assignments", "data", "metrics"},

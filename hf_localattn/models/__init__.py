@@ -3,22 +3,23 @@
 Files here import only the standard library, torch, transformers and other files of this folder.
 """
 
+from . import cool_baselines_generation  # noqa: F401 (entry files are loaded where the package is)
 from .configuration_cool import CoolConfig
 from .configuration_oa_xlnet import OaXLNetConfig
 from .configuration_sam_roberta import SamRobertaConfig
 from .configuration_sla_bert import SlaBertConfig
-from .cool_outlook import outlook_attention, outlook_attention_matrix
+from .cool_local_encoder import CoolPreTrainedModel
+from .cool_outlook import outlook_attention
 from .cue_markers import mark_cues
 from .modeling_cool import (
-    CoolForConditionalGeneration,
     CoolForMaskedLM,
     CoolForMultipleChoice,
     CoolForQuestionAnswering,
     CoolForSequenceClassification,
     CoolForTokenClassification,
     CoolModel,
-    CoolPreTrainedModel,
 )
+from .modeling_cool_generation import CoolForConditionalGeneration
 from .modeling_oa_xlnet import (
     OaXLNetForMaskedLM,
     OaXLNetForMultipleChoice,
@@ -87,5 +88,4 @@ __all__ = [
     "SlaBertTokenizer",
     "mark_cues",
     "outlook_attention",
-    "outlook_attention_matrix",
 ]
