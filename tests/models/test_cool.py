@@ -57,7 +57,7 @@ BESIDE = [
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("fields", [*OUTLOOKERS.values(), *BESIDE], ids=str)
+@pytest.mark.parametrize("fields", [*OUTLOOKERS.values(), {"outlook_dropout": 0.3}, *BESIDE], ids=str)
 def test_equals_the_equations(fields, side):
     sizes = {"conv_filters": 5 if "outlook_num_heads" in fields else 2, **fields}
     model = tiny_model("cool", "question-answering", "albert" if fields in BESIDE else "bert", **sizes).double()
