@@ -9,6 +9,7 @@ PACKAGE = Path(hf_localattn.__file__).parent
 LAYERS = [
     {"models", "resources", "extras", "files", "claims", "downloads", "parsing", "model_utils", "names"},
     {"errors", "exported", "kernels"},
+    {"installed"},
     {"pipelines"},
     {"registry", "pretrained"},
     {"assignments", "data", "metrics"},

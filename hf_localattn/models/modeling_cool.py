@@ -17,9 +17,9 @@ from transformers.utils import can_return_tuple
 
 from .configuration_cool import CoolConfig
 from .cool_local_encoder import CoolPreTrainedModel, LocalEncoder
+from .masked_lm_head import MaskedLMHead
 from .modeling_local_attention import LocalModelOutput, check_inputs
 from .task_heads import (
-    MaskedLMHead,
     MultipleChoiceHead,
     QuestionAnsweringHead,
     SequenceClassificationHead,
