@@ -3,15 +3,11 @@
 Files here import only the standard library, torch, transformers and other files of this folder.
 """
 
-from . import cool_baselines_generation  # noqa: F401 (entry files are loaded where the package is)
 from .configuration_cool import CoolConfig
 from .configuration_oa_xlnet import OaXLNetConfig
 from .configuration_sam_roberta import SamRobertaConfig
 from .configuration_sla_bert import SlaBertConfig
-from .cool_local_encoder import CoolPreTrainedModel
-from .cool_outlook import outlook_attention
-from .cue_markers import mark_cues
-from .modeling_cool import (
+from .cool_baselines import (  # with all layers
     CoolForMaskedLM,
     CoolForMultipleChoice,
     CoolForQuestionAnswering,
@@ -19,7 +15,10 @@ from .modeling_cool import (
     CoolForTokenClassification,
     CoolModel,
 )
-from .modeling_cool_generation import CoolForConditionalGeneration
+from .cool_baselines_generation import CoolForConditionalGeneration
+from .cool_local_encoder import CoolPreTrainedModel
+from .cool_outlook import outlook_attention
+from .cue_markers import mark_cues
 from .modeling_oa_xlnet import (
     OaXLNetForMaskedLM,
     OaXLNetForMultipleChoice,

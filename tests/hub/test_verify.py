@@ -62,7 +62,7 @@ def test_every_flipped_byte_is_found(folder, data):
 def test_each_difference_is_shown(folder, capsys):
     path = folder / "modeling_oa_xlnet.py"
     path.write_text(path.read_text() + "import os  # \x1b[2J and more\n")
-    (folder / "cool_fusion.py").write_text("")
+    (folder / "cool_convolution.py").write_text("")
     (folder / "masking.py").unlink()
     (folder / "custom_generate").mkdir()
     shutil.copytree(folder, folder / "checkpoint-7")  # a checkpoint by itself
@@ -72,7 +72,7 @@ def test_each_difference_is_shown(folder, capsys):
     out = capsys.readouterr().out
     assert "+import os  # \\x1b[2J and more" in out
     assert "\x1b" not in out
-    assert "differs  cool_fusion.py" in out  # of another family, so not needed, but not the package's either
+    assert "differs  cool_convolution.py" in out  # of another family, so not needed, but not the package's either
     assert "missing  masking.py" in out
     assert "extra    custom_generate/generate.py" in out
     assert "extra    evil\\x1b[2J.so" in out
