@@ -16,6 +16,11 @@ def imports_a_module(folder):
     return importlib.import_module("this")
 
 
+def imports_a_library_without_bytecode(folder):
+    sys.pycache_prefix = str(Path(sys.prefix, "no-bytecode"))
+    importlib.import_module("transformers.models.splinter.configuration_splinter")
+
+
 def imports_a_file(folder):
     sys.path.insert(0, str(folder))
     import cool_convolution  # noqa: F401

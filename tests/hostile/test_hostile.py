@@ -130,6 +130,13 @@ def test_the_sandbox_finds_out_what_is_forbidden(sandbox, root):
         assert any(re.match(found, one) for one in result.forbidden), (name, result)
 
 
+def test_bytecode_is_not_written(sandbox, root):
+    folder, outside = root / "cool" / "control", root / "cool" / "outside"
+    (result,) = sandbox.run(("fakes.imports_a_library_without_bytecode", folder, outside))
+    assert not result.error
+    assert not result.forbidden
+
+
 def test_the_sandbox_ends_what_does_not_end_well(sandbox, root):
     folder, outside = root / "cool" / "control", root / "cool" / "outside"
     names = ["crashes", "exits", "is_busy", "takes_memory", "gives_up", "says_nothing", "own_config"]
