@@ -23,11 +23,11 @@ def imports_a_library_without_bytecode(folder):
 
 def imports_a_file(folder):
     sys.path.insert(0, str(folder))
-    import cool_fusion  # noqa: F401
+    import cool_convolution  # noqa: F401
 
 
 def runs_a_file(folder):
-    exec(compile((folder / "cool_fusion.py").read_text(), folder / "cool_fusion.py", "exec"), {})
+    exec(compile((folder / "cool_convolution.py").read_text(), folder / "cool_convolution.py", "exec"), {})
 
 
 def opens_a_file(folder):

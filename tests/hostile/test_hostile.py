@@ -110,8 +110,8 @@ def test_there_are_enough_cases_of_different_names():
 
 FAKES = {
     "imports_a_module": "imported this",
-    "imports_a_file": "ran .*cool_fusion.py|imported cool_fusion",
-    "runs_a_file": "ran .*cool_fusion.py",
+    "imports_a_file": "ran .*cool_convolution.py|imported cool_convolution",
+    "runs_a_file": "ran .*cool_convolution.py",
     "opens_a_file": "opened .*secret.txt",
     "opens_without_python": "opened .*secret.txt",
     "writes_a_file": "opened .*hostile.txt",
