@@ -129,8 +129,7 @@ def prepare_run(
     hub = {"cache_dir": model_args.cache_dir, "token": model_args.token}
     data = task.load(needed_parts(training_args), seed=training_args.seed, **hub)
     if training_args.do_train:
-        rows = {**data, **({} if task.training_rows is None else {"train": task.training_rows})}
-        digests = {f"{split} data": digest_of(rows[split]) for split in rows}
+        digests = {f"{split} data": digest_of(rows) for split, rows in data.items()}  # of a stream its first rows
         check_same_run(training_args.output_dir, digests)
         arguments |= digests
     fields = task.config_fields(data, checkpoint)
