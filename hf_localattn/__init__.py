@@ -13,6 +13,7 @@ _ELSEWHERE = {
     "answer_question": ("inference", "answer_question"),
     "find_scope": ("inference", "find_scope"),
     "OnnxModel": ("exported", "OnnxModel"),
+    "outlook_attention_matrix": ("registry.views", "outlook_attention_matrix"),
     "LocalAttentionTrainer": ("training.trainer", "LocalAttentionTrainer"),
     "LocalAttentionTrainingArguments": ("training.arguments", "TrainingArguments"),
 }
@@ -29,11 +30,12 @@ if TYPE_CHECKING:
     from hf_localattn.exported import OnnxModel
     from hf_localattn.inference import Answer, answer_question, find_scope
     from hf_localattn.models import *  # noqa: F403
+    from hf_localattn.registry.views import outlook_attention_matrix
     from hf_localattn.training.arguments import TrainingArguments as LocalAttentionTrainingArguments
     from hf_localattn.training.trainer import LocalAttentionTrainer
 
     __all__ = ["Answer", "LocalAttentionTrainer", "LocalAttentionTrainingArguments", "OnnxModel"]
-    __all__ += ["__version__", "answer_question", "find_scope"]
+    __all__ += ["__version__", "answer_question", "find_scope", "outlook_attention_matrix"]
     __all__ += models.__all__
 else:
 

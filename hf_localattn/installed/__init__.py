@@ -13,6 +13,7 @@ from typing import Any
 
 from hf_localattn.installed.backbones import build_from_backbone
 from hf_localattn.installed.files import check_config, loading
+from hf_localattn.kernels import KERNELS
 from hf_localattn.models.configuration_local_attention import Installed, LocalAttentionConfig
 
 __all__ = ["Package", "code_files"]
@@ -32,6 +33,10 @@ class Package(Installed):
     def from_backbone(self, model_class: Any, name_or_path: Any, **arguments: Any) -> Any:
         """Build a model from a pretrained backbone."""
         return build_from_backbone(model_class, name_or_path, **arguments)
+
+    def kernel(self, name: str) -> Any:
+        """Return the Triton kernels of a mechanism, with `runs` and `attend`; None if it has none."""
+        return KERNELS.get(name)
 
 
 def install() -> None:
