@@ -87,7 +87,7 @@ test-consumers: $(CONSUMERS)/.installed
 # Triton reads the variable when it is imported. Drawn shapes are `slow`, and run here too.
 test-kernels: VENV := $(KERNELS)
 test-kernels: $(KERNELS)/.installed
-	TRITON_INTERPRET=1 $(PYTEST) -m triton tests $(ARGS)
+	TRITON_INTERPRET=1 $(PYTEST) -m triton tests/kernels $(ARGS)
 
 docs: VENV := $(DOCS)
 docs: $(DOCS)/.installed

@@ -34,11 +34,11 @@ from hf_localattn import (
     SlaBertModel,
     outlook_attention,
 )
+from hf_localattn.kernels import sla_attention as kernels_of_sla
+from hf_localattn.kernels.choice import DTYPES, SWITCH
 from hf_localattn.models.sam_bilstm import RecurrentEncoder
 from hf_localattn.models.sla_attention import gated_attention
-from hf_localattn.models.sla_attention_triton import attend_in_kernel, unsuitable
 from hf_localattn.models.sla_masks import limited_rows, syntax_tables
-from hf_localattn.models.triton_kernels import DTYPES, SWITCH, runs_kernel
 from hf_localattn.pipelines import QuestionAnsweringPipeline
 from hf_localattn.resources import tiny_backbone
 
@@ -272,8 +272,8 @@ def attention_variants(sizes: Sizes, dtype: torch.dtype, device: torch.device) -
         "sdpa without padding": partial(plain, None),
         "torch code": torch_code,
     }
-    if runs_kernel("SLA's attention", device, (dtype,), unsuitable(shape[-1], tables)):
-        variants["kernel"] = lambda: attend_in_kernel(*states, gate, tables, **settings)
+    if kernels_of_sla.runs(device, dtype, shape[-1], tables):
+        variants["kernel"] = lambda: kernels_of_sla.attend(*states, gate, tables, **settings)
     return {name: partial(step, attend) for name, attend in variants.items()}
 
 

@@ -9,11 +9,12 @@ from transformers import BertConfig
 
 from benchmarks.registry import Step, case
 from hf_localattn import CoolConfig, CoolForTokenClassification
-from hf_localattn.models.configuration_cool import LOCAL_ATTENTIONS
-from hf_localattn.models.cool_local_encoder import local_layer
+from hf_localattn.models.configuration_local_attention import choices
+from hf_localattn.models.cool_local_encoder import LAYERS
 
 BATCH, LENGTH = 4, 128
-SETTINGS = {kind: {"local_attention": kind} for kind in LOCAL_ATTENTIONS} | {"outlook, no conv": {"use_conv": False}}
+KINDS = choices(CoolConfig, "local_attention")
+SETTINGS = {kind: {"local_attention": kind} for kind in KINDS} | {"outlook, no conv": {"use_conv": False}}
 LENGTHS = (128, 512, 2048)
 
 
@@ -42,7 +43,7 @@ def training_step(device: torch.device) -> dict[str, Step]:
 def layer_at_lengths(kind: str, device: torch.device) -> dict[str, Step]:
     torch.manual_seed(0)
     config = CoolConfig(backbone_config=BertConfig(), local_attention=kind)
-    layer = local_layer(config).to(device)
+    layer = LAYERS[kind](config).to(device)
 
     def step(states: torch.Tensor) -> None:
         layer(states)[0].sum().backward()

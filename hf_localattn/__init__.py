@@ -5,9 +5,7 @@ Importing this package registers its families with the Auto classes of transform
 
 import importlib
 import importlib.util
-import runpy
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 _ELSEWHERE = {
@@ -15,6 +13,7 @@ _ELSEWHERE = {
     "answer_question": ("inference", "answer_question"),
     "find_scope": ("inference", "find_scope"),
     "OnnxModel": ("exported", "OnnxModel"),
+    "outlook_attention_matrix": ("registry.views", "outlook_attention_matrix"),
     "LocalAttentionTrainer": ("training.trainer", "LocalAttentionTrainer"),
     "LocalAttentionTrainingArguments": ("training.arguments", "TrainingArguments"),
 }
@@ -31,11 +30,12 @@ if TYPE_CHECKING:
     from hf_localattn.exported import OnnxModel
     from hf_localattn.inference import Answer, answer_question, find_scope
     from hf_localattn.models import *  # noqa: F403
+    from hf_localattn.registry.views import outlook_attention_matrix
     from hf_localattn.training.arguments import TrainingArguments as LocalAttentionTrainingArguments
     from hf_localattn.training.trainer import LocalAttentionTrainer
 
     __all__ = ["Answer", "LocalAttentionTrainer", "LocalAttentionTrainingArguments", "OnnxModel"]
-    __all__ += ["__version__", "answer_question", "find_scope"]
+    __all__ += ["__version__", "answer_question", "find_scope", "outlook_attention_matrix"]
     __all__ += models.__all__
 else:
 
@@ -59,8 +59,7 @@ else:
         return sorted({*globals(), *__getattr__("__all__")})
 
 
-# The file is run, because importing it as a module would import all models.
-__version__: str = runpy.run_path(str(Path(__file__).parent / "models" / "package_version.py"))["VERSION"]
+__version__ = "0.2.0"
 
 if "hf_localattn_command" not in sys.modules:  # the command imports the registry only when needed
     importlib.import_module(f"{__name__}.registry")

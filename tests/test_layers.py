@@ -8,7 +8,8 @@ import hf_localattn
 PACKAGE = Path(hf_localattn.__file__).parent
 LAYERS = [
     {"models", "resources", "extras", "files", "claims", "downloads", "parsing", "model_utils", "names"},
-    {"errors", "exported"},
+    {"errors", "exported", "kernels"},
+    {"installed"},
     {"pipelines"},
     {"registry", "pretrained"},
     {"assignments", "data", "metrics"},

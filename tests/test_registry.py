@@ -11,7 +11,7 @@ from hf_localattn.models.configuration_local_attention import LocalAttentionConf
 from hf_localattn.registry import AUTO_CLASSES, FAMILIES, family_of, get_family, task_of_class
 
 PACKAGE = Path(hf_localattn.__file__).parent
-KNOWING = ("models", "registry")
+KNOWING = ("models", "kernels", "registry")
 """Folders that may know families."""
 
 FILES = [
@@ -69,7 +69,7 @@ def test_only_models_and_registry_ask_for_a_family_by_name():
 
 
 def test_the_names_are_those_one_would_look_for():
-    names = {"query_mask", "word_index", "dep_heads", "tam_max_length", "local_encoder", "sla_layer_indices"}
+    names = {"query_mask", "word_index", "dep_heads", "tam_max_length", "outlook_kernel_size", "sla_layer_indices"}
     assert names <= SPECIAL
     assert not {"mode", "hidden_size", "num_active_local_layers"} & SPECIAL
 

@@ -136,14 +136,15 @@ def verify(
     checkpoint: Annotated[
         str, Argument(metavar="CHECKPOINT", help="Folder of a model, or OWNER/NAME or OWNER/NAME@REVISION on the Hub.")
     ],
+    with_equal: Annotated[bool, Option("--list", help="List equal files, too, with their numbers of lines.")] = False,
 ) -> int:
     """Compare the code files of a checkpoint with those of this package, without running them.
 
-    The differences are printed. The exit code is 0 if all files are equal, and 1 if a file differs, is missing or is
-    extra.
+    Files and entries that differ, are missing or are extra are printed. The exit code is 0 if there are none, and 1 if
+    there are.
     """
     from hf_localattn.hub import verify_checkpoint
 
     verification = verify_checkpoint(checkpoint)
-    print(verification.report())
+    print(verification.report(with_equal=with_equal))
     return 0 if verification.is_equal else 1

@@ -21,7 +21,7 @@ from hf_localattn.errors import hub_upload_errors
 from hf_localattn.hub.checkpoint import read_config, warn_of_parser_folder
 from hf_localattn.hub.eval_results import EVAL_RESULTS
 from hf_localattn.hub.model_card import CARD, has_text, is_ours, pinned_commit, renew_card
-from hf_localattn.hub.verify import EQUAL, verify_checkpoint
+from hf_localattn.hub.verify import MISSING, is_regular, verify_checkpoint
 from hf_localattn.models.weight_checks import CONVERSION, read_header
 from hf_localattn.parsing import parse_json, read_utf8
 from hf_localattn.registry import FAMILIES
@@ -75,13 +75,13 @@ def push_checkpoint(
 
     Raises:
         FileNotFoundError: The folder is not a checkpoint.
-        ValueError: The weights are not safetensors, the card cannot be updated, `private` is True for a public
-            repository, or another process uses the folder.
+        ValueError: The weights are not safetensors, a file is a link or names other code, the card cannot be updated,
+            `private` is True for a public repository, or another process uses the folder.
         OSError: The Hub cannot be reached, or refuses the upload. Weights, code and tokenizer of the folder are
             unchanged.
     """
     folder = Path(checkpoint)
-    check_weights(folder)
+    check_checkpoint(folder)
     with claimed(folder) if os.access(folder, os.W_OK) else nullcontext():  # not while a training saves to it
         return _push(folder, repo_id, private, branch, message, token, metadata)
 
@@ -96,7 +96,6 @@ def _push(
     metadata: Mapping[str, Any],
 ) -> CommitInfo:
     warn_of_parser_folder(parser_of(folder))
-    _warn_of_code(folder)
     api = HfApi(token=token)
     again = {"--private": private or None, "--branch": branch}
     again |= {f"--{name}": metadata.get(name) for name in ("license", "language")}
@@ -158,18 +157,12 @@ def shared_files(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.is_file() and _matches(path.name, SHARED))
 
 
-def check_weights(folder: Path) -> None:
-    """Raise `ValueError` for missing, damaged or pickled weights, and for links to files outside the folder.
+def check_checkpoint(folder: Path) -> None:
+    """Raise `ValueError` for a folder that must not be uploaded.
 
-    Uploading follows links, so a link could publish any file of this machine.
+    Its weights are missing, damaged or pickled; a file is a link; or a file names code that is not beside it.
     """
-    for path in folder.iterdir():
-        is_read = path.name == CARD or _matches(path.name, SHARED)
-        if is_read and path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
-            raise ValueError(
-                f"{path} is a link to {path.resolve()}, outside the checkpoint folder: replace it with the file."
-            )
-    read_config(folder)
+    _check_code(folder)
     if weights := sorted(folder.glob("*.safetensors")):
         for path in weights:
             read_header(path)
@@ -218,18 +211,29 @@ def _last_change(api: HfApi, repo_id: str, head: str, card: str | None) -> str:
         return head
 
 
-def _warn_of_code(folder: Path) -> None:
-    """Warn if the code files of a checkpoint differ from those of the package."""
+def _check_code(folder: Path) -> None:
+    """Refuse files to upload that name other code or are links. Warn if code files differ from the package's.
+
+    Uploading follows links, so a link could publish any file of this machine.
+
+    Raises:
+        ValueError: A file to upload is no regular file, or names code that is not beside it.
+    """
+    names = [path.name for path in folder.iterdir() if path.name == CARD or _matches(path.name, SHARED)]
+    if links := [name for name in sorted(names) if not is_regular(folder / name, folder)]:
+        raise ValueError(f"{folder / links[0]} is a link: replace it with the file.")
     if read_config(folder)["model_type"] not in FAMILIES:
         return
     code = verify_checkpoint(folder)
-    if not code.is_equal:
-        others = ", ".join(f"{file.name} ({file.verdict})" for file in code.files if file.verdict != EQUAL)
+    others = [file for file in code.others if file.name in names or (file.verdict == MISSING and "/" not in file.name)]
+    for file in others:
+        if file.note:
+            raise ValueError(f"{folder / file.name}: {file.note}, which is no code of this folder: remove it.")
+    if others:
         logger.warning(
             "The code of %s differs from hf_localattn %s: %s. It runs when the model is loaded with"
-            " trust_remote_code=True. `hf-localattn verify %s` shows the differences. To restore the package's files,"
-            " load and save the model.",
-            *(folder, code.compared_with, others, folder),
+            " trust_remote_code=True. To restore the package's files, load and save the model.",
+            *(folder, code.compared_with, ", ".join(f"{file.name} ({file.verdict})" for file in others)),
         )
 
 

@@ -1,11 +1,11 @@
-"""Comparing the code files of a checkpoint with those of the package.
+"""Comparing the code of a checkpoint with that of the package.
 
-`trust_remote_code=True` runs the files of the checkpoint. If they are equal, it runs the code of the package.
+`trust_remote_code=True` runs the code that a checkpoint contains or names. If everything that it names is beside it
+and equal to the package's files, it runs the code of the package.
 """
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Iterator
@@ -18,10 +18,9 @@ from transformers.dynamic_module_utils import get_relative_import_files
 
 from hf_localattn.errors import loading
 from hf_localattn.hub.checkpoint import read_config
-from hf_localattn.hub.record import TrainingRecord
 from hf_localattn.models import package_version
 from hf_localattn.parsing import parse_json, read_utf8
-from hf_localattn.registry import Family, get_family
+from hf_localattn.registry import get_family
 
 EQUAL, DIFFERS, MISSING, EXTRA = "equal", "differs", "missing", "extra"
 
@@ -31,38 +30,47 @@ MODELS = Path(package_version.__file__).parent
 CODE = (".py", ".pyc", ".pyd", ".so")
 """Suffixes of files that Python can import."""
 
-CONFIGURATIONS = ("config.json", "tokenizer_config.json", "processor_config.json", "preprocessor_config.json")
-"""Files that can name code (`auto_map`, `custom_pipelines`)."""
+ADAPTERS = ("adapter_config.json",)
+"""Files that make transformers load another checkpoint, which they name, with its code."""
 
-_OTHER_CHECKPOINT = re.compile(r"checkpoint-\d+|last-checkpoint|_incomplete-.*|_saving-.*")
-"""Folders that training leaves next to the model. `auto_map` is checked, so no code in them is loaded."""
+NAMES_CODE = ("auto_map", "custom_pipelines")
+"""Entries of JSON files that name code."""
 
-MOST_BYTES = 256 * 1024
-"""Largest file, in bytes, whose difference is shown."""
+REFUSED = ("configuration_files", "kernel_config", "use_kernels")
+"""Entries that name another configuration, or kernels on the Hub."""
+
+_OF_TOOLS = (".git", ".cache", "__pycache__")
+"""Folders of git, huggingface_hub and Python, which transformers does not read."""
+
+_OF_TRANSFORMERS = re.compile(r"(.*\.)?custom_pipelines\.[^.]+\.(pt|tf|type)(\.\d+)?")
+"""Places of a pipeline's Auto classes, which are those of transformers, and of its type."""
 
 
 @dataclass(frozen=True)
 class CodeFile:
-    """The verdict on one code file of a checkpoint, or on one entry of a configuration that names code.
+    """The verdict on one file of a checkpoint, or on one entry of a JSON file.
 
     Attributes:
-        name: Path of the file relative to the checkpoint. For an entry, ": " and the entry follow.
+        name: Path of the file relative to the checkpoint.
         verdict: "equal", "differs", "missing" or "extra".
-        difference: Unified diff from the package's file, or the value of an extra entry. Control characters are
-            escaped.
+        note: Place and value of an entry, or the kind of a path that is no regular file.
+        lines: Number of lines of a file that is equal to the package's.
+
+    Control characters are escaped.
     """
 
     name: str
     verdict: str
-    difference: str = ""
+    note: str = ""
+    lines: int = 0
 
 
 @dataclass(frozen=True)
 class Verification:
-    """The verdicts on all code files of a checkpoint.
+    """The verdicts on everything in a checkpoint that can name or contain code.
 
     Attributes:
-        files: Verdicts in the order of the files' names, then verdicts on entries.
+        files: Verdicts in the order of the names.
         saved_by: Version of the package that saved the checkpoint, or None if it is not recorded.
         compared_with: Installed version of the package.
     """
@@ -73,15 +81,31 @@ class Verification:
 
     @property
     def is_equal(self) -> bool:
-        """True if all files are equal to those of the package, and none are missing or extra."""
-        return all(file.verdict == EQUAL for file in self.files)
+        """True if all code is equal to the package's, and nothing is missing or extra."""
+        return not self.others
 
-    def report(self) -> str:
-        """Return the verdicts as text: one line per file, followed by its difference."""
-        lines = [f"{file.verdict:<8} {file.name}\n{file.difference}".rstrip("\n") for file in self.files]
-        counts = {verdict: sum(file.verdict == verdict for file in self.files) for verdict in _WORDS}
-        told = ", ".join(f"{count} {_WORDS[verdict]}" for verdict, count in counts.items() if count)
-        lines.append(f"Compared with hf_localattn {self.compared_with}: {told}.")
+    @property
+    def others(self) -> tuple[CodeFile, ...]:
+        """The files and entries that are not equal to the package's."""
+        return tuple(file for file in self.files if file.verdict != EQUAL)
+
+    @property
+    def size(self) -> str:
+        """Number of files and lines that are equal to the package's, as text."""
+        return f"{len(self.files) - len(self.others)} files, {sum(file.lines for file in self.files):,} lines"
+
+    def report(self, *, with_equal: bool = False) -> str:
+        """Return the files, one a line, and a summary.
+
+        Args:
+            with_equal (*optional*, defaults to False): List equal files, too, with their numbers of lines.
+        """
+        lines = []
+        for file in self.files if with_equal else self.others:
+            note = f"{file.lines} lines" if file.verdict == EQUAL else file.note
+            lines.append(f"{file.verdict:<8} {file.name}" + (f": {note}" if note else ""))
+        others = f"; {len(self.others)} others" if self.others else ""
+        lines.append(f"Equal to hf_localattn {self.compared_with}: {self.size}{others}.")
         if self.saved_by is None:
             lines.append("The checkpoint does not say which version of hf_localattn saved it.")
         elif self.saved_by != self.compared_with:
@@ -93,35 +117,63 @@ class Verification:
         return "\n".join(lines)
 
 
-_WORDS = {EQUAL: "equal", DIFFERS: "different", MISSING: "missing", EXTRA: "extra"}
-
-
 def verify_checkpoint(checkpoint: str | os.PathLike[str]) -> Verification:
-    """Compare the code files of a checkpoint with the installed package, byte for byte, without running them.
+    """Compare the code of a checkpoint with the installed package, byte for byte, without running it.
+
+    A checkpoint is equal if each entry of its JSON files that names code names a file beside it that is equal to the
+    package's; if it has no other code files, no adapter and no `configuration_files`; and if all its paths are regular
+    files, or links into the Hub's own cache. This holds for all its subfolders.
 
     Args:
-        checkpoint: Folder, or `OWNER/NAME` or `OWNER/NAME@REVISION` on the Hub. Only code files and configurations
-            are downloaded.
+        checkpoint: Folder, or `OWNER/NAME` or `OWNER/NAME@REVISION` on the Hub. Only code and JSON files are
+            downloaded.
 
     Returns:
         The verdicts on all files.
 
     Raises:
-        ValueError: The model belongs to no family of this package, or a file cannot be read.
+        ValueError: The model belongs to no family of this package, or its `config.json` cannot be read.
         OSError: The checkpoint does not exist, or cannot be downloaded.
     """
     folder = _local(checkpoint)
     config = read_config(folder)
-    family = get_family(config["model_type"])
-    expected = _expected_files(folder, family)
-    paths = (path.relative_to(folder) for path in folder.rglob("*") if path.suffix in CODE)
-    found = {path.as_posix() for path in paths if not _OTHER_CHECKPOINT.fullmatch(path.parts[0])}
-    files = [
-        _compare(folder / name, MODELS / name, name) if name in found else CodeFile(name, MISSING)
-        for name in sorted(found | expected)
-    ]
-    files += _foreign_entries(folder, family)
-    return Verification(tuple(files), _saved_by(folder, config))
+    get_family(config["model_type"])
+    paths = sorted(path for path in folder.rglob("*") if not set(path.relative_to(folder).parts) & set(_OF_TOOLS))
+    files: list[CodeFile] = []
+    expected: set[Path] = set()
+
+    def add(path: Path, verdict: str, note: str = "", lines: int = 0) -> None:
+        files.append(CodeFile(_harmless(path.relative_to(folder).as_posix()), verdict, _harmless(note), lines))
+
+    for path in paths:
+        if not is_regular(path, folder):
+            add(path, EXTRA, "a link" if path.is_symlink() else "no regular file")
+        elif path.name in ADAPTERS:
+            add(path, EXTRA, "an adapter")
+        elif path.suffix == ".json" and path.is_file():
+            try:
+                content = parse_json(read_utf8(path), path.name)
+            except ValueError as error:
+                add(path, EXTRA, str(error))
+                continue
+            for place, value in _entries(content):
+                if (module := _own_module(place, value)) is None:
+                    add(path, EXTRA, f"{place} is {repr(value)[:200]}")
+                else:
+                    expected |= {path.with_name(one) for one in _with_imports(module)}
+    for path in sorted(expected | {path for path in paths if path.suffix in CODE and not path.is_dir()}):
+        if not is_regular(path, folder):
+            if not path.is_symlink():  # a link is an extra file already
+                add(path, MISSING)
+        elif path not in expected:
+            add(path, EXTRA)
+        elif path.read_bytes() == (own := (MODELS / path.name).read_bytes()):
+            add(path, EQUAL, lines=own.count(b"\n"))
+        else:
+            add(path, DIFFERS)
+    saved_by = config.get("hf_localattn_version")
+    files.sort(key=lambda file: file.name)
+    return Verification(tuple(files), None if saved_by is None else str(saved_by))
 
 
 def _local(checkpoint: str | os.PathLike[str]) -> Path:
@@ -130,88 +182,45 @@ def _local(checkpoint: str | os.PathLike[str]) -> Path:
     if Path(name).is_dir() or not re.fullmatch(r"[\w.-]+/[\w.-]+(@[^@\s]+)?", name):
         return Path(name)
     repo_id, _, revision = name.partition("@")
-    patterns = [*(f"*{suffix}" for suffix in CODE), *CONFIGURATIONS, "training_record.json"]
+    patterns = [*(f"*{suffix}" for suffix in CODE), "*.json"]
     with loading("checkpoint", repo_id):
         return Path(snapshot_download(repo_id, revision=revision or None, allow_patterns=patterns))
 
 
-def _expected_files(folder: Path, family: Family) -> set[str]:
-    """Return the names of the files of the model, and of the tokenizer if the checkpoint has its code."""
-    classes = [family.config, family.model]  # heads are in the file of the model
-    if family.tokenizer is not None and any(_code_entries(_read(folder / "tokenizer_config.json"))):
-        classes.append(family.tokenizer)
-    modules = {MODELS / f"{one.__module__.rpartition('.')[2]}.py" for one in classes}
-    reached = {Path(path) for module in modules for path in get_relative_import_files(module)}
-    return {path.name for path in modules | reached}
+def is_regular(path: Path, folder: Path) -> bool:
+    """Return True for folders and regular files, and for links from a snapshot of the Hub's cache to its own blobs."""
+    if path.is_symlink():
+        blobs = folder.absolute().parent.parent / "blobs"
+        return folder.absolute().parent.name == "snapshots" and path.resolve().parent == blobs.resolve()
+    return path.is_file() or path.is_dir()
 
 
-def _compare(path: Path, own: Path, name: str) -> CodeFile:
-    content = path.read_bytes()
-    if not own.is_file():
-        return CodeFile(_harmless(name), EXTRA)
-    expected = own.read_bytes()
-    if content == expected:
-        return CodeFile(name, EQUAL)
-    if len(content) > MOST_BYTES:
-        return CodeFile(name, DIFFERS, f"  {len(content):,} bytes, not {len(expected):,}")
-    before, after = (part.decode(errors="backslashreplace").split("\n") for part in (expected, content))
-    versions = (f"hf_localattn {package_version.VERSION}/{name}", f"checkpoint/{name}")
-    return CodeFile(
-        name, DIFFERS, "\n".join(map(_harmless, difflib.unified_diff(before, after, *versions, lineterm="")))
-    )
+def _entries(content: Any, where: str = "", *, names: bool = False) -> Iterator[tuple[str, Any]]:
+    """Yield the place and value of each entry of a JSON file that names code, or is refused, at any depth."""
+    if isinstance(content, dict | list):
+        for key, value in content.items() if isinstance(content, dict) else enumerate(content):
+            place = f"{where}.{key}" if where else str(key)
+            is_kernel = str(key).endswith("_implementation") and isinstance(value, str) and "/" in value
+            if (key in REFUSED and value) or is_kernel:
+                yield place, value
+            else:
+                yield from _entries(value, place, names=names or key in NAMES_CODE)
+    elif names and isinstance(content, str) and not _OF_TRANSFORMERS.fullmatch(where):
+        yield where, content
 
 
-def _foreign_entries(folder: Path, family: Family) -> Iterator[CodeFile]:
-    """Yield the entries of configurations that name code outside the family."""
-    models = (family.model, *family.heads.values())
-    own = {entry for model in models for entry in model.auto_classes.values()}
-    own |= {entry for model in models for _, entry in _leaves(model.pipelines, "")}
-    if family.tokenizer is not None:
-        own.add(f"{family.tokenizer.__module__.rpartition('.')[2]}.{family.tokenizer.__name__}")
-    for name in CONFIGURATIONS:
-        for entry, value in _code_entries(_read(folder / name)):
-            if value not in own:
-                yield CodeFile(f"{name}: {_harmless(entry)}", EXTRA, f"  {_harmless(str(value))}")
+def _own_module(place: str, value: Any) -> str | None:
+    """Return the file of the package whose class an entry names; None if it names anything else."""
+    is_name = place.split(".")[-1] not in REFUSED and isinstance(value, str)
+    match = re.fullmatch(r"([a-z]\w*)\.[A-Z]\w*", value) if is_name else None
+    return f"{match[1]}.py" if match and (MODELS / f"{match[1]}.py").is_file() else None
 
 
-def _code_entries(content: Any, where: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the place and value of each entry of a configuration that names code, at any depth."""
-    if not isinstance(content, dict | list):
-        return
-    items = content.items() if isinstance(content, dict) else enumerate(content)
-    for key, value in items:
-        place = f"{where}.{key}" if where else str(key)
-        if key in ("auto_map", "custom_pipelines"):
-            for entry, named in _leaves(value, place):
-                if named is not None:  # None in a tokenizer's `auto_map`: there is no slow tokenizer
-                    yield entry, named
-        else:
-            yield from _code_entries(value, place)
-
-
-def _leaves(value: Any, where: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict | list):
-        for key, one in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _leaves(one, f"{where}.{key}")
-    else:
-        yield where, value
-
-
-def _read(path: Path) -> Any:
-    """Return the content of a JSON file; None if the file does not exist."""
-    if not path.is_file():
-        return None
-    return parse_json(read_utf8(path), str(path))
-
-
-def _saved_by(folder: Path, config: dict[str, Any]) -> str | None:
-    """Return the version of the package that saved a checkpoint; None if unknown."""
-    named = config.get("hf_localattn_version")
-    if named is None and (record := TrainingRecord.load(folder)) is not None:
-        named = record.versions.get("hf_localattn")
-    return None if named is None else str(named)
+def _with_imports(module: str) -> set[str]:
+    """Return the name of a module's file, and those of the files that it imports."""
+    return {module, *(Path(path).name for path in get_relative_import_files(MODELS / module))}
 
 
 def _harmless(text: str) -> str:
     """Escape control characters. They could change the terminal."""
-    return "".join(one if one.isprintable() or one == "\t" else repr(one)[1:-1] for one in text)
+    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)

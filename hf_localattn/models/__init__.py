@@ -7,18 +7,18 @@ from .configuration_cool import CoolConfig
 from .configuration_oa_xlnet import OaXLNetConfig
 from .configuration_sam_roberta import SamRobertaConfig
 from .configuration_sla_bert import SlaBertConfig
-from .cool_outlook import outlook_attention, outlook_attention_matrix
-from .cue_markers import mark_cues
-from .modeling_cool import (
-    CoolForConditionalGeneration,
+from .cool_baselines import (  # with all layers
     CoolForMaskedLM,
     CoolForMultipleChoice,
     CoolForQuestionAnswering,
     CoolForSequenceClassification,
     CoolForTokenClassification,
     CoolModel,
-    CoolPreTrainedModel,
 )
+from .cool_baselines_generation import CoolForConditionalGeneration
+from .cool_local_encoder import CoolPreTrainedModel
+from .cool_outlook import outlook_attention
+from .cue_markers import mark_cues
 from .modeling_oa_xlnet import (
     OaXLNetForMaskedLM,
     OaXLNetForMultipleChoice,
@@ -87,5 +87,4 @@ __all__ = [
     "SlaBertTokenizer",
     "mark_cues",
     "outlook_attention",
-    "outlook_attention_matrix",
 ]

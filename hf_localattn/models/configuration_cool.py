@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
 
-from .configuration_local_attention import LocalAttentionConfig
+from .configuration_local_attention import Count, LocalAttentionConfig, Positive, Probability
 
-if TYPE_CHECKING:
-    # Never executed. transformers follows this import when it collects the files to save with a configuration, so the
-    # model code is saved, too. Versions that differ in any of these files are then distinguished.
-    from .modeling_cool import CoolModel  # noqa: F401
-
-LOCAL_LAYERS = ("outlook", "dynamic_conv", "visual_outlook", "rgcn", "gat", "hgt")
-"""Values of `local_attention` that build `num_local_layers` layers."""
-
-MOST_TOKENS = 1001
-"""Largest window, or number of neighbors on one side. Memory grows with it even for short texts."""
-
-LOCAL_ATTENTIONS = ("none", "deeper", "conv", *LOCAL_LAYERS)
+BASELINES = ("dynamic_conv", "visual_outlook", "rgcn", "gat", "hgt")
+"""Values of `local_attention` whose layers are in `cool_baselines`."""
 
 
 class CoolConfig(LocalAttentionConfig):
@@ -74,9 +65,6 @@ class CoolConfig(LocalAttentionConfig):
             cross-entropy, or "joint", -log(p(start) + p(end)) as printed in equation 16.
         **kwargs: Fields of `LocalAttentionConfig` and `PreTrainedConfig`, such as `num_labels`.
 
-    Raises:
-        ValueError: A field has an invalid value. The message names the field, the value and valid ones.
-
     Example:
         >>> from hf_localattn import CoolConfig
         >>> config = CoolConfig(mode="gl", fusion="gate")
@@ -87,30 +75,36 @@ class CoolConfig(LocalAttentionConfig):
     model_type = "cool"
     generation_backbones: ClassVar[Sequence[str]] = ("prophetnet", "bart")
     controlling_fields: ClassVar[Sequence[str]] = ("mode", "local_attention", "use_conv")
-    attribute_map: ClassVar[dict[str, str]] = {"local_encoder": "local_attention"}
-    renamed_values: ClassVar[Mapping[str, Mapping[str, str]]] = {"qa_loss": {"eq16": "joint"}}
 
-    mode: str = "g2l"
-    fusion: str = "concat"
-    local_attention: str = "outlook"
+    mode: Literal["g2l", "l2g", "g&l", "gl"] = "g2l"
+    fusion: Literal["concat", "sum", "gate"] = "concat"
+    local_attention: Literal[
+        "none", "deeper", "conv", "outlook", "dynamic_conv", "visual_outlook", "rgcn", "gat", "hgt"
+    ] = "outlook"
     use_conv: bool = True
-    conv_kernel_sizes: list[int] | tuple[int, ...] = (3, 4, 5)
-    conv_filters: int = 100
-    conv_pooling: str = "max"
-    conv_alignment: str = "adaptive"
-    num_local_layers: int | None = None
-    outlook_kernel_size: int = 3
-    outlook_num_heads: int | None = None
-    outlook_softmax: str = "feature"
+    conv_kernel_sizes: list[Positive] | tuple[Positive, ...] = (3, 4, 5)
+    conv_filters: Positive = 100
+    conv_pooling: Literal["max", "avg"] = "max"
+    conv_alignment: Literal["adaptive", "same"] = "adaptive"
+    num_local_layers: Count | None = None
+    outlook_kernel_size: Positive = 3
+    outlook_num_heads: Positive | None = None
+    outlook_softmax: Literal["feature", "window"] = "feature"
     mask_outside_window: bool = False
-    outlook_dropout: float = 0.0
-    num_ffn_layers: int = 1
+    outlook_dropout: Probability = 0.0
+    num_ffn_layers: Positive = 1
     use_layer_norm: bool = False
     qkv_bias: bool = True
-    num_extra_layers: int = 3
-    graph_window: int = 1
-    classifier_dropout: float = 0.1
-    qa_loss: str = "mean"
+    num_extra_layers: Positive = 3
+    graph_window: Positive = 1
+    classifier_dropout: Probability = 0.1
+    qa_loss: Literal["mean", "sum", "joint"] = "mean"
+
+    @property
+    def entry_module(self) -> str:
+        if self.local_attention in BASELINES:
+            return "cool_baselines_generation" if self.is_encoder_decoder else "cool_baselines"
+        return "modeling_cool_generation" if self.is_encoder_decoder else "modeling_cool"
 
     def active_fields(self) -> dict[tuple[str, ...], bool]:
         outlook = (
@@ -123,14 +117,14 @@ class CoolConfig(LocalAttentionConfig):
             ("num_extra_layers",): self.local_attention == "deeper",
             ("graph_window",): self.local_attention in ("rgcn", "gat", "hgt"),
             ("outlook_kernel_size",): self.local_attention in ("outlook", "dynamic_conv", "visual_outlook"),
-            ("num_local_layers",): self.local_attention in LOCAL_LAYERS,
+            ("num_local_layers",): self.local_attention in ("outlook", *BASELINES),
             ("conv_filters", "conv_pooling", "conv_alignment"): self.has_convolution_block,
         }
 
     @property
     def num_active_local_layers(self) -> int:
         """Number of local layers that the model has."""
-        if self.local_attention not in LOCAL_LAYERS:
+        if self.local_attention not in ("outlook", *BASELINES):
             return 0
         if self.num_local_layers is None:
             return 2 if self.has_convolution_block else 3
@@ -153,6 +147,11 @@ class CoolConfig(LocalAttentionConfig):
         if self.has_convolution_block:
             return len(self.conv_kernel_sizes) * self.conv_filters
         return self.local_input_size
+
+    @property
+    def num_local_heads(self) -> int:
+        """Number of heads of a baseline: that of the backbone, or fewer if narrow word embeddings need it."""
+        return math.gcd(self.local_size, self.num_attention_heads)
 
     @property
     def local_output_size(self) -> int:
@@ -181,63 +180,25 @@ class CoolConfig(LocalAttentionConfig):
     def check_fields(self) -> None:
         if self.mode == "gl":  # "gl" needs no quotes in a shell
             self.mode = "g&l"
-        self._check_bools("use_conv", "mask_outside_window", "use_layer_norm", "qkv_bias")
-        self._check_choice("mode", ("g2l", "l2g", "g&l"))
-        self._check_choice("fusion", ("concat", "sum", "gate"))
-        self._check_choice("local_attention", LOCAL_ATTENTIONS)
-        self._check_choice("conv_pooling", ("max", "avg"))
-        self._check_choice("conv_alignment", ("adaptive", "same"))
-        self._check_choice("outlook_softmax", ("feature", "window"))
-        self._check_choice("qa_loss", ("mean", "sum", "joint"))
-        if self.num_local_layers is not None:
-            self._check_at_least("num_local_layers", 0)
-        self._check_at_least("num_ffn_layers", 1)
-        self._check_at_least("conv_filters", 1)
-        self._check_at_least("num_extra_layers", 1)
-        self._check_at_least("graph_window", 1, MOST_TOKENS)
-        self._check_at_least("outlook_kernel_size", 1, MOST_TOKENS)
         if self.outlook_kernel_size % 2 == 0:
             raise ValueError(
-                f"`outlook_kernel_size` is {self.outlook_kernel_size}; it must be odd, so that a window has a central "
-                f"token: use {self.outlook_kernel_size - 1} or {self.outlook_kernel_size + 1}."
+                f"`outlook_kernel_size` is {self.outlook_kernel_size}; it must be odd, so that a window has a center."
             )
-        self._check_conv_kernel_sizes()
-        if self.outlook_num_heads is not None:
-            self._check_at_least("outlook_num_heads", 1)
-            if self.local_size % self.outlook_num_heads:
-                raise ValueError(
-                    f"`outlook_num_heads` is {self.outlook_num_heads}; it must divide the local width "
-                    f"{self.local_size}."
-                )
-        self._check_number("outlook_dropout", 0.0, 1.0)
-        self._check_number("classifier_dropout", 0.0, 1.0)
-        self._check_mode()
-
-    def _check_mode(self) -> None:
+        sizes = self.conv_kernel_sizes
+        if not sizes or (self.conv_alignment == "adaptive" and max(sizes) > 5):
+            raise ValueError(f"`conv_kernel_sizes` is {list(sizes)}; sizes above 5 need `conv_alignment='same'`.")
+        if self.local_size % (self.outlook_num_heads or 1):
+            raise ValueError(
+                f"`outlook_num_heads` is {self.outlook_num_heads}; it must divide the local width {self.local_size}."
+            )
         if self.mode == "g2l":
             return
+        conflict = ""
         if self.local_attention in ("none", "deeper"):
-            raise ValueError(
-                f"`mode` is {self.mode!r}, but `local_attention={self.local_attention!r}` has no local layers to "
-                "place: set `mode` to 'g2l'."
-            )
-        if self.mode == "l2g" and self.mlm_residual:
-            raise ValueError(
-                "`mlm_residual` is True, but with `mode='l2g'` the backbone reads the local states: set it to False, "
-                "or `mode` to 'g2l' or 'g&l'."
-            )
-        if self.is_encoder_decoder:
-            raise ValueError(
-                f"`mode` is {self.mode!r}, but the encoder-decoder {self.backbone_config.model_type!r} takes local "
-                "layers only on the output of its encoder: set `mode` to 'g2l'."
-            )
-
-    def _check_conv_kernel_sizes(self) -> None:
-        sizes = self.conv_kernel_sizes
-        if not isinstance(sizes, list | tuple) or not sizes or not all(type(k) is int and k >= 1 for k in sizes):
-            raise ValueError(f"`conv_kernel_sizes` is {sizes!r}; give a list of whole numbers, such as [3, 4, 5].")
-        if self.conv_alignment == "adaptive" and max(sizes) > 5:
-            raise ValueError(
-                f"`conv_kernel_sizes` is {list(sizes)}; the padding of 2 allows sizes up to 5. For larger kernels "
-                "set `conv_alignment='same'`."
-            )
+            conflict = f"`local_attention={self.local_attention!r}` has no local layers to place"
+        elif self.is_encoder_decoder:
+            conflict = "an encoder-decoder takes local layers only on the output of its encoder"
+        elif self.mode == "l2g" and self.mlm_residual:
+            conflict = "with `mlm_residual` the backbone must not read the local states"
+        if conflict:
+            raise ValueError(f"`mode` is {self.mode!r}, but {conflict}: set `mode` to 'g2l'.")

@@ -1,42 +1,118 @@
-"""Base class of all configurations: the backbone's configuration and the fields that all families share."""
+"""Base class of all configurations: the backbone's configuration, checked fields, and the code that is saved."""
 
 from __future__ import annotations
 
 import copy
+import inspect
 import math
 import re
-import sys
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_args, get_origin
 
 from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
+from transformers.dynamic_module_utils import get_relative_imports
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
     MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
     MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES,
-    MODEL_MAPPING_NAMES,
 )
-from transformers.utils import TRANSFORMERS_DYNAMIC_MODULE_NAME, logging
-
-from .config_checks import (
-    LARGEST,
-    MOST,
-    OF_A_MACHINE,
-    as_line,
-    bound_of,
-    check_content,
-    check_names,
-    check_shared_fields,
-    check_size,
-    field_names,
-)
-from .package_version import VERSION
+from transformers.utils import cached_file, logging
 
 logger = logging.get_logger(__name__)
 
+VERSION = "0.2.0"
+"""Version of hf_localattn that this code belongs to."""
 
-LABELS = ("id2label", "label2id", "num_labels")
+
+class Range(NamedTuple):
+    """Numbers that a field accepts: a description for errors, and a test."""
+
+    description: str
+    holds: Callable[[Any], bool]
+
+
+Positive = Annotated[int, Range("a whole number of at least 1", lambda value: value >= 1)]
+Count = Annotated[int, Range("a whole number of at least 0", lambda value: value >= 0)]
+Probability = Annotated[float, Range("a number in [0, 1)", lambda value: 0 <= value < 1)]
+NonNegative = Annotated[float, Range("a finite number of at least 0", lambda value: 0 <= value < math.inf)]
+
+
+def check_types(config: LocalAttentionConfig) -> None:
+    """Raise `ValueError` for the first field whose value does not fit its annotation."""
+    for name, annotation in field_types(type(config)).items():
+        value = getattr(config, name)
+        if not _fits(value, annotation):
+            raise ValueError(f"`{name}` is {value!r}; it must be {_description(annotation)}.")
+
+
+@cache
+def field_types(config_class: type[LocalAttentionConfig]) -> dict[str, Any]:
+    """Return the annotations of the fields of a family, by name."""
+    classes = [one for one in reversed(config_class.__mro__) if issubclass(one, LocalAttentionConfig)]
+    annotations = {name: kind for one in classes for name, kind in inspect.get_annotations(one, eval_str=True).items()}
+    return {name: kind for name, kind in annotations.items() if kind is not Any and get_origin(kind) is not ClassVar}
+
+
+def choices(config_class: type[LocalAttentionConfig], field: str) -> tuple[str, ...]:
+    """Return the values of a field that is annotated as `Literal`."""
+    return get_args(field_types(config_class)[field])
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return any(_fits(value, one) for one in arguments)
+    if origin is Literal:
+        return isinstance(value, str) and value in arguments
+    if origin is Annotated:
+        return _fits(value, arguments[0]) and arguments[1].holds(value)
+    if origin in (list, tuple):  # files have lists for tuples
+        return isinstance(value, list | tuple) and all(_fits(one, arguments[0]) for one in value)
+    if kind in (int, float):
+        return isinstance(value, (int, kind)) and not isinstance(value, bool)
+    return isinstance(value, origin or kind)
+
+
+def _description(kind: Any) -> str:
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return " or ".join(_description(one) for one in arguments)
+    if origin is Literal:
+        return f"one of {', '.join(map(repr, arguments))}"
+    if origin is Annotated:
+        return arguments[1].description
+    if origin in (list, tuple):
+        return f"a list, each {_description(arguments[0])}"
+    names = {bool: "true or false", int: "a whole number", float: "a number", str: "a text", NoneType: "null"}
+    return names.get(kind, str(kind))
+
+
+class Installed:
+    """Services of the package, which do nothing until `hf_localattn` replaces `LocalAttentionConfig.installed`."""
+
+    def check_config(self, content: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the content of a `config.json` that may come from a stranger, without entries that are not read."""
+        return content
+
+    def loading(self, name_or_path: Any, arguments: dict[str, Any]) -> AbstractContextManager[None]:
+        """Return the context in which weights are loaded with these arguments of `from_pretrained`."""
+        return nullcontext()
+
+    def from_backbone(self, model_class: Any, name_or_path: Any, **arguments: Any) -> Any:
+        """Build a model from a pretrained backbone."""
+        raise ImportError(
+            "`from_backbone` is part of the package: run `pip install hf_localattn` and import the class from it."
+        )
+
+    def kernel(self, name: str) -> Any:
+        """Return a faster implementation of a mechanism, or None."""
+        return None
 
 
 class BackboneField(property):
@@ -55,12 +131,7 @@ class BackboneField(property):
             return getattr(config, reads) if reads else getattr(config.backbone_config, existing(config))
 
         def put(config: LocalAttentionConfig, value: Any) -> None:
-            try:
-                setattr(config.backbone_config, existing(config), value)
-            except Exception as error:  # each backbone validates its fields differently
-                raise ValueError(
-                    f"`{names[0]}` is {value!r}, which the backbone refuses: {as_line(error)}."
-                ) from error
+            setattr(config.backbone_config, existing(config), value)
 
         super().__init__(get, put, doc=f"`{reads or f'backbone_config.{names[0]}'}`")
 
@@ -77,27 +148,21 @@ class LocalAttentionConfig(PreTrainedConfig):
             the local layers to the backbone's states, instead of replacing them. The projection starts at zero, so the
             initial predictions are those of the backbone. Only for local layers outside the backbone.
         hf_localattn_version (str, *optional*): Version of hf_localattn that saved the checkpoint; None for a new
-            configuration. Saving always writes the installed version.
+            configuration. Saving always writes the version of this code.
 
     Raises:
-        ValueError: If the backbone is a decoder, not a text model, or a model of these families, or if it is an
-            encoder-decoder and the family does not generate.
+        ValueError: If a field has an invalid value, the backbone is a decoder, not a text model, or a model of these
+            families, or if it is an encoder-decoder and the family does not generate.
     """
 
     model_type = ""
     sub_configs: ClassVar[dict[str, Any]] = {"backbone_config": AutoConfig}
     keys_to_ignore_at_inference: ClassVar[list[str]] = ["hidden_states", "attentions", "local_attentions"]
 
+    installed: ClassVar[Installed] = Installed()
     default_backbone: ClassVar[str] = "bert"
     tested_backbones: ClassVar[Sequence[str]] = (
-        "bert",
-        "roberta",
-        "albert",
-        "electra",
-        "distilbert",
-        "deberta-v2",
-        "modernbert",
-        "xlnet",
+        *("bert", "roberta", "albert", "electra", "distilbert", "deberta-v2", "modernbert", "xlnet"),
     )
     generation_backbones: ClassVar[Sequence[str]] = ()
     """Tested encoder-decoder backbones; empty for families that do not generate."""
@@ -105,14 +170,21 @@ class LocalAttentionConfig(PreTrainedConfig):
     controlling_fields: ClassVar[Sequence[str]] = ()
     """Fields that decide which other fields take effect (see `active_fields`)."""
 
-    attribute_map: ClassVar[dict[str, str]] = {}
-    """Names of fields in version 0.1.0, mapped to their current names."""
+    code_folder: ClassVar[str] = str(Path(__file__).parent)
+    """Folder of this code. A model whose code transformers keeps in another folder names that one."""
 
-    renamed_values: ClassVar[Mapping[str, Mapping[str, str]]] = {}
-    """Values of fields in version 0.1.0, mapped to their current spelling, by field."""
+    heads: ClassVar[Mapping[str, str]] = {
+        "AutoModel": "Model",
+        "AutoModelForQuestionAnswering": "ForQuestionAnswering",
+        "AutoModelForSequenceClassification": "ForSequenceClassification",
+        "AutoModelForTokenClassification": "ForTokenClassification",
+        "AutoModelForMultipleChoice": "ForMultipleChoice",
+        "AutoModelForMaskedLM": "ForMaskedLM",
+    }
+    """Ending of the family's class for each Auto class. The classes begin with the name of the family."""
 
     backbone_config: Any = None
-    initializer_range: float = 0.02
+    initializer_range: NonNegative = 0.02
     mlm_residual: bool = False
     hf_localattn_version: str | None = None
 
@@ -131,12 +203,7 @@ class LocalAttentionConfig(PreTrainedConfig):
     eos_token_id = BackboneField("eos_token_id")
 
     def __post_init__(self, **kwargs: Any) -> None:
-        former = {name: kwargs.pop(name) for name in self.attribute_map if name in kwargs}
-        for name, value in self.current_names(former).items():
-            setattr(self, name, value)
         self.backbone_config = self._build_backbone_config(self.backbone_config)
-        check_names(type(self), kwargs)
-        check_shared_fields({**vars(self), **kwargs})
         super().__post_init__(**kwargs)
         self.is_encoder_decoder = self.backbone_config.is_encoder_decoder
         self.check()
@@ -153,45 +220,28 @@ class LocalAttentionConfig(PreTrainedConfig):
         change in between.
 
         Raises:
-            ValueError: If a field has an invalid value. The message names the field, its value and the remedy.
+            ValueError: If a field has an invalid value.
         """
-        for name, spellings in self.renamed_values.items():
-            value = getattr(self, name)
-            if isinstance(value, str):  # `check_fields` reports other types
-                setattr(self, name, spellings.get(value, value))
         self._check_backbone()
-        self._check_backbone_fields()
-        check_shared_fields(vars(self))
-        self._complete_labels()
-        self._check_number("initializer_range", 0.0, math.inf)
-        self._check_bools("mlm_residual")
+        check_types(self)
         self.check_fields()
-
-    def _complete_labels(self) -> None:
-        """Derive `label2id` from `id2label` if it is missing, or has only the default names."""
-        labels = vars(self).get("label2id") or ()
-        if self.id2label and all(re.fullmatch(r"LABEL_\d+", str(name)) for name in labels):
+        # A file may name the labels in one direction only.
+        if self.id2label and all(re.fullmatch(r"LABEL_\d+", str(name)) for name in self.label2id or ()):
             self.label2id = {name: int(number) for number, name in self.id2label.items()}
 
-    def check_fields(self) -> None:
-        """Validate the fields of the family. Called by `check`."""
+    # Until all families have moved:
+    renamed_values: ClassVar[Mapping[str, Mapping[str, str]]] = {}
 
     @classmethod
     def current_names(cls, config_fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Return fields under their current names, and warn about names of version 0.1.0.
+        return dict(config_fields)
 
-        Raises:
-            ValueError: If a field is given under both names.
-        """
-        current: dict[str, Any] = {}
-        for name, value in config_fields.items():
-            new = cls.attribute_map.get(name, name)
-            if new != name:
-                logger.warning_once(f"`{name}` is called `{new}` now. The former name is read until version 0.3.0.")
-                if new in config_fields:
-                    raise ValueError(f"`{name}` is the former name of `{new}`: give one of them.")
-            current[new] = value
-        return current
+    def _check_choice(self, *names: Any) -> None: ...
+
+    _check_at_least = _check_number = _check_bools = _check_choice
+
+    def check_fields(self) -> None:
+        """Validate combinations of the family's fields. Called by `check`, after each field was checked alone."""
 
     @property
     def required_inputs(self) -> tuple[str, ...]:
@@ -228,112 +278,59 @@ class LocalAttentionConfig(PreTrainedConfig):
     def _build_backbone_config(self, backbone_config: Any) -> PreTrainedConfig:
         if isinstance(backbone_config, PreTrainedConfig):
             backbone_config = copy.deepcopy(backbone_config)
-        else:
-            if not isinstance(backbone_config, Mapping | None):
-                raise ValueError(
-                    f"`backbone_config` is {backbone_config!r}; give a configuration, or a dict with its `model_type`."
-                )
+        elif isinstance(backbone_config, Mapping | None):
             # The labels of the backbone are not used.
-            given = {name: value for name, value in (backbone_config or {}).items() if name not in LABELS}
+            labels = ("id2label", "label2id", "num_labels")
+            given = {name: value for name, value in (backbone_config or {}).items() if name not in labels}
             model_type = given.pop("model_type", self.default_backbone)
-            if not isinstance(model_type, str) or model_type not in CONFIG_MAPPING:
+            if model_type not in CONFIG_MAPPING:
                 raise ValueError(
                     f"`backbone_config` has the unknown model_type {model_type!r}. Give the type of a transformers "
                     f"encoder, such as {', '.join(self.tested_backbones)}."
                 )
-            config_class = CONFIG_MAPPING[model_type]
-            try:
-                check_names(config_class, given)
-                check_shared_fields(given)
-                for name in given.keys() & field_names(config_class):
-                    check_size(name, given[name])  # some classes make lists of as many entries
-                backbone_config = config_class(**given)
-            except Exception as error:  # each backbone validates its fields differently
-                raise ValueError(f"`backbone_config` is not valid for {model_type!r}: {as_line(error)}.") from error
+            backbone_config = CONFIG_MAPPING[model_type](**given)
+        else:
+            raise ValueError(
+                f"`backbone_config` is {backbone_config!r}; give a configuration, or a dict with its `model_type`."
+            )
         # The name may be the path of a private folder, and this configuration may be published.
         backbone_config._name_or_path = ""
         # The backbone is always a class of transformers, never code of a checkpoint.
         for name in ("auto_map", "custom_pipelines", "trust_remote_code"):
-            if name in vars(backbone_config):
-                delattr(backbone_config, name)
+            vars(backbone_config).pop(name, None)
         return backbone_config
 
     def _check_backbone(self) -> None:
+        """Raise `ValueError` for a backbone that local layers cannot read. Warn of one that was not tested."""
         backbone, model_type = self.backbone_config, self.backbone_config.model_type
+        tested = self.generation_backbones if backbone.is_encoder_decoder else self.tested_backbones
         remedy = f"Use an encoder, such as {', '.join(self.tested_backbones)}."
+        is_masked_lm = model_type in (*LocalAttentionConfig.tested_backbones, *MODEL_FOR_MASKED_LM_MAPPING_NAMES)
         if isinstance(backbone, LocalAttentionConfig) or hasattr(backbone, "backbone_config"):
-            raise ValueError(
-                f"The backbone is itself a composite {model_type!r} model. {remedy} To load a saved checkpoint of "
-                "this family, use `from_pretrained`."
-            )
-        if backbone.is_encoder_decoder:
-            self._check_generation_backbone()
-            return
-        is_encoder = model_type in LocalAttentionConfig.tested_backbones
-        if is_encoder and getattr(backbone, "is_decoder", False):
-            raise ValueError(f"The backbone {model_type!r} is set up as a decoder: set `is_decoder=False`.")
-        if model_type in self.tested_backbones:
-            return
-        is_masked_lm = is_encoder or model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES
-        if getattr(backbone, "is_decoder", False) or (
+            problem = "is itself a composite model"
+            remedy += " To load a saved checkpoint of this family, use `from_pretrained`."
+        elif backbone.is_encoder_decoder and not tested:
+            problem = "is an encoder-decoder"
+        elif backbone.is_encoder_decoder and model_type not in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES:
+            problem, remedy = "is not a text-to-text model", f"To generate, use {', '.join(tested)}."
+        elif backbone.is_encoder_decoder or (model_type in tested and not getattr(backbone, "is_decoder", False)):
+            problem = ""
+        elif getattr(backbone, "is_decoder", False) or (
             model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and not is_masked_lm
         ):
-            raise ValueError(
-                f"The backbone {model_type!r} is a decoder, whose tokens attend only to earlier ones. {remedy}"
+            problem = "is a decoder, whose tokens attend only to earlier ones"
+        elif not is_masked_lm and model_type not in MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES:
+            problem = "is not a text encoder"
+        else:
+            problem = ""
+        if problem:
+            raise ValueError(f"The backbone {model_type!r} {problem}. {remedy}")
+        if model_type not in tested:
+            logger.warning_once(
+                f"The backbone {model_type!r} is not among the tested ones ({', '.join(tested)}). It may work: before "
+                "you rely on it, compare some outputs for a batch with those for each text alone, above all with "
+                "padding on the left."
             )
-        if not is_masked_lm and model_type not in MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES:
-            raise ValueError(f"The backbone {model_type!r} is not a text encoder. {remedy}")
-        logger.warning_once(
-            f"The backbone {model_type!r} is not among the tested ones ({', '.join(self.tested_backbones)}). It may "
-            "work: before you rely on it, compare some outputs with and without padding, above all padding on the "
-            "left."
-        )
-
-    def _check_backbone_fields(self) -> None:
-        """Raise `ValueError` if the backbone could not be built from its configuration."""
-        backbone = self.backbone_config
-        try:
-            getattr(backbone, "validate", bool)()  # the checks of the backbone's class
-        except Exception as error:
-            kind = backbone.model_type
-            raise ValueError(f"`backbone_config` is not valid for {kind!r}: {as_line(error)}.") from error
-        for name in ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size"):
-            size = getattr(backbone, name, None)
-            is_known = name == "hidden_size" or backbone.model_type in LocalAttentionConfig.tested_backbones
-            if not is_known and not isinstance(size, int):  # untested backbones may have none, or several
-                continue
-            most = bound_of(name, MOST)
-            if type(size) is not int or not 1 <= size <= most:
-                raise ValueError(
-                    f"`{name}` of `backbone_config` is {size!r}; it must be a whole number from 1 to {most:,}."
-                )
-        width, heads = backbone.hidden_size, getattr(backbone, "num_attention_heads", None)
-        if isinstance(heads, int) and width % heads and backbone.model_type in LocalAttentionConfig.tested_backbones:
-            raise ValueError(
-                f"`num_attention_heads` of `backbone_config` is {heads}, which does not divide `hidden_size`, {width}."
-            )
-        pad, rows = getattr(backbone, "pad_token_id", None), getattr(backbone, "vocab_size", None)
-        if pad is not None and (type(pad) is not int or (isinstance(rows, int) and not -rows <= pad < rows)):
-            raise ValueError(
-                f"`pad_token_id` of `backbone_config` is {pad!r}; it must be the id of one of its {rows} tokens, or "
-                "null."
-            )
-
-    def _check_generation_backbone(self) -> None:
-        model_type, tested = self.backbone_config.model_type, ", ".join(self.generation_backbones)
-        if not tested:
-            raise ValueError(
-                f"The backbone {model_type!r} is an encoder-decoder. Use an encoder, such as "
-                f"{', '.join(self.tested_backbones)}."
-            )
-        if model_type in self.generation_backbones:
-            return
-        if model_type not in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES or model_type not in MODEL_MAPPING_NAMES:
-            raise ValueError(f"The backbone {model_type!r} is not a text-to-text model. To generate, use {tested}.")
-        logger.warning_once(
-            f"The backbone {model_type!r} is not among the tested ones ({tested}). It may work: before you rely on "
-            "it, compare what it generates for a batch and for each text alone."
-        )
 
     def backbone_config_to_build(self) -> PreTrainedConfig:
         """Return the configuration that the backbone is built from; families that enlarge the backbone override it."""
@@ -345,79 +342,89 @@ class LocalAttentionConfig(PreTrainedConfig):
             return self.backbone_config.get_text_config(decoder=decoder, encoder=encoder)
         return super().get_text_config(decoder=decoder, encoder=encoder)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return all fields as a dict, with the installed version of hf_localattn."""
-        content = {**super().to_dict(), "hf_localattn_version": VERSION}
-        return {name: value for name, value in content.items() if name not in OF_A_MACHINE}
-
-    @classmethod
-    def get_config_dict(cls, pretrained_model_name_or_path: Any, **kwargs: Any) -> Any:
-        """Read a `config.json`; raise `OSError` if it is not a JSON object."""
-        try:
-            return super().get_config_dict(pretrained_model_name_or_path, **kwargs)
-        except (AttributeError, TypeError, RecursionError) as error:
-            name = str(pretrained_model_name_or_path)
-            raise OSError(f"The configuration of {name!r} is not a readable JSON object ({error}).") from error
-
     @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
-        """Validate the content of a `config.json` and build a configuration from it.
+        """Build a configuration from the content of a `config.json`.
 
         Raises:
-            ValueError: If the content is of another model type, is more than data (see config_checks.py), or is not a
-                valid configuration.
+            ValueError: If the content is of another model type, or is not a valid configuration.
         """
-        check_content(config_dict, cls._sizes_in(config_dict))
-        if not cls.__module__.startswith(f"{TRANSFORMERS_DYNAMIC_MODULE_NAME}."):
-            # The installed package registers its pipelines. The checkpoint's are not run, so they need no trust.
-            config_dict = {name: value for name, value in config_dict.items() if name != "custom_pipelines"}
+        config_dict = dict(cls.installed.check_config(config_dict))
         model_type = config_dict.get("model_type", cls.model_type)
         if cls.model_type and model_type != cls.model_type:
             raise ValueError(
                 f"This is a {model_type!r} checkpoint, not a {cls.model_type!r} one. To put new local layers on a "
                 "pretrained encoder, use `from_backbone` of the model class."
             )
-        try:
-            loaded = super().from_dict(config_dict, **kwargs)
-        except (ValueError, OSError, ImportError):
-            raise
-        except Exception as error:  # values of a wrong type can raise anything inside transformers
-            raise ValueError(f"The configuration cannot be read: {type(error).__name__}: {error}") from error
+        loaded = super().from_dict(config_dict, **kwargs)
         # transformers applies overrides after `__post_init__`.
         (loaded[0] if isinstance(loaded, tuple) else loaded).check()
         return loaded
 
+    # The code that is saved with a configuration: transformers would save the files of one class.
+
     @classmethod
-    def _sizes_in(cls, config_dict: Any) -> set[str]:
-        """Return the names of all fields of this configuration and of its backbone's."""
-        backbone = config_dict.get("backbone_config") if isinstance(config_dict, Mapping) else None
-        model_type = backbone.get("model_type") if isinstance(backbone, Mapping) else None
-        is_known = isinstance(model_type, str) and model_type in CONFIG_MAPPING
-        backbone_class = CONFIG_MAPPING[model_type if is_known else cls.default_backbone]
-        return field_names(cls) | field_names(backbone_class)
+    def register_for_auto_class(cls, auto_class: Any = "AutoConfig") -> None:
+        """Do nothing: `save_pretrained` saves the code of every family."""
 
-    def _check_choice(self, field: str, choices: Sequence[str]) -> None:
-        value = getattr(self, field)
-        if value not in choices:
-            raise ValueError(f"`{field}` is {value!r}; choose one of {', '.join(map(repr, choices))}.")
+    @property
+    def entry_module(self) -> str:
+        """Name of the module that has all models of this configuration."""
+        return type(self).__module__.rpartition(".")[2].replace("configuration_", "modeling_")
 
-    def _check_at_least(self, field: str, least: int, most: int | None = None) -> None:
-        value = getattr(self, field)
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise ValueError(f"`{field}` is {value!r}; it must be a whole number of at least {least}.")
-        most = bound_of(field, MOST) if most is None else most
-        if value > most:
-            raise ValueError(f"`{field}` is {value}; it must be at most {most:,}.")
+    def auto_classes(self) -> dict[str, str]:
+        """Return the class for each Auto class, saved as `auto_map`."""
+        own, family = type(self), type(self).__name__.removesuffix("Config")
+        heads = {"AutoModelForSeq2SeqLM": "ForConditionalGeneration"} if self.is_encoder_decoder else self.heads
+        models = {auto_class: f"{self.entry_module}.{family}{ending}" for auto_class, ending in heads.items()}
+        return {"AutoConfig": f"{own.__module__.rpartition('.')[2]}.{own.__name__}", **models}
 
-    def _check_number(self, field: str, least: float, below: float) -> None:
-        value = getattr(self, field)
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not least <= value < below or abs(value) > sys.float_info.max:
-            raise ValueError(f"`{field}` is {value!r}; it must be a number in [{least}, {below}).")
-        if abs(value) > LARGEST:  # `from_dict` refuses such numbers, too
-            raise ValueError(f"`{field}` is {value!r}; it must be between -{LARGEST} and {LARGEST}.")
+    def pipelines(self) -> dict[str, Any]:
+        """Return the pipelines of the head that the configuration was saved with, saved as `custom_pipelines`."""
+        head = "".join(self.architectures or ())
+        if head.endswith("ForQuestionAnswering"):
+            implementation = "pipeline_question_answering.QuestionAnsweringPipeline"
+            return {"question-answering": {"impl": implementation, "pt": ["AutoModelForQuestionAnswering"]}}
+        finds_cues = any(re.match("(negation|speculation):", str(label)) for label in self.id2label.values())
+        if head.endswith("ForTokenClassification") and finds_cues:
+            implementation = "pipeline_negation.NegationPipeline"
+            return {"negation": {"impl": implementation, "pt": ["AutoModelForTokenClassification"]}}
+        return {}
 
-    def _check_bools(self, *names: str) -> None:
-        for field in names:
-            if not isinstance(getattr(self, field), bool):
-                raise ValueError(f"`{field}` is {getattr(self, field)!r}; it must be true or false.")
+    def save_pretrained(self, save_directory: Any, push_to_hub: bool = False, **kwargs: Any) -> None:
+        """Save a configuration as in transformers, with the modules that it names and those that they import."""
+        folder = Path(save_directory)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.auto_map, pipelines = self.auto_classes(), self.pipelines()
+        named = [*self.auto_map.values(), *(entry["impl"] for entry in pipelines.values())]
+        waiting, known = [name.partition(".")[0] for name in named], set()
+        while waiting:
+            if (module := waiting.pop()) not in known:
+                known.add(module)
+                source, target = self._code_file(f"{module}.py"), folder / f"{module}.py"
+                if not (target.exists() and target.samefile(source)):
+                    shutil.copyfile(source, target)
+                waiting += get_relative_imports(source)
+        if pipelines:
+            self.custom_pipelines = pipelines
+        try:
+            super().save_pretrained(save_directory)
+        finally:  # in a model object they would make transformers look for files in the object
+            vars(self).pop("custom_pipelines", None)
+        if push_to_hub:
+            self.push_to_hub(kwargs.pop("repo_id", folder.name), **kwargs)
+
+    def _code_file(self, name: str) -> Path:
+        """Return the path of a code file: beside this one or the model's, or where the weights came from."""
+        here = Path(__file__).parent
+        for folder in (here, Path(self.code_folder)):
+            if (folder / name).is_file():
+                return folder / name
+        revision = here.name if re.fullmatch("[0-9a-f]{40}", here.name) else None  # the commit of code from the Hub
+        return Path(str(cached_file(self.name_or_path, name, revision=revision)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all fields as a dict, with the version of this code."""
+        content = {**super().to_dict(), "hf_localattn_version": VERSION}
+        content.pop("code_folder", None)
+        return content

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from .configuration_local_attention import LocalAttentionConfig
 from .oa_attention import check_heads, possible_heads
@@ -11,10 +11,6 @@ from .oa_interaction import BIDIRECTIONAL, CONVOLUTIONAL, INTERACTIONS, KV_SHARI
 
 PAPERS_HEADS = 12
 """Number of heads of XLNet-base, the paper's encoder."""
-
-if TYPE_CHECKING:
-    # Never executed: see configuration_cool.py.
-    from .modeling_oa_xlnet import OaXLNetModel  # noqa: F401
 
 
 class OaXLNetConfig(LocalAttentionConfig):

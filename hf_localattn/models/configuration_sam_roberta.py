@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from transformers.utils import logging
 
 from .configuration_local_attention import LocalAttentionConfig
 from .sam_attention import ATTENTION_ORDERS, TOKEN_FFNS, check_threshold
 from .sam_bilstm import MERGES
-
-if TYPE_CHECKING:
-    # Never executed: see configuration_cool.py.
-    from .modeling_sam_roberta import SamRobertaModel  # noqa: F401
 
 logger = logging.get_logger(__name__)
 

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from .configuration_local_attention import LocalAttentionConfig
 from .sla_alignment import STRUCTURE
-
-if TYPE_CHECKING:
-    # Never run: see configuration_cool.py.
-    from .modeling_sla_bert import SlaBertModel  # noqa: F401
 
 GATED = ("syntax", "window")
 """Kinds of local attention that a gate mixes with global attention."""
@@ -124,6 +120,14 @@ class SlaBertConfig(LocalAttentionConfig):
     def classifier_dropout(self, value: float | None) -> None:
         """Set the dropout in the backbone's configuration."""
         self.backbone_config.classifier_dropout = value
+
+    def pipelines(self) -> dict[str, Any]:
+        for task, head in (("text", "Sequence"), ("token", "Token")):
+            if "".join(self.architectures or ()).endswith(f"For{head}Classification"):
+                implementation = f"pipeline_parsing.Parsing{task.title()}ClassificationPipeline"
+                entry = {"impl": implementation, "pt": [f"AutoModelFor{head}Classification"]}
+                return {**super().pipelines(), f"{task}-classification": entry}
+        return super().pipelines()
 
     def check_fields(self) -> None:
         self._check_choice("local_attention", ("syntax", "window", "none", "sgnet", "lisa"))

@@ -1,4 +1,4 @@
-"""Baselines of COOL: dynamic convolution, visual outlook attention and graphs over neighboring tokens.
+"""Baselines of COOL, and its models with them: dynamic convolution, visual outlook attention, and graphs of neighbors.
 
 Source: COOL, a Context Outlooker (Zhu, Ng and Bressan), tables 4 and 9, names these mechanisms. Each class cites the
 paper of its equations. A token's neighbors are shifted views of the sequence, so that time and memory are linear in
@@ -15,33 +15,43 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 from transformers import initialization as init
-from transformers.modeling_layers import GradientCheckpointingLayer
+
+from .configuration_cool import CoolConfig
+from .cool_local_encoder import LAYERS, CoolPreTrainedModel, LocalLayer
+from .masking import masked_softmax
+from .modeling_cool import (
+    CoolForMaskedLM,
+    CoolForMultipleChoice,
+    CoolForQuestionAnswering,
+    CoolForSequenceClassification,
+    CoolForTokenClassification,
+    CoolModel,
+)
+
+__all__ = [
+    "CoolForMaskedLM",
+    "CoolForMultipleChoice",
+    "CoolForQuestionAnswering",
+    "CoolForSequenceClassification",
+    "CoolForTokenClassification",
+    "CoolModel",
+]
 
 
-class DynamicConvolutionLayer(GradientCheckpointingLayer):
+class DynamicConvolutionLayer(LocalLayer):
     """Dynamic convolution: every token predicts a kernel over the tokens around it.
 
     The layer is a gated linear unit, a depthwise convolution centered on the token, a linear layer and a residual.
     Positions outside the sequence and padding are 0 but keep their share of the softmax, as in the authors' code.
 
     Source: Pay Less Attention with Lightweight and Dynamic Convolutions (Wu et al., 2019), section 4 and figure 2c.
-
-    Args:
-        size: Width H.
-        window: Kernel size K in tokens.
-        num_heads: Number of kernels N of a token. The features of a head share a kernel.
-
-    Raises:
-        ValueError: `window` is even, or `num_heads` does not divide `size`.
     """
 
-    def __init__(self, size: int, window: int = 3, num_heads: int = 1):
+    def __init__(self, config: CoolConfig):
         super().__init__()
-        _check_window(window)
-        _check_heads(num_heads, size)
-        self.window, self.num_heads = window, num_heads
+        size, self.window, self.num_heads = config.local_size, config.outlook_kernel_size, config.num_local_heads
         self.gate = nn.Linear(size, 2 * size)
-        self.kernel = nn.Linear(size, window * num_heads, bias=False)
+        self.kernel = nn.Linear(size, self.window * self.num_heads, bias=False)
         self.output = nn.Linear(size, size)
 
     def forward(
@@ -55,7 +65,7 @@ class DynamicConvolutionLayer(GradientCheckpointingLayer):
         return states + self.output(mixed), weights if output_attentions else None
 
 
-class VisualOutlookLayer(GradientCheckpointingLayer):
+class VisualOutlookLayer(LocalLayer):
     """VOLO's outlook attention and a linear layer on the states as an image of L x H pixels with one channel.
 
     The window of K x K pixels around each pixel reads K*K sources and writes K*K targets. Overlapping windows are
@@ -65,18 +75,11 @@ class VisualOutlookLayer(GradientCheckpointingLayer):
 
     Source: VOLO: Vision Outlooker for Visual Recognition (Yuan et al., 2021), equations 1-5. One linear layer replaces
     its multi-layer perceptron, as in COOL's equations 12 and 13.
-
-    Args:
-        window: Window size K.
-
-    Raises:
-        ValueError: `window` is even.
     """
 
-    def __init__(self, window: int = 3):
+    def __init__(self, config: CoolConfig):
         super().__init__()
-        _check_window(window)
-        self.window = window
+        self.window = window = config.outlook_kernel_size
         self.value = nn.Linear(1, 1)
         # VOLO's layer from 1 to K**4, split by target: hooks and wrappers need modules that are called as a whole.
         self.attention_scores = nn.ModuleList(nn.Linear(1, window * window) for _ in range(window * window))
@@ -98,12 +101,11 @@ class VisualOutlookLayer(GradientCheckpointingLayer):
         again = torch.is_grad_enabled() and not torch.compiler.is_compiling()
         mixed = torch.zeros_like(image)
         for target, score in enumerate(self.attention_scores):
+            inputs = score, states, image
             if again:
-                written = checkpoint(
-                    _written_to_target, score, states, image, use_reentrant=False, preserve_rng_state=False
-                )
+                written = checkpoint(_written_to_target, *inputs, use_reentrant=False, preserve_rng_state=False)
             else:
-                written = _written_to_target(score, states, image)
+                written = _written_to_target(*inputs)
             row, column = divmod(target, window)
             margins = (column, 2 * half - column, row, 2 * half - row)
             mixed = mixed + functional.pad(_zero_pads(written, mask), margins)
@@ -126,7 +128,7 @@ def _written_to_target(score: nn.Module, states: torch.Tensor, image: torch.Tens
     return reduce(torch.add, (share * source for share, source in zip(weights.unbind(0), sources, strict=True)))
 
 
-class RelationalGraphLayer(GradientCheckpointingLayer):
+class RelationalGraphLayer(LocalLayer):
     """Relational graph convolution with one relation, between neighboring tokens.
 
     `h_i' = h_i + ReLU(W_0 h_i + sum_j W_1 h_j / |N_i|)`, where N_i are the tokens at a distance of 1 to w from token
@@ -134,19 +136,11 @@ class RelationalGraphLayer(GradientCheckpointingLayer):
 
     Source: Modeling Relational Data with Graph Convolutional Networks (Schlichtkrull et al., 2018), equation 2, with
     an additional bias and residual.
-
-    Args:
-        size: Width H.
-        window: Number of neighbors w on either side.
-
-    Raises:
-        ValueError: `window` is less than 1.
     """
 
-    def __init__(self, size: int, window: int = 1):
+    def __init__(self, config: CoolConfig):
         super().__init__()
-        _check_reach(window)
-        self.window = window
+        size, self.window = config.local_size, config.graph_window
         self.own = nn.Linear(size, size)
         self.neighbour = nn.Linear(size, size, bias=False)
 
@@ -161,7 +155,7 @@ class RelationalGraphLayer(GradientCheckpointingLayer):
         return states + functional.relu(self.own(states) + self.neighbour(average)), None
 
 
-class GraphAttentionLayer(GradientCheckpointingLayer):
+class GraphAttentionLayer(LocalLayer):
     """Graph attention: a token weights itself and its neighbors by an additive score.
 
     `h_i' = h_i + ELU(sum_j softmax_j(e_ij) W h_j + b)` with `e_ij = LeakyReLU(a_l . W h_i + a_r . W h_j)`, over the
@@ -169,21 +163,11 @@ class GraphAttentionLayer(GradientCheckpointingLayer):
 
     Source: Graph Attention Networks (Veličković et al., 2017), equations 1-5. The bias and the residual are options of
     the authors' code. The residual is outside the ELU, as in the other layers.
-
-    Args:
-        size: Width H.
-        window: Number of neighbors w on either side.
-        num_heads: Number of heads N.
-
-    Raises:
-        ValueError: `window` is less than 1, or `num_heads` does not divide `size`.
     """
 
-    def __init__(self, size: int, window: int = 1, num_heads: int = 1):
+    def __init__(self, config: CoolConfig):
         super().__init__()
-        _check_reach(window)
-        _check_heads(num_heads, size)
-        self.window = window
+        size, self.window, num_heads = config.local_size, config.graph_window, config.num_local_heads
         self.value = nn.Linear(size, size, bias=False)
         self.target_vector = nn.Parameter(torch.empty(num_heads, size // num_heads))
         self.source_vector = nn.Parameter(torch.empty(num_heads, size // num_heads))
@@ -191,7 +175,6 @@ class GraphAttentionLayer(GradientCheckpointingLayer):
         self.initialize()
 
     def initialize(self) -> None:
-        """Initialize the parameters that belong to no submodule. Called by `_init_weights`, too."""
         bound = math.sqrt(6 / (2 * self.target_vector.shape[1] + 1))  # Glorot's bound for a = [a_l, a_r], 2d to 1
         init.uniform_(self.target_vector, -bound, bound)
         init.uniform_(self.source_vector, -bound, bound)
@@ -204,12 +187,13 @@ class GraphAttentionLayer(GradientCheckpointingLayer):
         values = self.value(states).unflatten(-1, self.target_vector.shape)
         as_target, as_source = (values * self.target_vector).sum(-1), (values * self.source_vector).sum(-1)
         scores = torch.stack([as_target + source for source in _shifts(as_source, self.window)], dim=2)
-        weights = _edge_weights(functional.leaky_relu(scores, 0.2), _edges(states, mask, self.window))
+        edges = _edges(states, mask, self.window)[..., None]
+        weights = masked_softmax(functional.leaky_relu(scores, 0.2), edges, dim=2)
         mixed = _mix(values, weights)
         return states + functional.elu(mixed + self.bias), weights if output_attentions else None
 
 
-class HeterogeneousGraphLayer(GradientCheckpointingLayer):
+class HeterogeneousGraphLayer(LocalLayer):
     """Heterogeneous graph transformer with one type of node and one type of edge, between neighboring tokens.
 
     `h_i' = h_i + A(GELU(sum_j softmax_j(e_ij) V_j W_MSG))` with `e_ij = mu (K_j W_ATT) . Q_i / sqrt(d)`, over the
@@ -217,33 +201,22 @@ class HeterogeneousGraphLayer(GradientCheckpointingLayer):
 
     Source: Heterogeneous Graph Transformer (Hu et al., 2020), equations 3-5. Open choices follow the authors' code: d
     is the width of a head, each head has its own mu, and the activation is GELU.
-
-    Args:
-        size: Width H.
-        window: Number of neighbors w on either side.
-        num_heads: Number of heads N.
-
-    Raises:
-        ValueError: `window` is less than 1, or `num_heads` does not divide `size`.
     """
 
-    def __init__(self, size: int, window: int = 1, num_heads: int = 1):
+    def __init__(self, config: CoolConfig):
         super().__init__()
-        _check_reach(window)
-        _check_heads(num_heads, size)
-        self.window, self.num_heads = window, num_heads
-        width = size // num_heads
+        size, self.window, self.num_heads = config.local_size, config.graph_window, config.num_local_heads
+        width = size // self.num_heads
         self.query = nn.Linear(size, size)
         self.key = nn.Linear(size, size, bias=False)  # softmax would cancel a bias
         self.value = nn.Linear(size, size)
-        self.attention = nn.Parameter(torch.empty(num_heads, width, width))
-        self.message = nn.Parameter(torch.empty(num_heads, width, width))
-        self.prior = nn.Parameter(torch.empty(num_heads))
+        self.attention = nn.Parameter(torch.empty(self.num_heads, width, width))
+        self.message = nn.Parameter(torch.empty(self.num_heads, width, width))
+        self.prior = nn.Parameter(torch.empty(self.num_heads))
         self.output = nn.Linear(size, size)
         self.initialize()
 
     def initialize(self) -> None:
-        """Initialize the parameters that belong to no submodule. Called by `_init_weights`, too."""
         # Glorot's bound for the d x d matrix of one head. torch's function would count the heads, too.
         bound = math.sqrt(3 / self.attention.shape[1])
         init.uniform_(self.attention, -bound, bound)
@@ -258,9 +231,10 @@ class HeterogeneousGraphLayer(GradientCheckpointingLayer):
             projection(states).unflatten(-1, (self.num_heads, -1)) for projection in (self.query, self.key, self.value)
         )
         queries = queries * (self.prior[:, None] * keys.shape[-1] ** -0.5)
-        keys, messages = _per_head(keys, self.attention), _per_head(values, self.message)
+        keys = torch.einsum("blnd,nde->blne", keys, self.attention)
+        messages = torch.einsum("blnd,nde->blne", values, self.message)
         scores = torch.stack([(queries * shifted).sum(-1) for shifted in _shifts(keys, self.window)], dim=2)
-        weights = _edge_weights(scores, _edges(states, mask, self.window))
+        weights = masked_softmax(scores, _edges(states, mask, self.window)[..., None], dim=2)
         mixed = _mix(messages, weights)
         return states + self.output(functional.gelu(mixed)), weights if output_attentions else None
 
@@ -285,34 +259,18 @@ def _edges(states: torch.Tensor, mask: torch.Tensor | None, reach: int) -> torch
     return torch.stack(_shifts(real, reach), dim=-1) & real[..., None]
 
 
-def _edge_weights(scores: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
-    """Normalize scores (B, L, 2w+1, N) over the edges of each token. Tokens without edges get zeros."""
-    missing = ~edges[..., None]
-    return scores.masked_fill(missing, torch.finfo(scores.dtype).min).softmax(dim=2).masked_fill(missing, 0.0)
-
-
-def _per_head(states: torch.Tensor, matrices: torch.Tensor) -> torch.Tensor:
-    """Multiply each head's states (B, L, N, d) by its matrix (N, d, d)."""
-    return torch.einsum("blnd,nde->blne", states, matrices)
-
-
 def _zero_pads(states: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
     if mask is None:
         return states
     return states.masked_fill(~mask.to(torch.bool)[(...,) + (None,) * (states.dim() - 2)], 0.0)
 
 
-def _check_window(window: int) -> None:
-    if window < 1 or window % 2 == 0:
-        nearest = "use 3" if window < 2 else f"use {window - 1} or {window + 1}"
-        raise ValueError(f"`window` is {window}; it must be odd and positive: {nearest}.")
-
-
-def _check_reach(window: int) -> None:
-    if window < 1:
-        raise ValueError(f"`window` is {window}; it must be at least 1, one neighbor on either side.")
-
-
-def _check_heads(num_heads: int, size: int) -> None:
-    if num_heads < 1 or size % num_heads:
-        raise ValueError(f"`num_heads` is {num_heads}; it must be at least 1 and divide the size {size}.")
+BASELINE_LAYERS: dict[str, type[LocalLayer]] = {
+    "dynamic_conv": DynamicConvolutionLayer,
+    "visual_outlook": VisualOutlookLayer,
+    "rgcn": RelationalGraphLayer,
+    "gat": GraphAttentionLayer,
+    "hgt": HeterogeneousGraphLayer,
+}
+LAYERS.update(BASELINE_LAYERS)
+CoolPreTrainedModel._no_split_modules += [layer.__name__ for layer in BASELINE_LAYERS.values()]

@@ -5,13 +5,14 @@ Source: COOL, a Context Outlooker (Zhu, Ng and Bressan), section 3.3, equations 
 Shapes: B batch, L tokens, H input width, F output width.
 """
 
-from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional
+
+from .configuration_cool import CoolConfig
 
 PADDING = 2
 """Zeros on either side of the sequence (section 4.1). A kernel of size k gives L + 5 - k outputs."""
@@ -37,26 +38,21 @@ class ConvolutionBlock(nn.Module):
 
     The paper's k x (H + 4) kernels with padding 2 are 1-d convolutions, since the four extra columns see only zeros.
 
+    "max" pooling keeps the strongest match of an n-gram; the paper does not say which pooling it uses. The alignment
+    "adaptive" pools the L + 5 - k outputs to L, as `AdaptiveMaxPool1d` does. "same" centers each kernel on its token,
+    as torch's `padding="same"` does, and does not pool.
+
     Args:
-        size: Input width H.
-        kernel_sizes: Kernel sizes in tokens, from 1 to 5 for the alignment "adaptive".
-        num_filters: Number of filters for each kernel size. F is their sum.
-        pooling: "max" or "avg". The paper does not say which; "max" keeps the strongest match of an n-gram.
-        alignment: "adaptive" pools the L + 5 - k outputs to L, as `AdaptiveMaxPool1d` does. "same" centers each kernel
-            on its token, as torch's `padding="same"` does, and does not pool.
+        config: Configuration. Maps width `config.local_input_size` to `config.local_size`.
     """
 
-    def __init__(
-        self,
-        size: int,
-        kernel_sizes: Sequence[int] = (3, 4, 5),
-        num_filters: int = 100,
-        pooling: str = "max",
-        alignment: str = "adaptive",
-    ):
+    def __init__(self, config: CoolConfig):
         super().__init__()
-        self.kernel_sizes, self.pooling, self.alignment = tuple(kernel_sizes), pooling, alignment
-        self.convolutions = nn.ModuleList(ShiftedConvolution(size, num_filters, kernel) for kernel in kernel_sizes)
+        self.kernel_sizes = tuple(config.conv_kernel_sizes)
+        self.pooling, self.alignment = config.conv_pooling, config.conv_alignment
+        self.convolutions = nn.ModuleList(
+            ShiftedConvolution(config.local_input_size, config.conv_filters, kernel) for kernel in self.kernel_sizes
+        )
 
     def forward(self, states: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
         """Map states (B, L, H) to (B, L, F). States where the mask (B, L) is False count as outside the sequence."""

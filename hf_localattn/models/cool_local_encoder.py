@@ -1,47 +1,95 @@
-"""The local branch of COOL: the context outlooker or an alternative from the paper.
+"""Local layers of COOL, and the base class of its models.
 
-Source: COOL, a Context Outlooker (Zhu, Ng and Bressan), section 3.3 and tables 4 and 9.
+Source: COOL, a Context Outlooker, and its Application to Question Answering and other Natural Language Processing
+Tasks (Zhu, Ng and Bressan), section 3.3.
+
+Shapes: B batch, L tokens, F width of the local layers, K window, N heads.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
+from typing import ClassVar
 
 import torch
 from torch import nn
+from torch.nn import functional
+from transformers.modeling_layers import GradientCheckpointingLayer
 
 from .configuration_cool import CoolConfig
-from .cool_baselines import (
-    DynamicConvolutionLayer,
-    GraphAttentionLayer,
-    HeterogeneousGraphLayer,
-    RelationalGraphLayer,
-    VisualOutlookLayer,
-)
 from .cool_convolution import ConvolutionBlock
-from .cool_outlook import OutlookLayer
+from .cool_outlook import outlook_attention
+from .modeling_local_attention import LocalAttentionPreTrainedModel
 
 
-class LocalEncoder(nn.Module):
-    """A stack of an optional convolutional block, local layers and an optional projection to the output width.
+class LocalLayer(GradientCheckpointingLayer):
+    """Base class of local layers. A layer is built from a `CoolConfig`."""
+
+    def initialize(self) -> None:
+        """Initialize the parameters that belong to no submodule. Called by `_init_weights`."""
+
+
+class OutlookLayer(LocalLayer):
+    """Outlook attention and linear layers, each with a residual (equations 6-13).
 
     Args:
-        config: Configuration. The widths are `config.local_input_size` for the input, `config.local_size` for the
-            layers and `config.local_output_size` for the output.
+        config: Configuration of the attention, with F as `config.local_size`.
     """
 
     def __init__(self, config: CoolConfig):
         super().__init__()
-        self.convolution_block = None
-        if config.has_convolution_block:
-            self.convolution_block = ConvolutionBlock(
-                config.local_input_size,
-                config.conv_kernel_sizes,
-                config.conv_filters,
-                config.conv_pooling,
-                config.conv_alignment,
-            )
-        self.layers = nn.ModuleList(local_layer(config) for _ in range(config.num_active_local_layers))
+        size, self.window = config.local_size, config.outlook_kernel_size
+        self.num_heads = config.outlook_num_heads or size
+        self.scale = (size // self.num_heads) ** -0.5
+        self.joint_softmax, self.mask_outside_window = config.outlook_softmax == "window", config.mask_outside_window
+        self.dropout = config.outlook_dropout
+        self.value = nn.Linear(size, size, bias=config.qkv_bias)
+        self.attention_scores = nn.Linear(size, self.window * self.window * self.num_heads, bias=config.qkv_bias)
+        self.feed_forward = nn.ModuleList(nn.Linear(size, size) for _ in range(config.num_ffn_layers))
+        self.attention_norm = nn.LayerNorm(size) if config.use_layer_norm else nn.Identity()
+        self.feed_forward_norm = nn.LayerNorm(size) if config.use_layer_norm else nn.Identity()
+
+    def forward(
+        self, states: torch.Tensor, mask: torch.Tensor | None = None, output_attentions: bool = False
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Map states (B, L, F) to the same shape. Weights (B, L, K, K, N) are returned with `output_attentions`."""
+        normed = self.attention_norm(states)
+        scores = self.attention_scores(normed).unflatten(-1, (self.window, self.window, self.num_heads))
+        mixed, weights = outlook_attention(
+            self.value(normed),
+            scores if self.scale == 1.0 else scores * self.scale,
+            mask,
+            joint_softmax=self.joint_softmax,
+            mask_outside_window=self.mask_outside_window,
+            dropout=self.dropout if self.training else 0.0,
+            return_weights=output_attentions,
+        )
+        states = states + mixed
+        hidden = self.feed_forward_norm(states)
+        for index, linear in enumerate(self.feed_forward):
+            hidden = linear(functional.gelu(hidden) if index else hidden)
+        return states + hidden, weights
+
+
+LAYERS: dict[str, type[LocalLayer]] = {"outlook": OutlookLayer}
+"""Classes of local layers by the value of `local_attention`. `cool_baselines.py` adds those of the baselines."""
+
+
+class LocalEncoder(nn.Module):
+    """Optional convolutional block, local layers, and a projection to the output width if that differs.
+
+    Args:
+        config: Configuration. The widths of input, layers and output are `config.local_input_size`,
+            `config.local_size` and `config.local_output_size`.
+    """
+
+    def __init__(self, config: CoolConfig):
+        super().__init__()
+        self.convolution_block = ConvolutionBlock(config) if config.has_convolution_block else None
+        count, kind = config.num_active_local_layers, config.local_attention
+        if count and kind not in LAYERS:
+            raise ValueError(f"`local_attention` is {kind!r}, which this code does not have: install hf_localattn.")
+        self.layers = nn.ModuleList(LAYERS[kind](config) for _ in range(count))
         self.projection = None
         if config.local_size != config.local_output_size:
             self.projection = nn.Linear(config.local_size, config.local_output_size)
@@ -49,16 +97,10 @@ class LocalEncoder(nn.Module):
     def forward(
         self, states: torch.Tensor, mask: torch.Tensor | None = None, output_attentions: bool = False
     ) -> tuple[torch.Tensor, tuple[torch.Tensor, ...] | None]:
-        """Map states (B, L, input size) to (B, L, output size).
+        """Map states (B, L, input size) to (B, L, output size), with a mask (B, L) that is True at tokens.
 
-        Args:
-            states: Hidden states or word embeddings of the encoder.
-            mask: (B, L), True at tokens and False at padding. By default all are tokens.
-            output_attentions: Return the weights of the layers, too.
-
-        Returns:
-            The new states, and a tuple of weights, one per layer with weights, or `None`. Outlook weights are
-            (B, L, K, K, heads), all others (B, L, neighbors from left to right, heads).
+        With `output_attentions` the weights of all layers that have weights are returned, too: (B, L, K, K, N) of
+        outlook layers, and (B, L, neighbors from left to right, N) of others.
         """
         if self.convolution_block is not None:
             states = self.convolution_block(states, mask)
@@ -72,33 +114,23 @@ class LocalEncoder(nn.Module):
         return states, all_weights if output_attentions else None
 
 
-def local_layer(config: CoolConfig) -> nn.Module:
-    """Build one local layer of width `config.local_size`."""
-    size, window, neighbors = config.local_size, config.outlook_kernel_size, config.graph_window
-    # The backbone's number of heads, or fewer if it does not divide the width of narrow word embeddings.
-    heads = math.gcd(size, config.num_attention_heads)
-    match config.local_attention:
-        case "outlook":
-            return OutlookLayer(
-                size,
-                window,
-                num_heads=config.outlook_num_heads,
-                num_ffn_layers=config.num_ffn_layers,
-                joint_softmax=config.outlook_softmax == "window",
-                mask_outside_window=config.mask_outside_window,
-                dropout=config.outlook_dropout,
-                bias=config.qkv_bias,
-                layer_norm=config.use_layer_norm,
-            )
-        case "dynamic_conv":
-            return DynamicConvolutionLayer(size, window, heads)
-        case "visual_outlook":
-            return VisualOutlookLayer(window)
-        case "rgcn":
-            return RelationalGraphLayer(size, neighbors)
-        case "gat":
-            return GraphAttentionLayer(size, neighbors, heads)
-        case "hgt":
-            return HeterogeneousGraphLayer(size, neighbors, heads)
-        case other:
-            raise ValueError(f"`local_attention` {other!r} has no layers.")
+class CoolPreTrainedModel(LocalAttentionPreTrainedModel):
+    """Base class of COOL's models: configuration, names and initialization."""
+
+    config_class = CoolConfig
+    base_model_prefix = "cool"
+    _no_split_modules: ClassVar[list[str]] = ["ConvolutionBlock", "OutlookLayer"]
+
+    def fresh_modules(self) -> Iterator[nn.Module]:
+        if self.config.local_attention == "deeper":  # ALBERT repeats its layers, and has no new ones
+            count = self.config.num_hidden_layers
+            encoder = self.backbone_model.get_encoder() if self.config.is_encoder_decoder else self.backbone_model
+            for module in encoder.modules():
+                if isinstance(module, nn.ModuleList) and len(module) == count + self.config.num_extra_layers:
+                    yield from module[count:]
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module) -> None:
+        super()._init_weights(module)
+        if isinstance(module, LocalLayer):
+            module.initialize()

@@ -1,6 +1,6 @@
 """Context outlook attention, in which every token predicts the weights for mixing the tokens in its window.
 
-Source: COOL, a Context Outlooker (Zhu, Ng and Bressan), section 3.3, equations 6-13.
+Source: COOL, a Context Outlooker (Zhu, Ng and Bressan), section 3.3, equations 7, 9 and 10.
 
 Shapes: B batch, L tokens, F features, K window (odd), N heads of F/N features each.
 """
@@ -9,12 +9,10 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch import nn
 from torch.nn import functional
-from transformers.modeling_layers import GradientCheckpointingLayer
 
-from .cool_outlook_triton import outlook, outlook_backward, unsuitable
-from .triton_kernels import needs_torch_code, runs_kernel
+from .configuration_local_attention import LocalAttentionConfig
+from .masking import needs_torch_code
 
 
 def outlook_attention(
@@ -31,8 +29,8 @@ def outlook_attention(
 
     The window centered at token j reads the sources j - K//2 .. j + K//2 and writes to the targets at the same
     positions: `out[j + p - K//2] += sum_r softmax_r(scores[j, p, r]) * values[j + r - K//2]` (equations 7, 9 and 10).
-    Values are 0 outside the sequence and at padding. Windows centered at padding write nothing. On a GPU a Triton
-    kernel computes this, except with `joint_softmax`, `dropout` or `return_weights`.
+    Values are 0 outside the sequence and at padding. Windows centered at padding write nothing. On a GPU the installed
+    package computes this with a Triton kernel, except with `joint_softmax`, `dropout` or `return_weights`.
 
     Args:
         values: (B, L, F).
@@ -54,13 +52,13 @@ def outlook_attention(
         (torch.Size([1, 7, 4]), torch.Size([1, 7, 3, 3, 2]))
     """
     mask = None if mask is None else mask.to(torch.bool)
-    separable = not return_weights and not needs_torch_code()
-    if separable and _runs_kernel(values, scores, joint_softmax, dropout):
-        return outlook(values, scores, mask, mask_outside_window), None
+    kernel = None if return_weights else LocalAttentionConfig.installed.kernel("outlook_attention")
+    if kernel is not None and kernel.runs(values, scores, joint_softmax=joint_softmax, dropout=dropout):
+        return kernel.attend(values, scores, mask, mask_outside_window), None
 
     values, scores = _mask_windows(values, scores, mask, mask_outside_window)
-    plain = separable and not (joint_softmax or dropout) and scores.shape[-1] == values.shape[-1]
-    if plain and not torch.compiler.is_compiling():  # compilers fuse the definition
+    plain = scores.shape[-1] == values.shape[-1] and not (joint_softmax or dropout or return_weights)
+    if plain and not torch.compiler.is_compiling() and not needs_torch_code():  # compilers fuse the definition
         return _BandedOutlook.apply(values, scores, mask), None
 
     weights = _window_weights(scores, mask, joint_softmax)
@@ -68,58 +66,17 @@ def outlook_attention(
     return mixed, weights if return_weights else None
 
 
-def outlook_attention_matrix(weights: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
-    """Reduce outlook weights to one token-to-token map, averaged over heads.
-
-    Args:
-        weights: (B, L, K, K, N) as in `local_attentions`, [central token, target, source, head].
-        mask: (B, L), True at tokens and False at padding. By default all are tokens.
-
-    Returns:
-        (B, L, L) as [target token, source token]. If the softmax is per head, a row sums to the number of windows that
-        write to its token, minus their weights outside the sequence and at padding.
-
-    Raises:
-        ValueError: The weights do not have five dimensions.
-    """
-    if weights.dim() != 5:
-        raise ValueError(
-            f"`weights` has shape {tuple(weights.shape)}; outlook weights are (batch, length, window, window, heads). "
-            "Use the weights of a model with `local_attention='outlook'`."
-        )
-    batch, length, window, _, _ = weights.shape
-    half = window // 2
-    weights = weights.mean(-1)
-    padded = weights.new_zeros(batch, length + 2 * half, length + 2 * half)
-    center = torch.arange(length, device=weights.device)
-    for target in range(window):
-        for source in range(window):
-            padded[:, center + target, center + source] += weights[:, :, target, source]
-    matrix = padded[:, half : half + length, half : half + length]
-    return matrix if mask is None else matrix.masked_fill(~mask.to(torch.bool)[:, None, :], 0.0)
-
-
-def _runs_kernel(values: torch.Tensor, scores: torch.Tensor, joint_softmax: bool, dropout: float) -> bool:
-    options = "the kernel has neither a joint softmax nor dropout" if joint_softmax or dropout else ""
-    return runs_kernel(
-        "Outlook attention", values.device, (values.dtype, scores.dtype), options or unsuitable(values, scores)
-    )
-
-
 def _mask_windows(
     values: torch.Tensor, scores: torch.Tensor, mask: torch.Tensor | None, mask_outside_window: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Set values at padding to 0, and scores of sources outside the sequence and at padding to the lowest number."""
-    values = values if mask is None else values.masked_fill(~mask[..., None], 0.0)
-    return values, _mask_sources(scores, mask) if mask_outside_window else scores
-
-
-def _mask_sources(scores: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
-    batch, length, window, _, _ = scores.shape
-    real = scores.new_ones(batch, length, dtype=torch.bool) if mask is None else mask
-    padded = functional.pad(real, (window // 2, window // 2))
-    sources = torch.stack([padded[:, offset : offset + length] for offset in range(window)], dim=-1)
-    return scores.masked_fill(~sources[:, :, None, :, None], torch.finfo(scores.dtype).min)
+    if mask_outside_window:
+        (batch, length), window = values.shape[:2], scores.shape[2]
+        real = values.new_ones(batch, length, dtype=torch.bool) if mask is None else mask
+        padded = functional.pad(real, (window // 2, window // 2))
+        sources = torch.stack([padded[:, offset : offset + length] for offset in range(window)], dim=-1)
+        scores = scores.masked_fill(~sources[:, :, None, :, None], torch.finfo(scores.dtype).min)
+    return values if mask is None else values.masked_fill(~mask[..., None], 0.0), scores
 
 
 def _window_weights(scores: torch.Tensor, mask: torch.Tensor | None, joint_softmax: bool = False) -> torch.Tensor:
@@ -140,6 +97,19 @@ def _mix_windows(values: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
             written = weights[:, :, target, r] * sources[:, r : r + length]
             mixed = mixed + functional.pad(written, (0, 0, 0, 0, target, 2 * half - target))
     return mixed[:, half : half + length].flatten(-2)
+
+
+def differentiate_definition(
+    grad_mixed: torch.Tensor,
+    values: torch.Tensor,
+    scores: torch.Tensor,
+    mask: torch.Tensor | None,
+    mask_outside_window: bool = False,
+) -> tuple[torch.Tensor, ...]:
+    """Return the gradients of values and scores with a graph, which second derivatives need."""
+    masked_values, masked_scores = _mask_windows(values, scores, mask, mask_outside_window)
+    mixed = _mix_windows(masked_values.to(scores.dtype), _window_weights(masked_scores, mask))
+    return torch.autograd.grad(mixed, (values, scores), grad_mixed, create_graph=True)
 
 
 class _BandedOutlook(torch.autograd.Function):
@@ -168,7 +138,7 @@ class _BandedOutlook(torch.autograd.Function):
     def backward(ctx: Any, grad_mixed: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, None]:
         values, scores, mask = ctx.saved_tensors
         if torch.is_grad_enabled():
-            grad_values, grad_scores = _differentiate_definition(grad_mixed, values, scores, mask)
+            grad_values, grad_scores = differentiate_definition(grad_mixed, values, scores, mask)
             return grad_values, grad_scores, None
         length, half = values.shape[1], scores.shape[2] // 2
         with torch.autocast(values.device.type, enabled=False):
@@ -190,32 +160,6 @@ class _BandedOutlook(torch.autograd.Function):
             return grad_sources[:, half : half + length].to(values.dtype), grad_scores, None
 
 
-def _differentiate_definition(
-    grad_mixed: torch.Tensor,
-    values: torch.Tensor,
-    scores: torch.Tensor,
-    mask: torch.Tensor | None,
-    mask_outside_window: bool = False,
-) -> tuple[torch.Tensor, ...]:
-    """Return the gradients of values and scores with a graph, which second derivatives need."""
-    masked_values, masked_scores = _mask_windows(values, scores, mask, mask_outside_window)
-    mixed = _mix_windows(masked_values.to(scores.dtype), _window_weights(masked_scores, mask))
-    return torch.autograd.grad(mixed, (values, scores), grad_mixed, create_graph=True)
-
-
-def _save_for_kernel(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-    values, scores, mask, ctx.mask_outside_window = inputs
-    ctx.save_for_backward(values, scores, mask)
-
-
-def _differentiate_kernel(ctx: Any, grad_mixed: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-    differentiate: Any = _differentiate_definition if torch.is_grad_enabled() else outlook_backward
-    return *differentiate(grad_mixed, *ctx.saved_tensors, ctx.mask_outside_window), None, None
-
-
-outlook.register_autograd(_differentiate_kernel, setup_context=_save_for_kernel)
-
-
 def _window_outputs(sources: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
     """Return the sums (B, L, F) that all windows write to one of their targets with the weights (B, L, K, F)."""
     length = weights.shape[1]
@@ -235,61 +179,3 @@ def _one_by_one(first: torch.Tensor, *others: torch.Tensor | None) -> Iterable[t
     if first.device.type != "cpu":
         return [tensors]
     return zip(*([None] * len(first) if t is None else t.split(1) for t in tensors), strict=True)
-
-
-class OutlookLayer(GradientCheckpointingLayer):
-    """A context outlook layer: outlook attention and linear layers, each with a residual (equations 6-13).
-
-    Args:
-        size: Width F of input and output.
-        window: Window size K; odd.
-        num_heads: Number of heads. The features of a head share their weights. By default F, as in the paper.
-        num_ffn_layers: Number of linear layers after the attention, with GELU between them.
-        joint_softmax, mask_outside_window, dropout: See `outlook_attention`.
-        bias: Add a bias to the value and score projections.
-        layer_norm: Normalize the input of the attention and of the linear layers.
-    """
-
-    def __init__(
-        self,
-        size: int,
-        window: int = 3,
-        *,
-        num_heads: int | None = None,
-        num_ffn_layers: int = 1,
-        joint_softmax: bool = False,
-        mask_outside_window: bool = False,
-        dropout: float = 0.0,
-        bias: bool = True,
-        layer_norm: bool = False,
-    ):
-        super().__init__()
-        self.window, self.num_heads = window, num_heads or size
-        self.scale = (size // self.num_heads) ** -0.5
-        self.joint_softmax, self.mask_outside_window, self.dropout = joint_softmax, mask_outside_window, dropout
-        self.value = nn.Linear(size, size, bias=bias)
-        self.attention_scores = nn.Linear(size, window * window * self.num_heads, bias=bias)
-        self.feed_forward = nn.ModuleList(nn.Linear(size, size) for _ in range(num_ffn_layers))
-        self.attention_norm = nn.LayerNorm(size) if layer_norm else nn.Identity()
-        self.feed_forward_norm = nn.LayerNorm(size) if layer_norm else nn.Identity()
-
-    def forward(
-        self, states: torch.Tensor, mask: torch.Tensor | None = None, output_attentions: bool = False
-    ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Map states (B, L, F) to the same shape. Weights (B, L, K, K, N) are returned with `output_attentions`."""
-        normed = self.attention_norm(states)
-        scores = self.attention_scores(normed).unflatten(-1, (self.window, self.window, self.num_heads))
-        mixed, weights = outlook_attention(
-            self.value(normed),
-            scores if self.scale == 1.0 else scores * self.scale,
-            mask,
-            joint_softmax=self.joint_softmax,
-            mask_outside_window=self.mask_outside_window,
-            dropout=self.dropout if self.training else 0.0,
-            return_weights=output_attentions,
-        )
-        states = states + mixed
-        hidden = self.feed_forward_norm(states)
-        for index, linear in enumerate(self.feed_forward):
-            hidden = linear(functional.gelu(hidden) if index else hidden)
-        return states + hidden, weights

@@ -149,7 +149,14 @@ class MaskedLMHead(LocalAttentionPreTrainedModel):
         asked_for = kwargs["output_hidden_states"]
         if self.config.mlm_residual:
             kwargs["output_hidden_states"] = True
-        outputs = self.run_base_model(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
+        outputs = self.base_model(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            token_type_ids=token_type_ids,
+            position_ids=position_ids,
+            inputs_embeds=inputs_embeds,
+            **{**kwargs, "return_dict": True},
+        )
         features, more = outputs.last_hidden_state, extra_outputs(outputs)
         if self.masked_lm_projection is not None:
             features = self.masked_lm_projection(features)

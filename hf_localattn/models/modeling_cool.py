@@ -2,65 +2,60 @@
 
 Source: COOL, a Context Outlooker, and its Application to Question Answering and other Natural Language Processing
 Tasks (Zhu, Ng and Bressan), section 3 and figures 1 and 2.
+
+Shapes: B batch, L tokens, H width of the encoder, F width of the local layers.
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import nn
+from torch.nn import functional
 from transformers.utils import can_return_tuple
 
-from .backbone_features import LocalModelOutput, check_inputs
 from .configuration_cool import CoolConfig
-from .cool_baselines import GraphAttentionLayer, HeterogeneousGraphLayer
-from .cool_fusion import Fusion
-from .cool_generation import ConditionalGenerationHead
-from .cool_local_encoder import LocalEncoder
+from .cool_local_encoder import CoolPreTrainedModel, LocalEncoder
 from .masked_lm_head import MaskedLMHead
-from .modeling_local_attention import LocalAttentionPreTrainedModel, register_auto_classes
-from .task_heads import MultipleChoiceHead, QuestionAnsweringHead, SequenceClassificationHead, TokenClassificationHead
+from .modeling_local_attention import LocalModelOutput, check_inputs
+from .task_heads import (
+    MultipleChoiceHead,
+    QuestionAnsweringHead,
+    SequenceClassificationHead,
+    TokenClassificationHead,
+)
 
 
-class CoolPreTrainedModel(LocalAttentionPreTrainedModel):
-    """Base class of COOL's models: configuration, names and initialization."""
+class Fusion(nn.Module):
+    """Combine the global and the local state of every token, for local layers that are parallel to the encoder.
 
-    config_class = CoolConfig
-    base_model_prefix = "cool"
-    _checkpoint_conversion_mapping: ClassVar = {
-        r"(local_encoder\.layers\.\d+)\.score\.": r"\1.attention_scores.",
-    }
-    _no_split_modules = [  # noqa: RUF012 (transformers' own type)
-        "ConvolutionBlock",
-        "OutlookLayer",
-        "DynamicConvolutionLayer",
-        "VisualOutlookLayer",
-        "RelationalGraphLayer",
-        "GraphAttentionLayer",
-        "HeterogeneousGraphLayer",
-    ]
+    The paper does not define fusion. "concat" has two linear layers with GELU between them over both states; "sum"
+    adds the projected local state to the global one; "gate" averages these two, by a weight that each token predicts.
 
-    def add_backbone(self) -> None:
-        super().add_backbone()
-        if self.config.local_attention == "deeper":
-            with torch.device("meta"):
-                plain = self.backbone_auto_class.from_config(copy.deepcopy(self.config.backbone_config))
-            # Mark added modules, as names change when modules are wrapped. ALBERT has none: it repeats shared layers.
-            known = {name for name, _ in plain.named_modules()}
-            for name, module in self.backbone.named_modules():
-                module.is_added = name not in known
+    Args:
+        config: Configuration. The fusion maps to the width of the encoder.
+    """
 
-    def fresh_modules(self) -> Iterator[nn.Module]:
-        yield from (module for module in self.backbone_model.modules() if getattr(module, "is_added", False))
+    def __init__(self, config: CoolConfig):
+        super().__init__()
+        self.kind, size, local_size = config.fusion, config.backbone_config.hidden_size, config.local_size
+        self.projection = nn.Linear(size + local_size if self.kind == "concat" else local_size, size)
+        if self.kind == "concat":
+            self.output = nn.Linear(size, size)
+        elif self.kind == "gate":
+            self.balance = nn.Linear(2 * size, 1)
 
-    @torch.no_grad()
-    def _init_weights(self, module: nn.Module) -> None:
-        super()._init_weights(module)
-        if isinstance(module, GraphAttentionLayer | HeterogeneousGraphLayer):
-            module.initialize()
+    def forward(self, global_states: torch.Tensor, local_states: torch.Tensor) -> torch.Tensor:
+        """Map global states (B, L, H) and local states (B, L, F) to (B, L, H)."""
+        if self.kind == "concat":
+            joined = torch.cat([global_states, local_states], dim=-1)
+            return self.output(functional.gelu(self.projection(joined)))
+        local_states = self.projection(local_states)
+        if self.kind == "sum":
+            return global_states + local_states
+        gate = self.balance(torch.cat([global_states, local_states], dim=-1)).sigmoid()
+        return gate * global_states + (1 - gate) * local_states
 
 
 class CoolModel(CoolPreTrainedModel):
@@ -77,7 +72,7 @@ class CoolModel(CoolPreTrainedModel):
                 f"width {config.local_input_size} (found {width}): set `mode` to 'g2l'."
             )
         if config.mode == "g&l":
-            self.fusion = Fusion(config.fusion, config.backbone_config.hidden_size, config.local_size)
+            self.fusion = Fusion(config)
         self.post_init()
 
     @can_return_tuple
@@ -90,29 +85,21 @@ class CoolModel(CoolPreTrainedModel):
         inputs_embeds: torch.Tensor | None = None,
         **kwargs: Any,
     ) -> LocalModelOutput:
-        """Compute the hidden states of all tokens.
+        """Compute the hidden states of all tokens, of width F in mode "g2l" and H in other modes.
 
         Args:
-            input_ids: (B, L) token ids.
-            attention_mask: (B, L), 1 for tokens and 0 for padding on either side. By default all are tokens.
-            token_type_ids: (B, L) segment ids, if the backbone has segments.
-            position_ids: (B, L) positions. By default tokens are numbered without padding.
-            inputs_embeds: (B, L, E) embeddings in place of `input_ids`.
+            input_ids (*optional*): (B, L). Give either these or `inputs_embeds`.
+            attention_mask (*optional*, defaults to all ones): (B, L), 1 at real tokens, 0 at padding on either side.
+            token_type_ids (*optional*): (B, L), segment ids.
+            position_ids (*optional*): (B, L). By default tokens are numbered without padding.
+            inputs_embeds (*optional*): (B, L, E).
             **kwargs: `output_attentions`, `output_hidden_states` and other arguments of the backbone.
-
-        Returns:
-            Hidden states of width F in mode "g2l" and of the backbone's width in other modes, with the weights of the
-            local layers as `local_attentions`.
-
-        Raises:
-            ValueError: Inputs are missing, or have invalid shapes or values.
         """
         self.resolve_output_flags(kwargs)
         given = check_inputs(input_ids, inputs_embeds, attention_mask)
         mask = None if attention_mask is None else attention_mask != 0
         local = weights = None
         if self.config.mode != "g2l":
-            self._check_values(input_ids, inputs_embeds, token_type_ids, position_ids)
             words = given if input_ids is None else self.get_input_embeddings()(input_ids)
             local, weights = self.local_encoder(words, mask, kwargs["output_attentions"])
             if self.config.mode == "l2g":
@@ -134,19 +121,7 @@ class CoolModel(CoolPreTrainedModel):
 
 
 class CoolForQuestionAnswering(CoolPreTrainedModel, QuestionAnsweringHead):
-    """COOL with a span prediction head for extractive question answering (section 3.4).
-
-    Example:
-        >>> from transformers import AutoTokenizer
-        >>> from hf_localattn import CoolForQuestionAnswering
-        >>> from hf_localattn.resources import tiny_backbone
-        >>> backbone = tiny_backbone()  # or "bert-base-cased"
-        >>> model = CoolForQuestionAnswering.from_backbone(backbone, num_local_layers=1)
-        >>> tokenizer = AutoTokenizer.from_pretrained(backbone)
-        >>> inputs = tokenizer("Who is the baker?", "The baker is Mira.", return_tensors="pt")
-        >>> model(**inputs).start_logits.shape == inputs.input_ids.shape
-        True
-    """
+    """COOL with a span prediction head for extractive question answering (section 3.4)."""
 
     base_model_class = CoolModel
 
@@ -173,21 +148,3 @@ class CoolForMaskedLM(CoolPreTrainedModel, MaskedLMHead):
     """COOL with the masked-language-model head of the backbone."""
 
     base_model_class = CoolModel
-
-
-class CoolForConditionalGeneration(CoolPreTrainedModel, ConditionalGenerationHead):
-    """An encoder-decoder for text generation with COOL's local layers on the encoder's output (section 4.3)."""
-
-    local_encoder_class = LocalEncoder
-
-
-register_auto_classes(
-    CoolConfig,
-    AutoModel=CoolModel,
-    AutoModelForQuestionAnswering=CoolForQuestionAnswering,
-    AutoModelForSequenceClassification=CoolForSequenceClassification,
-    AutoModelForTokenClassification=CoolForTokenClassification,
-    AutoModelForMultipleChoice=CoolForMultipleChoice,
-    AutoModelForMaskedLM=CoolForMaskedLM,
-    AutoModelForSeq2SeqLM=CoolForConditionalGeneration,
-)

@@ -1,30 +1,132 @@
-"""Base class of all models: building, loading and saving a model with a pretrained backbone."""
+"""Base class of all models: running a pretrained backbone, its positions and padding, new and pretrained weights."""
 
 from __future__ import annotations
 
-import contextlib
-import copy
+import functools
 import inspect
 import os
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import nn
-from transformers import MODEL_MAPPING, AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
+from transformers import MODEL_MAPPING, AutoModel, PreTrainedConfig, PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput, BaseModelOutputWithPooling
 from transformers.utils import logging
 
-from .backbone_features import BackboneFeatures
-from .config_checks import as_line, check_generation_config
 from .configuration_local_attention import LocalAttentionConfig
-from .from_backbone_arguments import check_config_fields, check_device
-from .weight_checks import CONVERSION, building, check_neighbors, loading_from, without_tie_warning
 
 logger = logging.get_logger(__name__)
 
 
-class LocalAttentionPreTrainedModel(BackboneFeatures):
+@dataclass
+class LocalOutputs:
+    """Local-attention fields shared by all outputs.
+
+    Args:
+        local_attentions (*optional*): Attention weights of the local layers, one tensor per layer that has weights.
+            Returned only with `output_attentions=True`, like all fields below.
+        gates (*optional*): Share of local attention, (B, L) for each layer that mixes local and global attention.
+        feature_attention (*optional*): (B, D), weights of the features of a text.
+        token_attention (*optional*): (B, L), weights of the tokens of a text.
+    """
+
+    local_attentions: tuple[torch.Tensor, ...] | None = None
+    gates: tuple[torch.Tensor, ...] | None = None
+    feature_attention: torch.Tensor | None = None
+    token_attention: torch.Tensor | None = None
+
+
+@dataclass
+class LocalModelOutput(LocalOutputs, BaseModelOutputWithPooling):
+    """Output of a headless model.
+
+    Args:
+        last_hidden_state: (B, L, output size), after the local layers.
+        pooler_output (*optional*): (B, H), if the family has a pooler.
+        hidden_states (*optional*): Hidden states of the backbone, with `output_hidden_states=True`.
+        attentions (*optional*): Attention weights of the backbone, with `output_attentions=True`.
+        local_loss (*optional*): Loss of the local layers, a scalar that heads add to the loss of their task.
+    """
+
+    local_loss: torch.Tensor | None = None
+
+
+def check_inputs(
+    input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None, attention_mask: torch.Tensor | None
+) -> torch.Tensor:
+    """Return the given input, either `input_ids` (B, L) or `inputs_embeds` (B, L, E).
+
+    Raises:
+        ValueError: Both or neither is given, or the mask is not (B, L).
+    """
+    if (input_ids is None) == (inputs_embeds is None):
+        raise ValueError("Give exactly one of `input_ids` and `inputs_embeds`.")
+    states = input_ids if inputs_embeds is None else inputs_embeds
+    assert states is not None
+    if attention_mask is not None and (
+        attention_mask.dim() != 2
+        or attention_mask.shape[1] != states.shape[1]
+        or attention_mask.shape[0] not in (1, states.shape[0])
+    ):
+        raise ValueError(
+            f"`attention_mask` has shape {tuple(attention_mask.shape)}; local layers need (batch, length), here "
+            f"{tuple(states.shape[:2])}."
+        )
+    return states
+
+
+def check_length(length: int, most: int | None, model_type: str) -> None:
+    """Raise `ValueError` for more tokens than a backbone has positions. Skipped in compiled and exported code."""
+    if most is not None and not torch.compiler.is_compiling() and length > most:
+        raise ValueError(
+            f"The input has {length} tokens in a row, but the backbone {model_type!r} has positions for {most}: "
+            f"truncate it, with `truncation=True, max_length={most}` in the call of the tokenizer."
+        )
+
+
+def selected_states(
+    hidden_states: tuple[torch.Tensor, ...] | None, asked_for: bool | int | Sequence[int] | None
+) -> tuple[torch.Tensor | None, ...] | None:
+    """Select the hidden states that `output_hidden_states` asks for.
+
+    Backbones always return all states, since some, such as XLNet, do not support indices, and the meaning of indices
+    depends on the version of transformers.
+
+    Args:
+        hidden_states: All hidden states of the backbone, or None.
+        asked_for: Value of `output_hidden_states`: a boolean, or one or several indices. Negative indices count from
+            the end.
+
+    Returns:
+        A tuple of the same length, with None in place of states that are not selected; None if no states are.
+    """
+    if hidden_states is None or asked_for is None or asked_for is False:
+        return None
+    if asked_for is True:
+        return hidden_states
+    count, indices = len(hidden_states), [asked_for] if isinstance(asked_for, int) else asked_for
+    kept = {index % count for index in indices if -count <= index < count}
+    return tuple(states if place in kept else None for place, states in enumerate(hidden_states))
+
+
+def with_inputs(forward: Callable[..., Any], *names: str) -> Callable[..., Any]:
+    """Add keyword inputs to the signature of a `forward`: Trainer drops columns that the signature does not name."""
+
+    @functools.wraps(forward)
+    def named(self: PreTrainedModel, *args: Any, **kwargs: Any) -> Any:
+        return forward(self, *args, **kwargs)
+
+    signature = inspect.signature(forward)
+    *known, rest = signature.parameters.values()
+    new = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in names]
+    named.__signature__ = signature.replace(parameters=[*known, *new, rest])  # type: ignore[attr-defined]
+    return named
+
+
+class LocalAttentionPreTrainedModel(PreTrainedModel):
     """Base class of all models and heads. It builds, initializes, loads and saves them."""
 
     config_class = LocalAttentionConfig
@@ -38,219 +140,73 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
     base_model_class: ClassVar[type[PreTrainedModel]]
     """Headless model of the family. Heads have it as the attribute `base_model_prefix`."""
 
-    auto_classes: ClassVar[dict[str, str]] = {}
-    """The family's class for each Auto class, saved as `auto_map` in checkpoints.
-
-    Encoder-decoder checkpoints list only generation classes; encoder checkpoints list the others.
-    """
-
-    pipelines: ClassVar[dict[str, Any]] = {}
-    """Pipelines of this class, saved as `custom_pipelines` in checkpoints (see `saved_pipelines`)."""
-    named_backbones: ClassVar[dict[str, str]] = {}
-    """Folders of backbones by short names for `from_backbone`. The installed package adds its own."""
-
     backbone_auto_class: ClassVar[Any] = AutoModel
     """Auto class of the backbone."""
 
     token_inputs: ClassVar[tuple[str, ...]] = ()
-    """Names of the family's additional inputs with one value per token."""
+    """Names of the family's additional inputs with one value per token, which `forward` of each head gets, too."""
 
-    _checkpoint_conversion_mapping: ClassVar[dict[str, str]] = {}
-    """Names of weights in version 0.1.0, as patterns, mapped to their current names. peft reads this attribute."""
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        known = inspect.signature(cls.forward).parameters
+        if "input_ids" in known and not set(cls.token_inputs) <= set(known):
+            cls.forward = with_inputs(cls.forward, *cls.token_inputs)  # type: ignore[method-assign]
 
     def __init__(self, config: LocalAttentionConfig):
         self.check_config(config)
         super().__init__(config)
         self.add_model_tags(["hf_localattn", config.model_type])  # to filter by on the Hub
+        if config.code_folder != (folder := str(Path(__file__).parent)):
+            config.code_folder = folder
 
     @classmethod
-    def from_backbone(
-        cls,
-        name_or_path: str | os.PathLike[str],
-        *,
-        cache_dir: str | os.PathLike[str] | None = None,
-        revision: str | None = None,
-        token: str | bool | None = None,
-        local_files_only: bool = False,
-        subfolder: str = "",
-        dtype: torch.dtype | str | None = None,
-        device_map: str | int | torch.device | None = None,
-        attn_implementation: str | None = None,
-        trust_remote_code: bool = False,
-        **config_fields: Any,
-    ) -> Self:
+    def from_backbone(cls, name_or_path: str | os.PathLike[str], **arguments: Any) -> Self:
         """Build a model from a pretrained backbone, with new local layers and a new head.
 
         Args:
             name_or_path: Hub id or folder of the backbone, with safetensors weights; or "tiny" or "tiny-bart", small
-                random backbones of the installed package.
-            cache_dir (*optional*): Folder for downloads, as in `from_pretrained`.
-            revision (*optional*, defaults to "main"): Branch, tag or commit on the Hub.
-            token (*optional*): Access token for the Hub. Defaults to the token of `hf auth login`.
-            local_files_only (*optional*, defaults to False): If True, download nothing.
-            subfolder (*optional*, defaults to ""): Folder of the backbone in its repository or folder.
-            dtype (*optional*): dtype of all weights. Defaults to the checkpoint's dtype.
-            device_map (*optional*, defaults to the CPU): Device of the model, such as "cuda". To split a model between
-                devices, save it and load it with `from_pretrained`.
-            attn_implementation (*optional*): Attention implementation of the backbone, such as "eager" or "sdpa".
-            trust_remote_code (*optional*): Has no effect. The code of a backbone is never run.
-            **config_fields: Fields of the family's configuration, and `num_labels`, `id2label`, `label2id` or
-                `problem_type`.
+                random backbones of the package.
+            **arguments: Fields of the family's configuration; `num_labels`, `id2label`, `label2id` or `problem_type`;
+                and as in `from_pretrained`: `cache_dir`, `revision`, `token`, `local_files_only`, `subfolder`,
+                `dtype`, `device_map` (one device) and `attn_implementation`.
 
         Returns:
             The model, in evaluation mode.
 
         Raises:
-            ValueError: A field is unknown (the message names the nearest one) or has an invalid value, or the backbone
-                is not supported.
+            ImportError: The class comes from a checkpoint and not from the package.
+            ValueError: A field is unknown or has an invalid value, or the backbone is not supported.
             OSError: The backbone cannot be loaded, or has no safetensors weights.
         """
-        config_fields = cls.config_class.current_names(config_fields)
-        check_config_fields(cls.config_class, config_fields)
-        source = {
-            "cache_dir": cache_dir,
-            "revision": revision,
-            "token": token,
-            "local_files_only": local_files_only,
-            "subfolder": subfolder,
-            "trust_remote_code": False,
-        }
-        device = check_device(device_map)
-        if trust_remote_code:
-            logger.warning_once("`trust_remote_code` has no effect: the code of a backbone is never run.")
-        if not isinstance(name_or_path, str | os.PathLike):
-            raise ValueError(
-                f"`from_backbone` takes a Hub id or a folder, not a {type(name_or_path).__name__}: save it first."
-            )
-        name_or_path = cls.named_backbones.get(str(name_or_path), name_or_path)
-        try:
-            backbone_config = AutoConfig.from_pretrained(name_or_path, **source)
-        except ValueError as error:
-            if "trust_remote_code" not in str(error):
-                raise
-            raise ValueError(
-                f"{str(name_or_path)!r} has an architecture with its own code. The code of a backbone is never run:"
-                " choose a backbone whose architecture is part of transformers."
-            ) from error
-        cls.validate_architecture(backbone_config)
-        config = cls.config_class(backbone_config=backbone_config, **config_fields)
-        cls.check_config(config)
-        # XLNet creates some weights in fp32, whatever the dtype: convert all weights in the end.
-        dtype = dtype if dtype not in (None, "auto") else backbone_config.dtype or torch.float32
-        dtype = getattr(torch, dtype) if isinstance(dtype, str) else dtype
-        try:
-            with without_tie_warning():
-                backbone, report = cls.backbone_auto_class.from_pretrained(
-                    name_or_path,
-                    config=backbone_config,
-                    use_safetensors=True,
-                    dtype=dtype,
-                    output_loading_info=True,
-                    **cls.backbone_kwargs(backbone_config),
-                    **source,
-                )
-        except OSError as error:
-            if not re.search(r"(no file named|not appear to have a file named) \S*safetensors", str(error)):
-                raise  # another error, such as that of a server
-            raise OSError(
-                f"{str(name_or_path)!r} has no safetensors weights, and other formats are not read. If you trust its "
-                f"file, convert it: `{cls.backbone_auto_class.__name__}.from_pretrained(name, use_safetensors=False)"
-                ".save_pretrained(folder)`."
-            ) from error
-        if missing := sorted(key for key in report["missing_keys"] if not cls._begins_afresh(key, backbone)):
-            raise ValueError(
-                f"{str(name_or_path)!r} lacks weights of {type(backbone).__name__}, such as {missing[0]!r}: it is no "
-                "checkpoint of this backbone. Choose another one."
-            )
-        attention = {} if attn_implementation is None else {"attn_implementation": attn_implementation}
-        model = cls._from_config(config, dtype=dtype, **attention).to(dtype)
-        model._copy_weights(backbone)
-        model._note_missing(report["missing_keys"])
-        if model.can_generate():
-            model.generation_config = backbone.generation_config
-        return model.to(device).eval()
+        return cls.config_class.installed.from_backbone(cls, name_or_path, **arguments)
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: Any, *model_args: Any, **kwargs: Any) -> Self:
-        """Load a model as in transformers, but only from safetensors files, so that nothing is unpickled.
-
-        Args:
-            pretrained_model_name_or_path: Hub id or folder of the checkpoint.
-            *model_args: As in `PreTrainedModel.from_pretrained`.
-            **kwargs: As in `PreTrainedModel.from_pretrained`.
-
-        Returns:
-            The model, in evaluation mode; with `output_loading_info=True` a tuple of the model and the loading report.
-
-        Raises:
-            ValueError: `use_safetensors` is False, the weight files are damaged or lack most weights of the model (see
-                weight_checks.py), or the checkpoint has an adapter.
-            OSError: The checkpoint cannot be loaded, or has no safetensors weights.
-        """
-        if not kwargs.setdefault("use_safetensors", True):
-            raise ValueError(f"`use_safetensors={kwargs['use_safetensors']}` would unpickle weights. {CONVERSION}")
+        """Load a model as in transformers."""
         wants_report = kwargs.pop("output_loading_info", False)
-        kwargs["output_loading_info"] = True
-        kwargs["key_mapping"] = {**cls._checkpoint_conversion_mapping, **(kwargs.get("key_mapping") or {})}
-        try:
-            with contextlib.ExitStack() as checked:
-                checked.enter_context(without_tie_warning())
-                if pretrained_model_name_or_path is not None:  # if None, `state_dict` has the weights
-                    check_neighbors(pretrained_model_name_or_path, kwargs)
-                    checked.enter_context(loading_from(pretrained_model_name_or_path, kwargs))
-                loaded, report = super().from_pretrained(pretrained_model_name_or_path, *model_args, **kwargs)
-        except OSError as error:
-            if not re.search(r"(no file named|not appear to have a file named) \S*safetensors", str(error)):
-                raise  # another error, such as that of a server
-            raise OSError(f"{str(error).rstrip('.')}, and other formats are not read. {CONVERSION}") from error
-        loaded._weight_conversions = [  # saving would undo them
-            one
-            for one in loaded._weight_conversions
-            if one.source_patterns[0] not in cls._checkpoint_conversion_mapping
-        ]
+        with cls.config_class.installed.loading(pretrained_model_name_or_path, kwargs):
+            loaded, report = super().from_pretrained(
+                pretrained_model_name_or_path, *model_args, output_loading_info=True, **kwargs
+            )
         loaded._finalize_loading()
         loaded._note_missing(report["missing_keys"])
-        if hasattr(loaded.config, "custom_pipelines"):  # only code of a checkpoint keeps them
-            del loaded.config.custom_pipelines  # transformers would look for their files in the model object
-        if loaded.can_generate():
-            check_generation_config(loaded.generation_config)
-        result: Any = (loaded, report) if wants_report else loaded
-        return result
+        # transformers would look for the files of a pipeline in the model object.
+        vars(loaded.config).pop("custom_pipelines", None)
+        return (loaded, report) if wants_report else loaded  # type: ignore[return-value]
 
     @classmethod
-    def get_init_context(cls, *args: Any, **kwargs: Any) -> list[Any]:
-        """Return the contexts in which `from_pretrained` builds a model."""
-        return [*super().get_init_context(*args, **kwargs), building()]
+    def is_remote_code(cls) -> bool:
+        """Return False, so that transformers saves no code: the configuration does."""
+        return False
 
     def save_pretrained(self, save_directory: str | os.PathLike[str], *args: Any, **kwargs: Any) -> None:
-        """Save a model as in transformers, with its code files.
-
-        `config.json` names all heads of the family in `auto_map` and the class's pipelines in `custom_pipelines`.
-
-        Args:
-            save_directory: Folder of the checkpoint.
-            *args: As in `PreTrainedModel.save_pretrained`.
-            **kwargs: As in `PreTrainedModel.save_pretrained`.
+        """Save a model as in transformers. The configuration saves the code.
 
         Raises:
             ValueError: The configuration has an invalid value, so the checkpoint could not be loaded.
         """
         self.config.check()
-        self.config.auto_map = dict(self.auto_classes)
-        if self.saved_pipelines:
-            self.config.custom_pipelines = copy.deepcopy(self.saved_pipelines)
-        elif hasattr(self.config, "custom_pipelines"):
-            del self.config.custom_pipelines  # pipelines of another head
-        # `fully_shard` sets a class made by torch. Its name and file would be saved as code.
-        made = type(self)
-        self.__class__ = next(one for one in made.__mro__ if not one.__module__.startswith("torch."))
-        if type(self.config) is self.config_class:
-            self.config._auto_class = None  # its code is among the files that the model's needs: not copied twice
-        try:
-            super().save_pretrained(save_directory, *args, **kwargs)
-        finally:
-            self.__class__ = made
-            self.config.__dict__.pop("_auto_class", None)
+        super().save_pretrained(save_directory, *args, **kwargs)
 
     @classmethod
     def check_config(cls, config: LocalAttentionConfig) -> None:
@@ -308,11 +264,6 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
         super()._initialize_weights(module)
 
     @property
-    def saved_pipelines(self) -> dict[str, Any]:
-        """The pipelines that this model is saved with, by default those of its class."""
-        return self.pipelines
-
-    @property
     def backbone_model(self) -> PreTrainedModel:
         """The backbone, a pretrained model."""
         return self.base_model.backbone
@@ -340,10 +291,7 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
     def add_backbone(self) -> None:
         """Build the backbone and detect its numbering of positions."""
         config, dtype = self.config.backbone_config_to_build(), torch.get_default_dtype()
-        try:
-            self.backbone = self.backbone_auto_class.from_config(config, dtype=dtype, **self.pooler_kwargs(config))
-        except AssertionError as error:  # of torch, such as for RoBERTa with a `pad_token_id` beyond the positions
-            raise ValueError(f"`backbone_config` is not valid for {config.model_type!r}: {as_line(error)}.") from error
+        self.backbone = self.backbone_auto_class.from_config(config, dtype=dtype, **self.pooler_kwargs(config))
         self._freeze_unused()
         self.supports_gradient_checkpointing = self.backbone.supports_gradient_checkpointing
         inputs = inspect.signature(self.backbone.forward).parameters
@@ -352,16 +300,10 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
         embeddings = getattr(self.backbone, "embeddings", None)
         # RoBERTa and models derived from it count positions from the padding index + 1.
         counts_from_padding = hasattr(embeddings, "create_position_ids_from_input_ids")
-        if counts_from_padding and config.pad_token_id is None:
-            raise ValueError("`pad_token_id` of `backbone_config` is null, and positions are counted from it: set it.")
         # Untested backbones may count in other ways (Nystromformer): leave positions to them.
         is_known = config.model_type in self.config.tested_backbones or counts_from_padding
         self.sets_position_ids = self.takes_position_ids and is_known
         self.first_position = config.pad_token_id + 1 if counts_from_padding else 0
-        table = getattr(embeddings, "position_embeddings", None)
-        self.most_tokens: int | None = None
-        if is_known and isinstance(table, nn.Embedding):
-            self.most_tokens = table.num_embeddings - self.first_position
 
     def _finalize_loading(self) -> None:
         """Restore what `from_pretrained` resets: frozen parameters, and the dtype of XLNet."""
@@ -398,31 +340,77 @@ class LocalAttentionPreTrainedModel(BackboneFeatures):
         """
         return list(_outermost_new(self, {id(parameter) for parameter in self.pretrained_parameters()}))
 
-    def train(self, mode: bool = True) -> LocalAttentionPreTrainedModel:
-        """Set the training mode. Warns once if an adapter trains the model, but new modules are frozen."""
-        if mode and getattr(self, "peft_config", None):
-            self._warn_of_frozen_modules()
-        return super().train(mode)
+    def forward_backbone(
+        self,
+        input_ids: torch.Tensor | None,
+        attention_mask: torch.Tensor | None,
+        token_type_ids: torch.Tensor | None,
+        position_ids: torch.Tensor | None,
+        inputs_embeds: torch.Tensor | None,
+        *,
+        layer_mask: torch.Tensor | None = None,
+        **kwargs: Any,
+    ) -> BaseModelOutput:
+        """Run the backbone. Padding on either side does not change its output.
 
-    def _warn_of_frozen_modules(self) -> None:
-        """Warn if a module is new and frozen, and other parameters are trainable."""
-        frozen = [
-            name
-            for name in self.new_modules()
-            if not any(parameter.requires_grad for parameter in self.get_submodule(name).parameters())
-        ]
-        if frozen and any(parameter.requires_grad for parameter in self.parameters()):
-            logger.warning_once(
-                f"The adapter leaves new modules frozen, such as `{frozen[0]}`. Their weights are random if they were "
-                "never trained: then pass `modules_to_save=model.new_modules()` to the adapter's configuration."
-            )
+        If `layer_mask` is given, the layers get this 4D mask in place of the one that the backbone would build.
+        """
+        states = check_inputs(input_ids, inputs_embeds, attention_mask)
+        if attention_mask is not None:
+            attention_mask = (attention_mask != 0).long()  # XLNet cannot calculate with a boolean mask
+            if position_ids is None and self.sets_position_ids:
+                position_ids = (attention_mask.cumsum(-1) - 1).clamp(min=0) + self.first_position
+        if token_type_ids is None and self.config.backbone_config.model_type == "xlnet":
+            # XLNet skips its segment embeddings if there are no ids. They would then get no gradient.
+            token_type_ids = torch.zeros(states.shape[:2], dtype=torch.long, device=states.device)
+        if self.takes_position_ids and position_ids is not None:
+            kwargs["position_ids"] = position_ids
+        if self.takes_token_type_ids and token_type_ids is not None:
+            kwargs["token_type_ids"] = token_type_ids
+        asked_for = kwargs["output_hidden_states"]
+        outputs = self.backbone(
+            input_ids=input_ids,
+            attention_mask=attention_mask if layer_mask is None else layer_mask,
+            inputs_embeds=inputs_embeds,
+            return_dict=True,
+            **{**kwargs, "output_hidden_states": bool(asked_for)},
+        )
+        outputs.hidden_states = selected_states(outputs.hidden_states, asked_for)
+        return outputs
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], *args: Any, **kwargs: Any) -> None:
-        # `load_state_dict` passes a copy; submodules read the names that are set here.
-        for pattern, current in self._checkpoint_conversion_mapping.items():
-            for name in [name for name in state_dict if re.search(pattern, name)]:
-                state_dict[re.sub(pattern, current, name)] = state_dict.pop(name)
-        super()._load_from_state_dict(state_dict, *args, **kwargs)
+    def _check_values(self, *inputs: Any) -> None: ...  # until COOL no longer calls it
+
+    def classification_token(self, states: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
+        """Return the state of the classification token (B, F): the first token without padding, the last in XLNet."""
+        is_last = self.config.backbone_config.model_type == "xlnet"
+        if attention_mask is None:
+            return states[:, -1 if is_last else 0]
+        mask = (attention_mask != 0).to(states.device, torch.int64)
+        position = states.shape[1] - 1 - mask.flip(-1).argmax(-1) if is_last else mask.argmax(-1)
+        return states[torch.arange(states.shape[0], device=states.device), position]
+
+    def sequence_features(self, outputs: LocalModelOutput, attention_mask: torch.Tensor | None) -> torch.Tensor:
+        """Return the features of each sequence (B, F) that heads classify."""
+        return self.classification_token(outputs.last_hidden_state, attention_mask)
+
+    def training_loss(
+        self, loss: torch.Tensor, outputs: LocalModelOutput, share: torch.Tensor | float = 1.0
+    ) -> torch.Tensor:
+        """Add the loss of the local layers, if any, to the task loss.
+
+        Args:
+            loss: Loss of the task.
+            outputs: Output of the headless model.
+            share (*optional*, defaults to 1.0): Weight of this batch in gradient accumulation.
+        """
+        return loss if outputs.local_loss is None else loss + share * outputs.local_loss
+
+    def resolve_output_flags(self, kwargs: dict[str, Any]) -> None:
+        """Set `output_attentions` and `output_hidden_states` in `kwargs`, unless given, from the configuration."""
+        for output in ("output_attentions", "output_hidden_states"):
+            if kwargs.get(output) is None:
+                kwargs[output] = getattr(self.config, output)
+        kwargs["output_attentions"] = bool(kwargs["output_attentions"])
 
 
 def _outermost_new(module: nn.Module, pretrained: set[int], prefix: str = "") -> Iterator[str]:
@@ -436,14 +424,10 @@ def _outermost_new(module: nn.Module, pretrained: set[int], prefix: str = "") ->
             yield from _outermost_new(child, pretrained, f"{prefix}{name}.")
 
 
-def register_auto_classes(config_class: type[LocalAttentionConfig], **auto_classes: type[PreTrainedModel]) -> None:
-    """Register the class for each Auto class, so that checkpoints have the code and `auto_map` of the family."""
-    config_class.register_for_auto_class()
-    for auto_class, model_class in auto_classes.items():
-        model_class.register_for_auto_class(auto_class)
-        served = {
-            auto: other for auto, other in auto_classes.items() if other.can_generate() == model_class.can_generate()
-        }
+def register_auto_classes(config_class: Any, **auto_classes: Any) -> None:
+    """Note the names for `verify`, until all rooms have moved."""
+    for model_class in auto_classes.values():
+        served = {auto: one for auto, one in auto_classes.items() if one.can_generate() == model_class.can_generate()}
         model_class.auto_classes = {
             auto: f"{one.__module__.split('.')[-1]}.{one.__name__}"
             for auto, one in {"AutoConfig": config_class, **served}.items()

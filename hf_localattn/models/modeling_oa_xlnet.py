@@ -13,7 +13,6 @@ from transformers.utils import can_return_tuple, logging
 from .backbone_features import LocalModelOutput, check_inputs
 from .configuration_oa_xlnet import OaXLNetConfig
 from .cue_labels import has_cue_labels
-from .forward_inputs import with_extra_inputs
 from .input_checks import check_tensor
 from .masked_lm_head import MaskedLMHead
 from .modeling_local_attention import LocalAttentionPreTrainedModel, register_auto_classes
@@ -151,14 +150,12 @@ class OaXLNetForQuestionAnswering(OaXLNetPreTrainedModel, QuestionAnsweringHead)
     """OA with a span prediction head for extractive question answering. The query is the question."""
 
     base_model_class = OaXLNetModel
-    forward = with_extra_inputs(QuestionAnsweringHead.forward, *QUERY)
 
 
 class OaXLNetForSequenceClassification(OaXLNetPreTrainedModel, SequenceClassificationHead):
     """OA with a classification or regression head. In a pair of texts, one text is the query."""
 
     base_model_class = OaXLNetModel
-    forward = with_extra_inputs(SequenceClassificationHead.forward, *QUERY)
 
 
 class OaXLNetForTokenClassification(OaXLNetPreTrainedModel, TokenClassificationHead):
@@ -178,21 +175,18 @@ class OaXLNetForTokenClassification(OaXLNetPreTrainedModel, TokenClassificationH
     """
 
     base_model_class = OaXLNetModel
-    forward = with_extra_inputs(TokenClassificationHead.forward, *QUERY)
 
 
 class OaXLNetForMultipleChoice(OaXLNetPreTrainedModel, MultipleChoiceHead):
     """OA with a multiple choice head."""
 
     base_model_class = OaXLNetModel
-    forward = with_extra_inputs(MultipleChoiceHead.forward, *QUERY)
 
 
 class OaXLNetForMaskedLM(OaXLNetPreTrainedModel, MaskedLMHead):
     """OA with the masked-language-model head of the backbone, which XLNet does not have."""
 
     base_model_class = OaXLNetModel
-    forward = with_extra_inputs(MaskedLMHead.forward, *QUERY)
 
 
 register_auto_classes(

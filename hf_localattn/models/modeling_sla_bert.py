@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
@@ -28,7 +28,6 @@ from transformers.utils import can_return_tuple
 from .backbone_features import LocalModelOutput, check_inputs
 from .backbone_head import BackboneHead, build_reference_head
 from .configuration_sla_bert import GATED, SlaBertConfig
-from .forward_inputs import with_extra_inputs
 from .input_checks import WHOLE, check_tensor
 from .masked_lm_head import MaskedLMHead
 from .modeling_local_attention import LocalAttentionPreTrainedModel, register_auto_classes
@@ -56,10 +55,6 @@ from .sla_self_attention import (
     self_attentions,
 )
 from .task_heads import MultipleChoiceHead, QuestionAnsweringHead, SequenceClassificationHead, TokenClassificationHead
-
-if TYPE_CHECKING:
-    # Never executed: see task_heads.py.
-    from .pipeline_parsing import ParsingTextClassificationPipeline  # noqa: F401
 
 
 class SlaBertPreTrainedModel(LocalAttentionPreTrainedModel):
@@ -325,7 +320,6 @@ class SlaBertForQuestionAnswering(SlaBertPreTrainedModel, QuestionAnsweringHead)
 
     base_model_class = SlaBertModel
     stock_classes = MODEL_FOR_QUESTION_ANSWERING_MAPPING
-    forward = with_extra_inputs(QuestionAnsweringHead.forward, *STRUCTURE)
 
 
 class SlaBertForSequenceClassification(SlaBertPreTrainedModel, SequenceClassificationHead):
@@ -333,13 +327,6 @@ class SlaBertForSequenceClassification(SlaBertPreTrainedModel, SequenceClassific
 
     base_model_class = SlaBertModel
     stock_classes = MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
-    pipelines: ClassVar = SequenceClassificationHead.pipelines | {
-        "text-classification": {
-            "impl": "pipeline_parsing.ParsingTextClassificationPipeline",
-            "pt": ["AutoModelForSequenceClassification"],
-        }
-    }
-    forward = with_extra_inputs(SequenceClassificationHead.forward, *STRUCTURE)
 
 
 class SlaBertForTokenClassification(SlaBertPreTrainedModel, TokenClassificationHead):
@@ -347,13 +334,6 @@ class SlaBertForTokenClassification(SlaBertPreTrainedModel, TokenClassificationH
 
     base_model_class = SlaBertModel
     stock_classes = MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING
-    pipelines: ClassVar = TokenClassificationHead.pipelines | {
-        "token-classification": {
-            "impl": "pipeline_parsing.ParsingTokenClassificationPipeline",
-            "pt": ["AutoModelForTokenClassification"],
-        }
-    }
-    forward = with_extra_inputs(TokenClassificationHead.forward, *STRUCTURE)
 
 
 class SlaBertForMultipleChoice(SlaBertPreTrainedModel, MultipleChoiceHead):
@@ -361,7 +341,6 @@ class SlaBertForMultipleChoice(SlaBertPreTrainedModel, MultipleChoiceHead):
 
     base_model_class = SlaBertModel
     stock_classes = MODEL_FOR_MULTIPLE_CHOICE_MAPPING
-    forward = with_extra_inputs(MultipleChoiceHead.forward, *STRUCTURE)
 
 
 class SlaBertForMaskedLM(SlaBertPreTrainedModel, MaskedLMHead):
@@ -369,7 +348,6 @@ class SlaBertForMaskedLM(SlaBertPreTrainedModel, MaskedLMHead):
 
     base_model_class = SlaBertModel
     stock_classes = MODEL_FOR_MASKED_LM_MAPPING
-    forward = with_extra_inputs(MaskedLMHead.forward, *STRUCTURE)
 
 
 register_auto_classes(

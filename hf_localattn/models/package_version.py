@@ -1,3 +1,3 @@
-"""Version of hf_localattn, in a file that is saved with every checkpoint."""
+"""Version of hf_localattn, until all rooms read it from configuration_local_attention."""
 
-VERSION = "0.2.0"
+from .configuration_local_attention import VERSION as VERSION

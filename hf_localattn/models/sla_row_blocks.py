@@ -11,8 +11,8 @@ import torch
 from torch.compiler import is_compiling
 from torch.utils.checkpoint import checkpoint
 
+from .masking import needs_torch_code
 from .sla_masks import MaskRows
-from .triton_kernels import needs_torch_code
 
 ROWS = 128
 """Queries in a block. Texts that fit into one block are not split."""

@@ -17,11 +17,10 @@ import torch
 from torch import nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedConfig, PreTrainedModel
 
+from .configuration_local_attention import LocalAttentionConfig
 from .sla_attention import LocalGate, gated_attention, mix, parent_loss
-from .sla_attention_triton import attend_in_kernel, unsuitable
 from .sla_masks import MaskTables
 from .sla_row_blocks import attend_by_blocks
-from .triton_kernels import needs_torch_code, runs_kernel
 
 IMPLEMENTATIONS = ("eager", "sdpa", "flex_attention")
 
@@ -142,12 +141,13 @@ def _checked(implementation: str) -> str:
 
 def is_in_kernel(backbone: PreTrainedModel, tables: MaskTables) -> bool:
     """Return True if the gated layers of a backbone run Triton kernels."""
-    if needs_torch_code() or backbone.config._attn_implementation not in ("eager", "sdpa"):
+    kernel = LocalAttentionConfig.installed.kernel("sla_attention")
+    if kernel is None or backbone.config._attn_implementation not in ("eager", "sdpa"):
         return False
     device = tables.segments.device
     dtype = torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else backbone.dtype
     width = backbone.config.hidden_size // backbone.config.num_attention_heads
-    return runs_kernel("SLA's attention", device, (dtype,), unsuitable(width, tables))
+    return kernel.runs(device, dtype, width, tables)
 
 
 class LocalSelfAttention(nn.Module):
@@ -212,6 +212,7 @@ class LocalSelfAttention(nn.Module):
         if isinstance(local_mask, MaskTables):
             assert gate is not None
             dropout = self.dropout.p if self.training else 0.0
+            attend_in_kernel = LocalAttentionConfig.installed.kernel("sla_attention").attend
             output = attend_in_kernel(query, key, value, gate, local_mask, scaling=self.scaling, dropout=dropout)
         elif callable(local_mask):
             assert gate is not None

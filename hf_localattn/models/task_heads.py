@@ -10,7 +10,7 @@ Shapes: B batch, L tokens, C choices or classes.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
 import torch
 from torch import nn
@@ -24,16 +24,8 @@ from transformers.modeling_outputs import (
 )
 from transformers.utils import can_return_tuple
 
-from .backbone_features import LocalModelOutput, LocalOutputs
-from .cue_labels import has_cue_labels
 from .input_checks import IGNORED, WHOLE, check_numbers, check_positions, check_tensor, check_text_labels
-from .modeling_local_attention import LocalAttentionPreTrainedModel
-
-if TYPE_CHECKING:
-    # Never executed. transformers follows these imports to find the files to save with a checkpoint, such as its
-    # pipelines. Only users of a pipeline import it.
-    from .pipeline_negation import NegationPipeline  # noqa: F401
-    from .pipeline_question_answering import QuestionAnsweringPipeline  # noqa: F401
+from .modeling_local_attention import LocalAttentionPreTrainedModel, LocalModelOutput, LocalOutputs
 
 
 @dataclass
@@ -83,13 +75,6 @@ class PooledClassifier(nn.Module):
 class QuestionAnsweringHead(LocalAttentionPreTrainedModel):
     """Start and end logits of an answer span, by a linear layer on each token (COOL, equations 14 and 15)."""
 
-    pipelines: ClassVar = {
-        "question-answering": {
-            "impl": "pipeline_question_answering.QuestionAnsweringPipeline",
-            "pt": ["AutoModelForQuestionAnswering"],
-        }
-    }
-
     def __init__(self, config: Any):
         super().__init__(config)
         self.add_base_model()
@@ -128,7 +113,14 @@ class QuestionAnsweringHead(LocalAttentionPreTrainedModel):
             num_items_in_batch (*optional*): Divisor of the loss. By default the loss is a mean.
             **kwargs: Inputs of the family, `output_attentions`, `output_hidden_states` and the like.
         """
-        outputs = self.run_base_model(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
+        outputs = self.base_model(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            token_type_ids=token_type_ids,
+            position_ids=position_ids,
+            inputs_embeds=inputs_embeds,
+            **{**kwargs, "return_dict": True},
+        )
         start_logits, end_logits = self.qa_outputs(self.qa_dropout(outputs.last_hidden_state)).unbind(-1)
         loss = None
         if start_positions is not None and end_positions is not None:
@@ -184,7 +176,14 @@ class SequenceClassificationHead(LocalAttentionPreTrainedModel):
                 multi-label classification or several regressions.
             **kwargs: Inputs of the family, `output_attentions`, `output_hidden_states` and the like.
         """
-        outputs = self.run_base_model(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
+        outputs = self.base_model(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            token_type_ids=token_type_ids,
+            position_ids=position_ids,
+            inputs_embeds=inputs_embeds,
+            **{**kwargs, "return_dict": True},
+        )
         logits = self.sequence_classifier(self.sequence_features(outputs, attention_mask))
         loss = None
         if labels is not None:
@@ -195,16 +194,6 @@ class SequenceClassificationHead(LocalAttentionPreTrainedModel):
 
 class TokenClassificationHead(LocalAttentionPreTrainedModel):
     """Logits of each token, by dropout and a linear layer."""
-
-    pipelines: ClassVar = {
-        "negation": {"impl": "pipeline_negation.NegationPipeline", "pt": ["AutoModelForTokenClassification"]}
-    }
-
-    @property
-    def saved_pipelines(self) -> dict[str, Any]:
-        """The pipelines of this model. Only models with labels of cues have one for negation."""
-        finds_cues = has_cue_labels(self.config.id2label.values())
-        return {name: entry for name, entry in self.pipelines.items() if finds_cues or name != "negation"}
 
     def __init__(self, config: Any):
         super().__init__(config)
@@ -238,7 +227,14 @@ class TokenClassificationHead(LocalAttentionPreTrainedModel):
             num_items_in_batch (*optional*): Divisor of the loss. By default the loss is a mean.
             **kwargs: Inputs of the family, `output_attentions`, `output_hidden_states` and the like.
         """
-        outputs = self.run_base_model(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs)
+        outputs = self.base_model(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            token_type_ids=token_type_ids,
+            position_ids=position_ids,
+            inputs_embeds=inputs_embeds,
+            **{**kwargs, "return_dict": True},
+        )
         logits = self.token_classifier(self.dropout(outputs.last_hidden_state))
         loss = None
         if labels is not None:
@@ -300,7 +296,7 @@ class MultipleChoiceHead(LocalAttentionPreTrainedModel):
             **{name: kwargs.pop(name, None) for name in self.token_inputs},
         }
         each = {name: None if values is None else _by_choice(name, values) for name, values in each.items()}
-        outputs = self.run_base_model(**each, **kwargs)
+        outputs = self.base_model(**each, **{**kwargs, "return_dict": True})
         logits = self.choice_classifier(self.sequence_features(outputs, each["attention_mask"])).view(shape)
         loss = None
         if labels is not None:

@@ -17,7 +17,7 @@ from transformers import (
     PreTrainedConfig,
 )
 
-from hf_localattn.models.modeling_local_attention import LocalAttentionPreTrainedModel
+from hf_localattn.installed import install
 from hf_localattn.pipelines import register_pipelines
 from hf_localattn.registry.cool import COOL
 from hf_localattn.registry.family import Family
@@ -25,7 +25,6 @@ from hf_localattn.registry.oa_xlnet import OA_XLNET
 from hf_localattn.registry.sam_roberta import SAM_ROBERTA
 from hf_localattn.registry.sla_bert import SLA_BERT
 from hf_localattn.registry.views import Gates, LocalMap, Query, View
-from hf_localattn.resources import NAMED_BACKBONES
 
 __all__ = [
     "AUTO_CLASSES",
@@ -67,7 +66,7 @@ _CLASS_ENDINGS = {
 def register() -> None:
     """Register the families with the Auto classes, and register the pipelines. Further calls have no effect."""
     register_pipelines()
-    LocalAttentionPreTrainedModel.named_backbones = NAMED_BACKBONES
+    install()
     for family in FAMILIES.values():
         AutoConfig.register(family.name, family.config, exist_ok=True)
         AutoModel.register(family.config, family.model, exist_ok=True)

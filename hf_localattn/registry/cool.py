@@ -11,10 +11,9 @@ from hf_localattn.models import (
     CoolForSequenceClassification,
     CoolForTokenClassification,
     CoolModel,
-    outlook_attention_matrix,
 )
 from hf_localattn.registry.family import Family
-from hf_localattn.registry.views import LocalMap
+from hf_localattn.registry.views import LocalMap, outlook_attention_matrix
 
 COOL = Family(
     config=CoolConfig,

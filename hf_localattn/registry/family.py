@@ -11,8 +11,8 @@ import torch
 import yaml
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+from hf_localattn.installed.backbones import check_config_fields
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
-from hf_localattn.models.from_backbone_arguments import check_config_fields
 from hf_localattn.registry.views import Gates, LocalMap, Query, View
 
 

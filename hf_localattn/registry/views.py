@@ -69,3 +69,34 @@ class Gates(View):
     """
 
     layers: Callable[[Any], Sequence[int]]
+
+
+def outlook_attention_matrix(weights: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+    """Reduce outlook weights to one token-to-token map, averaged over heads.
+
+    Args:
+        weights: (B, L, K, K, N) as in `local_attentions`, [central token, target, source, head].
+        mask: (B, L), True at tokens and False at padding. By default all are tokens.
+
+    Returns:
+        (B, L, L) as [target token, source token]. If the softmax is per head, a row sums to the number of windows that
+        write to its token, minus their weights outside the sequence and at padding.
+
+    Raises:
+        ValueError: The weights do not have five dimensions.
+    """
+    if weights.dim() != 5:
+        raise ValueError(
+            f"`weights` has shape {tuple(weights.shape)}; outlook weights are (batch, length, window, window, heads). "
+            "Use the weights of a model with `local_attention='outlook'`."
+        )
+    batch, length, window, _, _ = weights.shape
+    half = window // 2
+    weights = weights.mean(-1)
+    padded = weights.new_zeros(batch, length + 2 * half, length + 2 * half)
+    center = torch.arange(length, device=weights.device)
+    for target in range(window):
+        for source in range(window):
+            padded[:, center + target, center + source] += weights[:, :, target, source]
+    matrix = padded[:, half : half + length, half : half + length]
+    return matrix if mask is None else matrix.masked_fill(~mask.to(torch.bool)[:, None, :], 0.0)

@@ -8,8 +8,7 @@ import torch
 from transformers import BertConfig
 
 from hf_localattn.assignments import parse_config_fields
-from hf_localattn.models.configuration_cool import LOCAL_ATTENTIONS
-from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
+from hf_localattn.models.configuration_local_attention import LocalAttentionConfig, choices
 from hf_localattn.models.oa_interaction import INTERACTIONS, KV_SHARING, QUERY_SUMMARIES
 from hf_localattn.models.sam_attention import ATTENTION_ORDERS, TOKEN_FFNS
 from hf_localattn.registry import FAMILIES
@@ -33,7 +32,7 @@ CHOICES = {
     "problem_type": ("regression", "single_label_classification", "multi_label_classification"),
 }
 KINDS = {
-    "cool": LOCAL_ATTENTIONS,
+    "cool": choices(FAMILIES["cool"].config, "local_attention"),
     "sla-bert": ("syntax", "window", "none", "sgnet", "lisa"),
     "oa-xlnet": (*INTERACTIONS, "none"),
 }

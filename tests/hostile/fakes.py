@@ -16,13 +16,18 @@ def imports_a_module(folder):
     return importlib.import_module("this")
 
 
+def imports_a_library_without_bytecode(folder):
+    sys.pycache_prefix = str(Path(sys.prefix, "no-bytecode"))
+    importlib.import_module("transformers.models.splinter.configuration_splinter")
+
+
 def imports_a_file(folder):
     sys.path.insert(0, str(folder))
-    import cool_fusion  # noqa: F401
+    import cool_convolution  # noqa: F401
 
 
 def runs_a_file(folder):
-    exec(compile((folder / "cool_fusion.py").read_text(), folder / "cool_fusion.py", "exec"), {})
+    exec(compile((folder / "cool_convolution.py").read_text(), folder / "cool_convolution.py", "exec"), {})
 
 
 def opens_a_file(folder):

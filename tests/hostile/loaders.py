@@ -16,7 +16,7 @@ from transformers import (
 from hf_localattn import CoolConfig, CoolModel, OaXLNetTokenizer, SlaBertTokenizer
 from hf_localattn.cli import run
 from hf_localattn.hub import TrainingRecord, write_card
-from hf_localattn.hub.push import check_weights, parser_of, shared_files
+from hf_localattn.hub.push import check_checkpoint, parser_of, shared_files
 from hf_localattn.pretrained import load_tokenizer
 from hf_localattn.reproduction.entries import read_yaml
 from hf_localattn.studies.search_space import read_space
@@ -91,7 +91,7 @@ def card(folder):
 
 def push(folder):
     """What is asked and chosen before anything is uploaded."""
-    check_weights(folder)
+    check_checkpoint(folder)
     parser_of(folder)
     write_card(folder)
     return shared_files(folder)

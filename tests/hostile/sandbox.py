@@ -40,7 +40,8 @@ transformers looks for `google.protobuf` whenever it cannot load a tokenizer, to
 """
 
 OWN = [ROOT / name for name in ("hf_localattn", "hf_localattn.egg-info", "tests")]
-LIBRARIES = tuple({os.path.realpath(path) for path in (sys.prefix, sys.base_prefix, *OWN)})
+SITES = [path for path in sys.path if path.endswith("site-packages")]  # an environment may lend another's
+LIBRARIES = tuple({os.path.realpath(path) for path in (sys.prefix, sys.base_prefix, *SITES, *OWN)})
 READABLE = (*LIBRARIES, "/dev/null", "/dev/urandom", "/proc", "/sys")
 
 FORBIDDEN = (
@@ -171,6 +172,7 @@ def main() -> None:
     """Serve requests, a line of JSON each, until there are no more."""
     from tests.hostile import loaders
 
+    sys.dont_write_bytecode = True  # a library may be imported here for the first time
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print is no answer
     loaders.warm_up(json.loads(sys.stdin.readline()))

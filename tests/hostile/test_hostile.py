@@ -110,8 +110,8 @@ def test_there_are_enough_cases_of_different_names():
 
 FAKES = {
     "imports_a_module": "imported this",
-    "imports_a_file": "ran .*cool_fusion.py|imported cool_fusion",
-    "runs_a_file": "ran .*cool_fusion.py",
+    "imports_a_file": "ran .*cool_convolution.py|imported cool_convolution",
+    "runs_a_file": "ran .*cool_convolution.py",
     "opens_a_file": "opened .*secret.txt",
     "opens_without_python": "opened .*secret.txt",
     "writes_a_file": "opened .*hostile.txt",
@@ -128,6 +128,13 @@ def test_the_sandbox_finds_out_what_is_forbidden(sandbox, root):
     results = sandbox.run(*[(f"fakes.{name}", folder, outside) for name in FAKES])
     for (name, found), result in zip(FAKES.items(), results, strict=True):
         assert any(re.match(found, one) for one in result.forbidden), (name, result)
+
+
+def test_bytecode_is_not_written(sandbox, root):
+    folder, outside = root / "cool" / "control", root / "cool" / "outside"
+    (result,) = sandbox.run(("fakes.imports_a_library_without_bytecode", folder, outside))
+    assert not result.error
+    assert not result.forbidden
 
 
 def test_the_sandbox_ends_what_does_not_end_well(sandbox, root):

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from hf_localattn import CoolForConditionalGeneration, outlook_attention_matrix
+from hf_localattn import CoolConfig, CoolForConditionalGeneration, outlook_attention_matrix
 from hf_localattn.inspection import attention_map
-from hf_localattn.models.configuration_cool import LOCAL_ATTENTIONS
+from hf_localattn.models.configuration_local_attention import choices
 from hf_localattn.resources import tiny_backbone
 from tests.inspection.models import TEXT, loaded, output_of
 from tests.qa_helpers import tiny_bert, word_pieces
@@ -125,7 +125,9 @@ def test_attention_that_is_not_kept_is_an_error():
         attention_map(model, word_pieces(), TEXT)
 
 
-@pytest.mark.parametrize("local_attention", [name for name in LOCAL_ATTENTIONS if name != "outlook"])
+@pytest.mark.parametrize(
+    "local_attention", [name for name in choices(CoolConfig, "local_attention") if name != "outlook"]
+)
 def test_what_cool_has_without_an_outlook_is_no_map(local_attention):
     model, tokenizer = loaded("cool", local_attention=local_attention)
     with pytest.raises(

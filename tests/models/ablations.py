@@ -3,12 +3,12 @@
 from itertools import product
 from typing import Any
 
-from hf_localattn.models.configuration_cool import LOCAL_LAYERS
+from hf_localattn.models.configuration_cool import BASELINES
 from hf_localattn.models.configuration_sam_roberta import POOLINGS
 from hf_localattn.models.oa_interaction import INTERACTIONS
 from hf_localattn.registry import FAMILIES
 
-PLACED = ("outlook", "conv", *LOCAL_LAYERS[1:])
+PLACED = ("outlook", "conv", *BASELINES)
 """Local encoders of COOL that stand below, above or beside its backbone."""
 
 OUTLOOKERS = {

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from hf_localattn.models.configuration_cool import LOCAL_ATTENTIONS
+from hf_localattn.models.configuration_local_attention import choices
 from hf_localattn.registry import FAMILIES
 from tests.models.ablations import MORE, ablations_of
 from tests.models.test_family_contract import assert_close, assert_equal, auto_class, check_padding
@@ -66,7 +66,7 @@ TABLE = [
 def test_every_family_declares_its_ablations():
     assert all(ablations_of(name) for name in FAMILIES)
     tried = {fields.get("local_attention", "outlook") for fields in MORE["cool"].values()}
-    assert tried == set(LOCAL_ATTENTIONS)
+    assert tried == set(choices(FAMILIES["cool"].config, "local_attention"))
 
 
 @pytest.mark.parametrize(("name", "task", "backbone", "fields"), TABLE)

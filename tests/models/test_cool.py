@@ -1,8 +1,9 @@
-"""Fields and losses of COOL. Tests that all families share are in test_family_contract.py."""
+"""COOL against the paper's equations and transformers' classes, and its fields."""
 
 import pytest
 import torch
 from transformers import (
+    AutoModel,
     BertConfig,
     BertForMultipleChoice,
     BertForQuestionAnswering,
@@ -11,14 +12,12 @@ from transformers import (
 )
 
 from hf_localattn import CoolConfig, CoolModel
-from tests.models.ablations import OUTLOOKERS
-from tests.models.tiny import COMMON, tiny_config, tiny_model, token_ids
+from tests.models.ablations import LOCAL_ENCODERS, OUTLOOKERS, PLACED
+from tests.models.test_family_contract import assert_close, assert_equal
+from tests.models.tiny import COMMON, main_outputs, tiny_config, tiny_model, token_ids
 from tests.reference import cool as reference
 
-
-@pytest.fixture(params=OUTLOOKERS.values(), ids=OUTLOOKERS)
-def fields(request):
-    return request.param
+MASK = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
 
 
 def weights_of(layer):
@@ -50,42 +49,34 @@ def naive_outlooker(model, states, real):
     return states
 
 
+BESIDE = [
+    {"mode": "g&l", "fusion": fusion, "use_conv": use_conv, "num_local_layers": 1}
+    for fusion in ("concat", "sum", "gate")
+    for use_conv in (True, False)
+]
+
+
 @pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("fields", [*OUTLOOKERS.values(), {"outlook_dropout": 0.3}, *BESIDE], ids=str)
 def test_equals_the_equations(fields, side):
-    sizes = {"conv_filters": 2, **fields}
-    if "outlook_num_heads" in sizes:
-        sizes["conv_filters"] = 5
-    model = tiny_model("cool", "question-answering", **sizes).double()
-    mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
-    mask = mask.flip(1) if side == "left" else mask
-    output = model(token_ids(2, 5), attention_mask=mask, output_hidden_states=True)
+    sizes = {"conv_filters": 5 if "outlook_num_heads" in fields else 2, **fields}
+    model = tiny_model("cool", "question-answering", "albert" if fields in BESIDE else "bert", **sizes).double()
+    ids, mask = token_ids(2, 5), MASK.flip(1) if side == "left" else MASK
+    output = model(ids, attention_mask=mask, output_hidden_states=True)
+    words, layers = model.get_input_embeddings()(ids), dict(model.cool.named_children())
     for row in range(2):
         real = mask[row].bool()
-        states = naive_outlooker(model, output.hidden_states[-1][row], real)
-        logits = torch.stack([reference.linear(s, model.qa_outputs.weight, model.qa_outputs.bias) for s in states])
+        states = output.hidden_states[-1][row]
+        local = naive_outlooker(model, words[row] if fields in BESIDE else states, real)
+        if fields in BESIDE:
+            parts = {name: weights_of(layer) for name, layer in layers["fusion"].named_children()}
+            joined = zip(states[real], local, strict=True)
+            local = torch.stack([reference.fusion(fields["fusion"], both, one, **parts) for both, one in joined])
+        logits = torch.stack([reference.linear(one, *weights_of(model.qa_outputs)) for one in local])
         actual = torch.stack([output.start_logits[row][real], output.end_logits[row][real]], dim=-1)
         torch.testing.assert_close(actual, logits, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("use_conv", [True, False])
-@pytest.mark.parametrize("fusion", ["concat", "sum", "gate"])
-def test_beside_the_encoder_equals_the_equations(fusion, use_conv, side):
-    fields = {"mode": "g&l", "fusion": fusion, "use_conv": use_conv, "num_local_layers": 1, "conv_filters": 2}
-    model = tiny_model("cool", backbone="albert", **fields).double()
-    ids, mask = token_ids(2, 4), torch.tensor([[1, 1, 1, 1], [1, 1, 1, 0]])
-    mask = mask.flip(1) if side == "left" else mask
-    output = model(ids, attention_mask=mask, output_hidden_states=True)
     alone = model.backbone_model(ids[:1], output_hidden_states=True).last_hidden_state
     torch.testing.assert_close(output.hidden_states[-1][:1], alone, rtol=1e-12, atol=1e-12)  # as usual
-    words = model.get_input_embeddings()(ids)
-    layers = {name: weights_of(layer) for name, layer in model.fusion.named_children()}
-    for row in range(2):
-        real = mask[row].bool()
-        local = naive_outlooker(model, words[row], real)
-        joined = zip(output.hidden_states[-1][row][real], local, strict=True)
-        naive = torch.stack([reference.fusion(fusion, both, one, **layers) for both, one in joined])
-        torch.testing.assert_close(output.last_hidden_state[row][real], naive, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("backbone", ["bert", "albert"])
@@ -99,233 +90,216 @@ def test_below_the_encoder_equals_the_equations(use_conv, backbone):
     assert (model.local_encoder.projection is None) is not use_conv
 
 
-def test_local_attentions_are_target_by_source_by_feature():
-    model = tiny_model("cool")
+@pytest.mark.parametrize(
+    ("kind", "shape"),
+    [("outlook", (2, 7, 3, 3, 15)), *((kind, (2, 7, 3, 2)) for kind in ("dynamic_conv", "gat", "hgt"))],
+)
+def test_weights_are_normalized_over_the_sources(kind, shape):
+    model = tiny_model("cool", local_attention=kind)
     output = model(token_ids(2, 7), output_attentions=True)
-    assert [tuple(weights.shape) for weights in output.local_attentions] == [(2, 7, 3, 3, 15)] * 2
-    torch.testing.assert_close(output.local_attentions[0].sum(3), torch.ones(2, 7, 3, 15))
+    assert {tuple(weights.shape) for weights in output.local_attentions} == {shape}
+    assert len(output.local_attentions) == len(model.local_encoder.layers)
+    for weights in output.local_attentions:
+        torch.testing.assert_close(weights.sum(-2), torch.ones_like(weights.sum(-2)))
 
 
-def test_defaults_are_the_papers():
+def test_sizes_are_the_papers():
+    """Numbers of new parameters at the size of BERT-base, derived by hand from the equations."""
+    size, heads, layers = 768, 12, 3
+    linear = size * size + size
+    expected = {
+        "none": 0,
+        "deeper": 3 * 7_087_872,
+        "conv": 100 * (3 + 4 + 5) * size + 300,
+        "dynamic_conv": layers * (2 * linear + linear + size * 3 * heads),
+        "visual_outlook": layers * (2 + 81 * 2 + 2 + 2),
+        "rgcn": layers * (linear + size * size),
+        "gat": layers * (size * size + 2 * size + size),
+        "hgt": layers * (3 * linear + size * size + 2 * heads * (size // heads) ** 2 + heads),
+        "outlook": (100 * 12 * size + 300) + 2 * (2 * (300 * 300 + 300) + 812_700),
+    }
     with torch.device("meta"):
-        with_conv, without = CoolModel(CoolConfig()), CoolModel(CoolConfig(use_conv=False))
-    assert with_conv.config.hidden_size == 300
-    assert [tuple(c.weight.shape) for c in with_conv.local_encoder.convolution_block.convolutions] == [
-        (100, 768, kernel) for kernel in (3, 4, 5)
-    ]
-    assert len(with_conv.local_encoder.layers) == 2
-    assert sum(p.numel() for p in with_conv.local_encoder.layers[0].attention_scores.parameters()) == 812_700
-    assert without.config.hidden_size == 768
+        counts = {kind: CoolModel(CoolConfig(local_attention=kind)).num_parameters() for kind in expected}
+        without = CoolModel(CoolConfig(use_conv=False))
+    assert {kind: count - counts["none"] for kind, count in counts.items()} == expected
+    assert (CoolConfig().hidden_size, without.config.hidden_size) == (300, 768)
     assert len(without.local_encoder.layers) == 3
-    assert with_conv.backbone.pooler is None
+    assert without.backbone.pooler is None
 
 
 @pytest.mark.parametrize("kind", ["mean", "sum", "joint"])
 def test_losses_equal_the_paper(kind):
     model = tiny_model("cool", "question-answering", qa_loss=kind).double()
-    starts, ends = torch.tensor([0, 3, 4]), torch.tensor([2, 3, 6])
-    output = model(token_ids(3, 7), start_positions=starts, end_positions=ends)
-    naive = reference.question_answering_loss(output.start_logits, output.end_logits, starts, ends, kind)
+    ids = token_ids(3, 7)
+
+    def loss(ids, starts, ends):
+        return model(ids, start_positions=torch.tensor(starts), end_positions=torch.tensor(ends))
+
+    output = loss(ids, [0, 3, 4], [2, 3, 6])
+    answers = torch.tensor([0, 3, 4]), torch.tensor([2, 3, 6])
+    naive = reference.question_answering_loss(output.start_logits, output.end_logits, *answers, kind)
     torch.testing.assert_close(output.loss, naive, rtol=1e-12, atol=1e-12)
+    assert torch.equal(loss(ids[:1], [-1], [2]).loss, loss(ids[:1], [0], [2]).loss)
+    if kind == "joint":  # ours; transformers' losses see to the others
+        torch.testing.assert_close(loss(ids[:2], [1, 7], [2, 9]).loss, loss(ids[:1], [1], [2]).loss)
+        assert loss(ids[:2], [7, 7], [7, 7]).loss == 0
 
 
-@pytest.mark.parametrize("kind", ["mean", "joint"])
-def test_positions_before_the_text_count_as_its_first(kind):
-    model = tiny_model("cool", "question-answering", qa_loss=kind)
-    before, first = (
-        model(token_ids(1, 7), start_positions=torch.tensor([at]), end_positions=torch.tensor([2])).loss
-        for at in (-1, 0)
-    )
-    assert torch.equal(before, first)
+STOCK = {
+    "question-answering": (BertForQuestionAnswering, {}, {"start_positions": [1, 40], "end_positions": [2, 41]}),
+    "classes": (BertForSequenceClassification, {"num_labels": 3}, {"labels": [2, 0]}),
+    "regression": (BertForSequenceClassification, {"num_labels": 1}, {"labels": [0.3, -1.2]}),
+    "several labels": (BertForSequenceClassification, {"num_labels": 3}, {"labels": [[1.0, 0.0, 1.0], [0.0] * 3]}),
+    "token-classification": (BertForTokenClassification, {"num_labels": 5}, {"labels": [[-100, 4, 0], [1, 3, -100]]}),
+    "multiple-choice": (BertForMultipleChoice, {}, {"labels": [2, 0]}),
+}
 
 
-def test_eq16_ignores_positions_past_the_end():
-    model = tiny_model("cool", "question-answering", qa_loss="joint")
-    ids = token_ids(2, 7)
-    both = model(ids, start_positions=torch.tensor([1, 7]), end_positions=torch.tensor([2, 9])).loss
-    one = model(ids[:1], start_positions=torch.tensor([1]), end_positions=torch.tensor([2])).loss
-    torch.testing.assert_close(both, one)
-    assert model(ids, start_positions=torch.tensor([7, 7]), end_positions=torch.tensor([7, 7])).loss == 0
-
-
-@pytest.mark.parametrize("starts", [[[1, 1]], [1], [1, 1, 1], 1])
-def test_answers_are_one_position_for_each_row(starts):
-    model = tiny_model("cool", "question-answering")
-    with pytest.raises(ValueError, match=r"`start_positions` has shape .*; it must be \(2,\) of torch.int64"):
-        model(token_ids(2, 7), start_positions=torch.tensor(starts), end_positions=torch.tensor([1, 1]))
-
-
-@pytest.mark.parametrize("positions", [[1, 3], [2, 40]])
-def test_loss_is_the_stock_classes(positions):
-    """With local layers that output 0, COOL has the loss of BertForQuestionAnswering."""
-    model = tiny_model("cool", "question-answering", use_conv=False, num_local_layers=0)
-    stock = BertForQuestionAnswering(BertConfig(**COMMON)).eval()
-    stock.bert.load_state_dict(model.cool.backbone.state_dict())
-    stock.qa_outputs.load_state_dict(model.qa_outputs.state_dict())
-    inputs = {"input_ids": token_ids(2, 7), "start_positions": torch.tensor(positions)}
-    inputs["end_positions"] = inputs["start_positions"] + 1
-    ours, theirs = model(**inputs), stock(**inputs)
-    assert torch.equal(ours.start_logits, theirs.start_logits)
-    assert torch.equal(ours.loss, theirs.loss)
-
-
-def stock_bert(ours, stock_class, pooled=None, classifier=None, **fields):
-    """Build the stock class with the weights of our model. Its pooler gets those of our head."""
+@pytest.mark.parametrize("case", STOCK)
+def test_without_local_layers_heads_and_losses_are_the_stock_classes(case):
+    stock_class, fields, labels = STOCK[case]
+    task = case if "-" in case else "text-classification"
+    model = tiny_model("cool", task, local_attention="none", **fields)
     stock = stock_class(BertConfig(**COMMON, **fields)).eval()
-    stock.bert.load_state_dict(ours.cool.backbone.state_dict(), strict=False)
-    if pooled is not None:
-        stock.bert.pooler.dense.load_state_dict(pooled.pooler.state_dict())
-        classifier = pooled.output
-    stock.classifier.load_state_dict(classifier.state_dict())
-    return stock
-
-
-@pytest.mark.parametrize(
-    ("num_labels", "labels"),
-    [
-        (3, torch.tensor([2, 0])),
-        (1, torch.tensor([0.3, -1.2])),
-        (3, torch.tensor([[1.0, 0.0, 1.0], [0.0, 0.0, 0.0]])),
-    ],
-    ids=["classes", "regression", "several labels"],
-)
-def test_sequence_classification_is_the_stock_classes(num_labels, labels):
-    model = tiny_model("cool", "text-classification", local_attention="none", num_labels=num_labels)
-    stock = stock_bert(model, BertForSequenceClassification, model.sequence_classifier, num_labels=num_labels)
-    ours, theirs = (one(token_ids(2, 7), labels=labels) for one in (model, stock))
-    assert ours.logits.shape == (2, num_labels)
-    torch.testing.assert_close(ours.logits, theirs.logits, rtol=1e-6, atol=1e-7)
-    torch.testing.assert_close(ours.loss, theirs.loss, rtol=1e-6, atol=1e-7)
-    assert model.config.problem_type == stock.config.problem_type
-
-
-def test_token_classification_is_the_stock_classes():
-    model = tiny_model("cool", "token-classification", local_attention="none", num_labels=5)
-    stock = stock_bert(model, BertForTokenClassification, classifier=model.token_classifier, num_labels=5)
-    labels = torch.tensor([[-100, 4, 0, 2, -100], [1, 1, 3, -100, -100]])
-    ours, theirs = (one(token_ids(2, 5), labels=labels) for one in (model, stock))
-    torch.testing.assert_close(ours.logits, theirs.logits, rtol=1e-6, atol=1e-7)
-    torch.testing.assert_close(ours.loss, theirs.loss, rtol=1e-6, atol=1e-7)
-
-
-def test_multiple_choice_is_the_stock_classes():
-    model = tiny_model("cool", "multiple-choice", local_attention="none")
-    stock = stock_bert(model, BertForMultipleChoice, model.choice_classifier)
-    ids, labels = token_ids(6, 7).view(2, 3, 7), torch.tensor([2, 0])
-    mask = torch.ones_like(ids)
-    mask[1, 2, 4:] = 0
-    ours, theirs = (one(ids, attention_mask=mask, labels=labels) for one in (model, stock))
-    assert ours.logits.shape == (2, 3)
-    torch.testing.assert_close(ours.logits, theirs.logits, rtol=1e-6, atol=1e-7)
-    torch.testing.assert_close(ours.loss, theirs.loss, rtol=1e-6, atol=1e-7)
-    by_embeds = model(inputs_embeds=model.get_input_embeddings()(ids), attention_mask=mask)
-    torch.testing.assert_close(by_embeds.logits, ours.logits, rtol=1e-5, atol=1e-6)
-
-
-def test_another_models_configuration_is_refused():
-    with pytest.raises(ValueError, match=r"CoolModel takes a CoolConfig, not a BertConfig.*from_backbone"):
-        CoolModel(BertConfig(**COMMON))
-
-
-def test_modes_need_word_embeddings_of_a_known_width():
-    rembert = {"model_type": "rembert", **COMMON, "input_embedding_size": 16}
-    with pytest.raises(ValueError, match=r"`mode` is 'l2g'.*'rembert' has no.*width 32 \(found 16\): set `mode`"):
-        CoolModel(CoolConfig(backbone_config=rembert, mode="l2g"))
-
-
-def test_multiple_choice_wants_choices():
-    model = tiny_model("cool", "multiple-choice")
-    with pytest.raises(ValueError, match=r"`input_ids` has shape \(2, 7\); multiple choice needs \(batch, choices"):
-        model(token_ids(2, 7))
-    with pytest.raises(ValueError, match=r"`inputs_embeds` has shape \(2, 7, 32\).*length, width\)"):
-        model(inputs_embeds=torch.zeros(2, 7, 32))
-    with pytest.raises(ValueError, match="exactly one of"):
-        model()
+    stock.bert.load_state_dict(model.cool.backbone.state_dict(), strict=False)
+    head = dict(model.named_children())
+    head = next(head[name] for name in head if name.startswith(("qa_out", "sequence_", "token_", "choice_")))
+    if stock.bert.pooler is not None:
+        stock.bert.pooler.dense.load_state_dict(head.pooler.state_dict())
+        head = head.output
+    getattr(stock, "qa_outputs" if task == "question-answering" else "classifier").load_state_dict(head.state_dict())
+    length = 3 if task == "token-classification" else 7
+    ids = token_ids(6, 7).view(2, 3, 7) if task == "multiple-choice" else token_ids(2, length)
+    given = {"input_ids": ids, **{name: torch.tensor(one) for name, one in labels.items()}}
+    if task == "multiple-choice":
+        given["attention_mask"] = torch.ones_like(ids)
+        given["attention_mask"][1, 2, 4:] = 0
+    found, expected = model(**given), stock(**given)
+    for name in {"logits", "start_logits", "end_logits"} & found.keys():
+        torch.testing.assert_close(found[name], expected[name], rtol=1e-6, atol=1e-7)
+    torch.testing.assert_close(found.loss, expected.loss, rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize(("backbone", "position"), [("bert", 0), ("xlnet", -1)])
 @pytest.mark.parametrize("side", ["left", "right"])
-def test_whole_texts_are_told_by_the_backbones_own_token(backbone, position, side):
-    """Texts are represented by their first token, in XLNet by the last one."""
+def test_texts_are_represented_by_the_backbones_own_token(backbone, position, side):
     model = tiny_model("cool", "text-classification", backbone)
-    mask = torch.tensor([[1] * 5 + [0] * 2])
-    mask = mask.flip(1) if side == "left" else mask
-    ids = token_ids(1, 7)
+    mask = MASK[1:].flip(1) if side == "left" else MASK[1:]
+    ids = token_ids(1, 5)
     states = model.cool(ids, attention_mask=mask).last_hidden_state[mask.bool()][position]
     expected = model.sequence_classifier(states[None])
     torch.testing.assert_close(model(ids, attention_mask=mask).logits, expected, rtol=1e-6, atol=1e-7)
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"mode": "global"}, r"`mode` is 'global'; choose one of 'g2l', 'l2g', 'g&l'"),
-        (
-            {"mode": "l2g", "local_attention": "none"},
-            r"`mode` is 'l2g', but `local_attention='none'` has no local layers",
-        ),
-        ({"fusion": "product"}, r"`fusion` is 'product'; choose one of 'concat', 'sum', 'gate'"),
-        (
-            {"local_attention": "lstm"},
-            r"`local_attention` is 'lstm'; choose one of 'none', 'deeper', 'conv', 'outlook'",
-        ),
-        ({"num_extra_layers": 0}, r"`num_extra_layers` is 0; it must be a whole number of at least 1"),
-        ({"graph_window": 0}, r"`graph_window` is 0"),
-        ({"classifier_dropout": -0.1}, r"`classifier_dropout` is -0.1"),
-        ({"outlook_kernel_size": 4}, r"`outlook_kernel_size` is 4; it must be odd.*use 3 or 5"),
-        ({"outlook_kernel_size": 0}, r"`outlook_kernel_size` is 0; it must be a whole number of at least 1"),
-        ({"conv_kernel_sizes": [3, 6]}, r"`conv_kernel_sizes` is \[3, 6\]; the padding of 2.*conv_alignment='same'"),
-        ({"conv_kernel_sizes": []}, r"`conv_kernel_sizes` is \[\]; give a list"),
-        ({"conv_kernel_sizes": 3}, r"`conv_kernel_sizes` is 3; give a list"),
-        ({"conv_pooling": "min"}, r"`conv_pooling` is 'min'; choose one of 'max', 'avg'"),
-        ({"conv_alignment": "left"}, r"`conv_alignment` is 'left'"),
-        ({"outlook_softmax": "none"}, r"`outlook_softmax` is 'none'"),
-        ({"outlook_num_heads": 7}, r"`outlook_num_heads` is 7; it must divide the local width 15"),
-        ({"outlook_dropout": 1.0}, r"`outlook_dropout` is 1.0; it must be a number in \[0.0, 1.0\)"),
-        ({"outlook_dropout": "abc"}, r"`outlook_dropout` is 'abc'"),
-        ({"use_conv": "nein"}, r"`use_conv` is 'nein'; it must be true or false"),
-        ({"num_local_layers": -1}, r"`num_local_layers` is -1"),
-        ({"num_local_layers": 1.5}, r"`num_local_layers` is 1.5"),
-        ({"num_ffn_layers": 0}, r"`num_ffn_layers` is 0"),
-        ({"qa_loss": "max"}, r"`qa_loss` is 'max'"),
-    ],
-    ids=lambda value: next(iter(value.items())).__repr__() if isinstance(value, dict) else "",
-)
-def test_impossible_fields_are_named(fields, message):
-    with pytest.raises(ValueError, match=message):
-        tiny_config("cool", **fields)
+@pytest.mark.parametrize("backbone", CoolConfig.tested_backbones)
+def test_deeper_is_the_pretrained_backbone_with_new_layers_on_top(backbone, tmp_path):
+    """The first layers are the pretrained ones. ALBERT repeats its shared layer."""
+    pretrained = tiny_model("cool", backbone=backbone).backbone_model
+    pretrained.save_pretrained(tmp_path / "backbone")
+    model = CoolModel.from_backbone(tmp_path / "backbone", local_attention="deeper", num_extra_layers=2)
+    layers = pretrained.config.num_hidden_layers
+    assert len(model(token_ids(2, 7), output_hidden_states=True).hidden_states) == layers + 3
+    inside, weights = model.backbone_model.state_dict(), pretrained.state_dict()
+    assert_equal((inside[name] for name in weights), weights.values())
+    new = {parameter for one in model.fresh_modules() for parameter in one.parameters()}
+    assert sum(one.numel() for one in new) == sum(inside[name].numel() for name in inside.keys() - weights.keys())
+    assert bool(new) is (backbone != "albert")
+    model.resize_token_embeddings(65)
+    assert model.config.vocab_size == model.backbone_model.config.vocab_size == 65
+    model.save_pretrained(tmp_path / "deeper")
+    loaded = AutoModel.from_pretrained(tmp_path / "deeper")
+    assert loaded.config.num_hidden_layers == layers
+    assert_equal(loaded.state_dict().values(), model.state_dict().values())
 
 
-@pytest.mark.parametrize(
-    ("backbone", "message"),
-    [
-        ({"model_type": "gpt2"}, "'gpt2' is a decoder"),
-        ({"model_type": "llama"}, "'llama' is a decoder"),
-        (
-            {"model_type": "speech_to_text"},
-            "'speech_to_text' is not a text-to-text model. To generate, use prophetnet",
-        ),
-        ({"model_type": "vit"}, "'vit' is not a text encoder"),
-        ({"model_type": "bert", "is_decoder": True}, "set up as a decoder"),
-        ({"model_type": "cool"}, "itself a composite"),
-        ({"model_type": "brt"}, "unknown model_type 'brt'"),
-    ],
-)
-def test_unsupported_backbones_are_refused(backbone, message):
-    with pytest.raises(ValueError, match=message):
-        CoolConfig(backbone_config=backbone)
+def test_modern_berts_rhythm_goes_on():
+    config = tiny_config("cool", "modernbert", local_attention="deeper", num_extra_layers=4)
+    deeper = config.backbone_config_to_build()
+    rhythm = ["full_attention", "sliding_attention", "sliding_attention"]
+    assert config.backbone_config.layer_types == rhythm
+    assert (deeper.layer_types, deeper.num_hidden_layers) == ([*rhythm, *rhythm, rhythm[0]], 7)
 
 
-def test_the_callers_backbone_config_stays_its_own():
-    backbone_config = BertConfig(**COMMON)
-    config = CoolConfig(backbone_config=backbone_config)
-    config.vocab_size = 70
-    assert backbone_config.vocab_size == COMMON["vocab_size"]
-
-
-def test_new_layers_begin_as_heads_do():
-    model = CoolModel(tiny_config("cool", use_conv=False, initializer_range=0.05))
-    weights = [weight for weight in model.local_encoder.parameters() if weight.dim() == 2]
-    assert len(weights) == 9
-    for weight in weights:
+@pytest.mark.parametrize("kind", PLACED)
+def test_new_layers_start_at_the_scale_of_their_input(kind):
+    states = CoolModel(tiny_config("cool", local_attention=kind)).eval()(token_ids(3, 11)).last_hidden_state
+    assert 0.05 < states.std() < 5.0
+    wide = CoolModel(tiny_config("cool", use_conv=False, initializer_range=0.05))
+    for weight in (weight for weight in wide.local_encoder.parameters() if weight.dim() == 2):
         torch.testing.assert_close(weight.std().item(), 0.05, rtol=0.1, atol=0)
+
+
+@pytest.mark.slow(reason="compiling takes seconds; test_cool_baselines.py traces each layer alone")
+@pytest.mark.parametrize("fields", LOCAL_ENCODERS, ids=str)
+def test_compiles_as_one_graph_in_half_precision_too(fields):
+    torch.compiler.reset()
+    model = tiny_model("cool", **fields)
+    inputs = {"input_ids": token_ids(2, 7), "attention_mask": torch.tensor([[1] * 7, [1] * 3 + [0] * 4])}
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    assert_close(main_outputs(compiled(**inputs)), main_outputs(model(**inputs)), tolerance=1e-5)
+    full, (half,) = main_outputs(model(**inputs)), main_outputs(model.bfloat16()(**inputs))
+    torch.testing.assert_close(half.float(), full[0], rtol=0.1, atol=0.2)
+
+
+@pytest.mark.parametrize(
+    ("fields", "layers", "entry", "idle"),
+    [
+        ({}, 2, "modeling_cool", []),
+        ({"fusion": "gate"}, 2, "modeling_cool", ["fusion"]),
+        ({"fusion": "gate", "mode": "gl"}, 2, "modeling_cool", []),
+        ({"use_conv": False, "conv_pooling": "avg"}, 3, "modeling_cool", ["conv_pooling"]),
+        ({"local_attention": "conv", "conv_pooling": "avg"}, 0, "modeling_cool", []),
+        ({"local_attention": "hgt", "num_local_layers": 1}, 1, "cool_baselines", []),
+        ({"local_attention": "gat", "use_conv": False, "graph_window": 2}, 3, "cool_baselines", ["use_conv"]),
+        ({"local_attention": "none", "num_local_layers": 2}, 0, "modeling_cool", ["num_local_layers"]),
+        ({"local_attention": "rgcn", "backbone_config": {"model_type": "bart"}}, 3, "cool_baselines_generation", []),
+        ({"backbone_config": {"model_type": "bart"}}, 2, "modeling_cool_generation", []),
+    ],
+    ids=str,
+)
+def test_fields_decide_layers_code_and_which_fields_matter(fields, layers, entry, idle):
+    config = CoolConfig(**fields)
+    assert (config.num_active_local_layers, config.entry_module) == (layers, entry)
+    assert config.inactive_fields() == idle
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "reason"),
+    [
+        ({"mode": "global"}, "mode", "g2l"),
+        ({"mode": "l2g", "local_attention": "none"}, "mode", "no local layers"),
+        ({"mode": "l2g", "mlm_residual": True}, "mode", "mlm_residual"),
+        ({"local_attention": "lstm"}, "local_attention", "outlook"),
+        ({"num_extra_layers": 0}, "num_extra_layers", "at least 1"),
+        ({"classifier_dropout": -0.1}, "classifier_dropout", "number"),
+        ({"outlook_kernel_size": 4}, "outlook_kernel_size", "odd"),
+        ({"conv_kernel_sizes": [3, 6]}, "conv_kernel_sizes", "conv_alignment='same'"),
+        ({"conv_kernel_sizes": []}, "conv_kernel_sizes", "sizes"),
+        ({"conv_kernel_sizes": [0]}, "conv_kernel_sizes", "at least 1"),
+        ({"conv_kernel_sizes": 3}, "conv_kernel_sizes", "list"),
+        ({"outlook_num_heads": 7}, "outlook_num_heads", "divide the local width 15"),
+        ({"outlook_dropout": 1.0}, "outlook_dropout", "number"),
+        ({"outlook_dropout": "abc"}, "outlook_dropout", "number"),
+        ({"use_conv": "nein"}, "use_conv", "true or false"),
+        ({"num_local_layers": 1.5}, "num_local_layers", "whole number"),
+        ({"qa_loss": "max"}, "qa_loss", "joint"),
+        ({"backbone_config": {"model_type": "gpt2"}}, "backbone", "decoder"),
+        ({"backbone_config": {"model_type": "speech_to_text"}}, "backbone", "text-to-text"),
+        ({"backbone_config": {"model_type": "vit"}}, "backbone", "text encoder"),
+        ({"backbone_config": {"model_type": "bert", "is_decoder": True}}, "backbone", "decoder"),
+        ({"backbone_config": {"model_type": "cool"}}, "backbone", "composite"),
+        ({"backbone_config": {"model_type": "brt"}}, "backbone", "unknown"),
+    ],
+    ids=lambda value: str(value) if isinstance(value, dict) else "",
+)
+def test_impossible_fields_are_named(fields, field, reason):
+    with pytest.raises(ValueError, match=rf"(?s)(?=.*{field})(?=.*{reason})"):
+        CoolConfig(**{"conv_filters": 5, **fields})
+
+
+def test_impossible_models_are_refused():
+    with pytest.raises(ValueError, match=r"CoolConfig.*from_backbone"):
+        CoolModel(BertConfig(**COMMON))
+    rembert = {"model_type": "rembert", **COMMON, "input_embedding_size": 16}
+    with pytest.raises(ValueError, match=r"`mode` is 'l2g'.*found 16"):
+        CoolModel(CoolConfig(backbone_config=rembert, mode="l2g"))

@@ -1,4 +1,4 @@
-"""The outlook operation and layer against the paper's equations, and against VOLO's unfold / fold formulation."""
+"""Outlook attention against the paper's equations, and against VOLO's unfold / fold formulation."""
 
 import hypothesis.strategies as st
 import pytest
@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 
 from benchmarks.cool import unfold_and_fold
-from hf_localattn.models.cool_outlook import OutlookLayer, outlook_attention, outlook_attention_matrix
+from hf_localattn import outlook_attention, outlook_attention_matrix
 from tests.reference import cool as reference
 
 OPTIONS = {
@@ -31,25 +31,22 @@ def random_inputs(batch=2, length=5, features=6, window=3, heads=6, seed=0):
     return values.requires_grad_(), scores.requires_grad_()
 
 
-def loop(values, scores, mask, **options):
+def loop(values, scores, mask=None, **options):
     real = torch.ones(values.shape[:2]) if mask is None else mask
-    return torch.stack(
-        [
-            reference.outlook_attention(v, s, r.bool().tolist(), **options)
-            for v, s, r in zip(values, scores, real, strict=True)
-        ]
-    )
+    rows = zip(values, scores, real, strict=True)
+    return torch.stack([reference.outlook_attention(v, s, r.bool().tolist(), **options) for v, s, r in rows])
 
 
-def outputs_and_gradients(function, *inputs):
+def assert_same(function, other, *inputs):
+    """Compare outputs and all gradients of two functions."""
+    for one, two in zip(*(with_gradients(each, *inputs) for each in (function, other)), strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-12, atol=1e-12)
+
+
+def with_gradients(function, *inputs):
     output = function(*inputs)
     weights = torch.linspace(-1, 2, output.numel(), dtype=output.dtype).view_as(output)
     return output, *torch.autograd.grad((output * weights).sum(), inputs)
-
-
-def assert_same(actual, expected, tolerance=1e-12):
-    for one, other in zip(actual, expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
@@ -58,17 +55,24 @@ def assert_same(actual, expected, tolerance=1e-12):
 def test_equals_the_loop(options, mask, heads):
     mask = None if mask is None else torch.tensor(mask)
     inputs = random_inputs(heads=heads)
-    fast = outputs_and_gradients(lambda v, s: outlook_attention(v, s, mask, **options)[0], *inputs)
-    slow = outputs_and_gradients(lambda v, s: loop(v, s, mask, **options), *inputs)
-    assert_same(fast, slow)
+    assert_same(
+        lambda *states: outlook_attention(*states, mask, **options)[0],
+        lambda *states: loop(*states, mask, **options),
+        *inputs,
+    )
+    with_weights, weights = outlook_attention(*inputs, mask, **options, return_weights=True)
+    torch.testing.assert_close(with_weights, outlook_attention(*inputs, mask, **options)[0])
+    real = torch.ones(2, 5, dtype=torch.bool) if mask is None else mask.bool()
+    sums = weights.sum((3, 4)) if options.get("joint_softmax") else weights.sum(3)
+    torch.testing.assert_close(sums[real], torch.ones_like(sums[real]))
+    assert not weights[~real].any()
 
 
 @pytest.mark.parametrize("window", [1, 3, 5])
 @pytest.mark.parametrize("length", [1, 2, 4])
 def test_equals_the_loop_at_every_window_and_length(window, length):
     inputs = random_inputs(length=length, features=3, window=window, heads=3)
-    fast = outputs_and_gradients(lambda v, s: outlook_attention(v, s)[0], *inputs)
-    assert_same(fast, outputs_and_gradients(lambda v, s: loop(v, s, None), *inputs))
+    assert_same(lambda *states: outlook_attention(*states)[0], loop, *inputs)
 
 
 @settings(max_examples=25, deadline=None)
@@ -81,32 +85,14 @@ def test_equals_the_loop_at_every_window_and_length(window, length):
 )
 def test_equals_unfold_and_fold(batch, length, features, window, seed):
     inputs = random_inputs(batch, length, features, window, features, seed)
-
-    banded = outputs_and_gradients(lambda v, s: outlook_attention(v, s)[0], *inputs)
-    assert_same(banded, outputs_and_gradients(unfold_and_fold, *inputs))
-
-
-def test_asking_for_weights_changes_nothing():
-    inputs = random_inputs()
-    mask = torch.tensor(MASKS["right"])
-    plain = outputs_and_gradients(lambda v, s: outlook_attention(v, s, mask)[0], *inputs)
-    shown = outputs_and_gradients(lambda v, s: outlook_attention(v, s, mask, return_weights=True)[0], *inputs)
-    assert_same(plain, shown)
-    _, weights = outlook_attention(*inputs, mask, return_weights=True)
-    sums = weights.sum(3)
-    assert torch.allclose(sums[mask.bool()], torch.ones_like(sums[mask.bool()]))
-    assert not weights[~mask.bool()].any()
-
-
-def test_gradcheck():
-    mask = torch.tensor(MASKS["hole"])
-    assert torch.autograd.gradcheck(lambda v, s: outlook_attention(v, s, mask)[0], random_inputs())
+    assert_same(lambda *states: outlook_attention(*states)[0], unfold_and_fold, *inputs)
 
 
 def test_the_gradient_has_a_gradient():
-    mask = torch.tensor([[1, 1, 0]])
     inputs = random_inputs(batch=1, length=3, features=2, heads=2)
-    assert torch.autograd.gradgradcheck(lambda v, s: outlook_attention(v, s, mask)[0], inputs)
+    function = lambda *states: outlook_attention(*states, torch.tensor([[1, 1, 0]]))[0]  # noqa: E731
+    assert torch.autograd.gradcheck(function, inputs)
+    assert torch.autograd.gradgradcheck(function, inputs)
 
 
 def test_functional_transforms_see_through_it():
@@ -117,20 +103,18 @@ def test_functional_transforms_see_through_it():
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_stays_finite_at_extreme_scores(dtype):
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_half_precision_stays_finite_at_extreme_scores(dtype, options):
     values, scores = (t.detach().to(dtype) for t in random_inputs())
     scores = (scores * 1e4).clamp(torch.finfo(dtype).min, torch.finfo(dtype).max)
-    mask = torch.tensor(MASKS["empty row"])
-    for options in OPTIONS.values():
-        mixed, _ = outlook_attention(values, scores, mask, **options)
-        assert mixed.dtype == dtype
-        assert mixed.isfinite().all()
+    mixed, _ = outlook_attention(values, scores, torch.tensor(MASKS["empty row"]), **options)
+    assert mixed.dtype == dtype
+    assert mixed.isfinite().all()
 
 
 def test_reads_no_uninitialized_memory(poisoned_memory):
-    values, scores = random_inputs()
-    mixed, *gradients = outputs_and_gradients(lambda v, s: outlook_attention(v, s)[0], values, scores)
-    assert all(t.isfinite().all() for t in (mixed, *gradients))
+    found = with_gradients(lambda *states: outlook_attention(*states)[0], *random_inputs())
+    assert all(tensor.isfinite().all() for tensor in found)
 
 
 def test_dropout_keeps_the_expectation():
@@ -142,56 +126,12 @@ def test_dropout_keeps_the_expectation():
 
 def test_matrix_is_the_map_that_the_attention_applies():
     """With the same value in every feature, applying the matrix equals applying the attention and averaging."""
-    values, scores = random_inputs(length=7)
+    values, scores = random_inputs()
     values = values.detach()[..., :1].expand_as(values)
-    mixed, weights = outlook_attention(values, scores, return_weights=True)
-    matrix = outlook_attention_matrix(weights)
-    torch.testing.assert_close((matrix @ values[..., :1])[..., 0], mixed.mean(-1))
-
-
-def test_matrix_shows_nothing_that_a_pad_says():
-    values, scores = random_inputs(length=5)
     mask = torch.tensor(MASKS["right"])
-    _, weights = outlook_attention(values, scores, mask, return_weights=True)
+    mixed, weights = outlook_attention(values, scores, mask, return_weights=True)
     matrix = outlook_attention_matrix(weights, mask)
+    torch.testing.assert_close((matrix @ values[..., :1])[..., 0], mixed.mean(-1))
     assert not matrix[1, :, 2:].any()
-    torch.testing.assert_close(matrix[0], outlook_attention_matrix(weights)[0])
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"num_heads": 3}, {"num_ffn_layers": 3}, {"layer_norm": True}, {"bias": False, "window": 5}],
-    ids=str,
-)
-def test_layer_equals_the_equations(options):
-    torch.manual_seed(0)
-    layer = OutlookLayer(6, **options).double()
-    states = torch.randn(2, 5, 6, dtype=torch.float64, requires_grad=True)
-    mask = torch.tensor(MASKS["left"])
-    norms = (layer.attention_norm, layer.feed_forward_norm)
-
-    def naive(states):
-        rows = []
-        for row, real in zip(states, mask, strict=True):
-            rows.append(
-                reference.outlook_layer(
-                    row,
-                    real.bool().tolist(),
-                    (layer.value.weight, layer.value.bias),
-                    (layer.attention_scores.weight, layer.attention_scores.bias),
-                    [(linear.weight, linear.bias) for linear in layer.feed_forward],
-                    layer.window,
-                    layer.num_heads,
-                    norms,
-                )
-            )
-        return torch.stack(rows)
-
-    parameters = list(layer.parameters())
-    fast = outputs_and_gradients(lambda *inputs: layer(inputs[0], mask)[0], states, *parameters)
-    assert_same(fast, outputs_and_gradients(lambda *inputs: naive(inputs[0]), states, *parameters))
-
-
-def test_score_projection_has_the_papers_size():
-    layer = OutlookLayer(300)
-    assert sum(p.numel() for p in layer.attention_scores.parameters()) == 812_700
+    with pytest.raises(ValueError, match="outlook"):
+        outlook_attention_matrix(weights[0])

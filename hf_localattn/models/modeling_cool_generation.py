@@ -1,11 +1,11 @@
-"""Text generation with local layers between the encoder and the decoder of a backbone."""
+"""COOL for text generation: an encoder-decoder with local layers on the output of its encoder (section 4.3)."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import nn
@@ -14,8 +14,8 @@ from transformers.cache_utils import Cache
 from transformers.modeling_outputs import Seq2SeqLMOutput
 from transformers.utils import can_return_tuple
 
-from .backbone_features import LocalModelOutput, check_inputs, check_length, selected_states
-from .modeling_local_attention import LocalAttentionPreTrainedModel
+from .cool_local_encoder import CoolPreTrainedModel, LocalEncoder
+from .modeling_local_attention import LocalModelOutput, check_inputs, selected_states
 
 
 @dataclass
@@ -25,22 +25,19 @@ class LocalSeq2SeqLMOutput(Seq2SeqLMOutput):
     local_attentions: tuple[torch.Tensor, ...] | None = None
 
 
-class ConditionalGenerationHead(LocalAttentionPreTrainedModel, GenerationMixin):
-    """An encoder-decoder whose decoder reads the encoder's states after the local layers.
+class CoolForConditionalGeneration(CoolPreTrainedModel, GenerationMixin):
+    """An encoder-decoder whose decoder reads the encoder's states after COOL's local layers.
 
-    A family's class inherits from the family's base class first and from this one second, and sets
-    `local_encoder_class`. The backbone provides loss, language modeling head, cache and decoder.
+    The backbone provides loss, language modeling head, cache and decoder.
     """
 
     backbone_auto_class = AutoModelForSeq2SeqLM
     accepts_loss_kwargs = False  # Trainer has to scale the backbone's loss, a mean over the batch
-    local_encoder_class: ClassVar[type[nn.Module]]
-    """Module of the local layers, built from the configuration. Maps states and mask to states and weights."""
 
     def __init__(self, config: Any):
         super().__init__(config)
         self.add_backbone()
-        self.local_encoder = self.local_encoder_class(config)
+        self.local_encoder = LocalEncoder(config)
         self.post_init()
         # transformers would not read `decoder_start_token_id` from the outer configuration.
         self.generation_config = copy.deepcopy(self.backbone.generation_config)
@@ -107,36 +104,23 @@ class ConditionalGenerationHead(LocalAttentionPreTrainedModel, GenerationMixin):
                 "`attention_mask` has padding on the left; an encoder-decoder needs padding on the right: set "
                 "`tokenizer.padding_side = 'right'`."
             )
-        # ProphetNet's encoder silently gives its last position to all further tokens.
-        positions = getattr(self.backbone.get_encoder(), "embed_positions", None)
-        self._check_length(inputs_embeds if input_ids is None else input_ids, positions)
         self.resolve_output_flags(kwargs)
-        output_attentions, asked_for = kwargs["output_attentions"], kwargs["output_hidden_states"]
-        encoder = self.backbone.get_encoder()
-        outputs = encoder(
+        asked_for = kwargs["output_hidden_states"]
+        outputs = self.backbone.get_encoder()(
             input_ids=input_ids,
             attention_mask=attention_mask,
             inputs_embeds=inputs_embeds,
-            output_attentions=output_attentions,
+            output_attentions=kwargs["output_attentions"],
             output_hidden_states=bool(asked_for),
             return_dict=True,
         )
-        states, weights = self.local_encoder(outputs.last_hidden_state, mask, output_attentions)
+        states, weights = self.local_encoder(outputs.last_hidden_state, mask, kwargs["output_attentions"])
         return LocalModelOutput(
             last_hidden_state=states,
             hidden_states=selected_states(outputs.hidden_states, asked_for),
             attentions=outputs.attentions,
             local_attentions=weights,
         )
-
-    def _check_length(self, given: torch.Tensor | None, table: Any) -> None:
-        """Raise `ValueError` if inputs (B, L, ...) are longer than the position embeddings of a tested backbone."""
-        kind = self.config.backbone_config.model_type
-        if given is None or not isinstance(table, nn.Embedding) or kind not in self.config.generation_backbones:
-            return
-        # ProphetNet numbers positions from `padding_idx + 1`, and its predictions use one more.
-        first = getattr(table, "offset", 0) if table.padding_idx is None else table.padding_idx + 2
-        check_length(given.shape[1], table.num_embeddings - first, kind)
 
     @can_return_tuple
     def forward(
@@ -169,21 +153,18 @@ class ConditionalGenerationHead(LocalAttentionPreTrainedModel, GenerationMixin):
             **kwargs: `output_attentions`, `output_hidden_states` and other arguments of the backbone.
 
         Raises:
-            ValueError: Neither a target nor `labels` is given, a text is too long, or inputs are invalid.
+            ValueError: Neither a target nor `labels` is given, or inputs are invalid.
         """
         if decoder_input_ids is None and decoder_inputs_embeds is None and labels is None:
             raise ValueError(
                 "`labels` and `decoder_input_ids` are missing: give one of them, or call `generate` to generate text."
             )
-        decoder = self.get_decoder()
-        positions = getattr(decoder, "embed_positions", getattr(decoder, "position_embeddings", None))
-        for given in (decoder_input_ids, decoder_inputs_embeds, labels):
-            self._check_length(given, positions)
         self.resolve_output_flags(kwargs)
         if encoder_outputs is None:
             encoder_outputs = self.encode_source(input_ids, attention_mask, inputs_embeds, **kwargs)
         elif not isinstance(encoder_outputs, dict):
-            encoder_outputs = LocalModelOutput(**dict(zip(_OF_AN_ENCODER, encoder_outputs, strict=False)))
+            names = ("last_hidden_state", "hidden_states", "attentions")
+            encoder_outputs = LocalModelOutput(**dict(zip(names, encoder_outputs, strict=False)))
         asked_for = kwargs["output_hidden_states"]
         kwargs |= {"return_dict": True, "output_hidden_states": bool(asked_for)}
         outputs = self.backbone(
@@ -211,17 +192,13 @@ class ConditionalGenerationHead(LocalAttentionPreTrainedModel, GenerationMixin):
         )
 
 
-_OF_AN_ENCODER = ("last_hidden_state", "hidden_states", "attentions")
-"""Names of the elements of a tuple of encoder outputs."""
-
-
 class SourceEncoder:
-    """Wrapper of a model that runs the encoder with the local layers, for `generate`.
+    """Encoder and local layers of a model as one callable, for `generate`.
 
     It is not an `nn.Module` and has no parameters. Other attributes come from the backbone's encoder.
     """
 
-    def __init__(self, model: ConditionalGenerationHead):
+    def __init__(self, model: CoolForConditionalGeneration):
         self.model = model
         self.main_input_name = model.main_input_name
 
@@ -234,7 +211,7 @@ class SourceEncoder:
         output_hidden_states: bool | Sequence[int] | None = None,
         return_dict: bool | None = None,
     ) -> LocalModelOutput:
-        """Run `ConditionalGenerationHead.encode_source`."""
+        """Run `encode_source` of the model."""
         return self.model.encode_source(
             input_ids,
             attention_mask,

@@ -1,7 +1,7 @@
 """Outlook attention as Triton kernels for GPUs: softmax, mixing and the sum of overlapping windows in one pass.
 
-`cool_outlook.py` has the definition. Each program owns a block of tokens and of features, and reads the scores that
-write to it (forward) or that depend on it (backward), so that no program waits for another and no sum is atomic.
+`models/cool_outlook.py` has the definition. Each program owns a block of tokens and of features, and reads the scores
+that write to it (forward) or that depend on it (backward), so that no program waits for another and no sum is atomic.
 Backward keeps values, scores and mask, and recomputes the softmax.
 
 Shapes: B batch, L tokens, F features, K window (odd), N heads of F/N features each.
@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch import library
 
-from .triton_kernels import INTERPRETED, constexpr, inline, jit, namespace, tl, triton
+from hf_localattn.kernels.choice import INTERPRETED, constexpr, inline, jit, runs_kernel, tl, triton
+from hf_localattn.models.cool_outlook import differentiate_definition
 
 MAX_HEAD_SIZE = 1024
 """Features per head that fit into one program, which sums over them."""
@@ -23,19 +24,22 @@ MAX_WINDOW = 31
 BLOCK = 8192 if INTERPRETED else 2048
 """Elements of a program: 16 numbers per thread of 4 warps. The interpreter has a high cost per program."""
 
-NAMESPACE = namespace(__name__)
 
-
-def unsuitable(values: torch.Tensor, scores: torch.Tensor) -> str:
-    """Return the reason why the kernels cannot take values (B, L, F) and scores (B, L, K, K, N), or an empty text."""
+def runs(values: torch.Tensor, scores: torch.Tensor, *, joint_softmax: bool, dropout: float) -> bool:
+    """Return True if the kernels should run on values (B, L, F) and scores (B, L, K, K, N) with these options."""
     (window, heads), features = scores.shape[-2:], values.shape[-1]
-    if features > heads * MAX_HEAD_SIZE:
-        return f"heads have {features // heads} features, and the kernel takes up to {MAX_HEAD_SIZE}"
-    return f"the window is {window}, and the kernel takes up to {MAX_WINDOW}" if window > MAX_WINDOW else ""
+    unsuitable = ""
+    if joint_softmax or dropout:
+        unsuitable = "the kernel has neither a joint softmax nor dropout"
+    elif features > heads * MAX_HEAD_SIZE:
+        unsuitable = f"heads have {features // heads} features, and the kernel takes up to {MAX_HEAD_SIZE}"
+    elif window > MAX_WINDOW:
+        unsuitable = f"the window is {window}, and the kernel takes up to {MAX_WINDOW}"
+    return runs_kernel("Outlook attention", values.device, (values.dtype, scores.dtype), unsuitable)
 
 
-@library.custom_op(f"{NAMESPACE}::outlook", mutates_args=())
-def outlook(
+@library.custom_op("hf_localattn::outlook", mutates_args=())
+def attend(
     values: torch.Tensor, scores: torch.Tensor, mask: torch.Tensor | None, mask_outside_window: bool
 ) -> torch.Tensor:
     """Mix values as `outlook_attention` does, with a softmax per head and without dropout.
@@ -56,31 +60,44 @@ def outlook(
     return mixed
 
 
-@outlook.register_fake
+@attend.register_fake
 def _(values: torch.Tensor, scores: torch.Tensor, *_: Any) -> torch.Tensor:
     return values.new_empty(values.shape, dtype=scores.dtype)
 
 
-@library.custom_op(f"{NAMESPACE}::outlook_backward", mutates_args=())
-def outlook_backward(
+@library.custom_op("hf_localattn::outlook_backward", mutates_args=())
+def attend_backward(
     grad_mixed: torch.Tensor,
     values: torch.Tensor,
     scores: torch.Tensor,
     mask: torch.Tensor | None,
     mask_outside_window: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the gradients of values and scores of `outlook`, from that of its result."""
+    """Return the gradients of values and scores of `attend`, from that of its result."""
     values, scores, grad_mixed = values.contiguous(), scores.contiguous(), grad_mixed.contiguous()
     grad_values, grad_scores = values.new_empty(values.shape), scores.new_empty(scores.shape)
     _launch(_mix_backward, values, scores, mask, mask_outside_window, grad_mixed, grad_values, grad_scores)
     return grad_values, grad_scores
 
 
-@outlook_backward.register_fake
+@attend_backward.register_fake
 def _(
     grad_mixed: torch.Tensor, values: torch.Tensor, scores: torch.Tensor, *_: Any
 ) -> tuple[torch.Tensor, torch.Tensor]:
     return values.new_empty(values.shape), scores.new_empty(scores.shape)
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    values, scores, mask, ctx.mask_outside_window = inputs
+    ctx.save_for_backward(values, scores, mask)
+
+
+def _differentiate(ctx: Any, grad_mixed: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    differentiate: Any = differentiate_definition if torch.is_grad_enabled() else attend_backward
+    return *differentiate(grad_mixed, *ctx.saved_tensors, ctx.mask_outside_window), None, None
+
+
+attend.register_autograd(_differentiate, setup_context=_save)
 
 
 def _launch(

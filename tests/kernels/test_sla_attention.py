@@ -9,17 +9,18 @@ from contextlib import nullcontext
 import pytest
 import torch
 from torch import library
-from transformers.utils import logging
 
-from hf_localattn.models import sla_attention, sla_attention_triton, triton_kernels
+from hf_localattn.kernels import sla_attention as kernels
+from hf_localattn.kernels.choice import INTERPRETED, SWITCH, constexpr, jit, tl, triton
+from hf_localattn.kernels.sla_programs import draw, forward_kernel
+from hf_localattn.models import sla_attention
 from hf_localattn.models.sla_attention import gated_attention
-from hf_localattn.models.sla_attention_triton import attend_in_kernel, gated, gated_backward
 from hf_localattn.models.sla_masks import limited_rows, syntax_tables, window_tables
-from hf_localattn.models.sla_triton_kernels import draw, forward_kernel
-from hf_localattn.models.triton_kernels import INTERPRETED, constexpr, jit, tl, triton
-from tests.kernels import DEVICE, needs_kernels
+from tests.kernels import DEVICE, NEEDS_KERNELS
 from tests.models.test_sla_masks import batched, structure
 from tests.models.tiny import adapted, enable_checkpointing, tiny_model, token_ids
+
+pytestmark = NEEDS_KERNELS
 
 BLOCK = 16
 SCALING = 0.6
@@ -29,7 +30,7 @@ TOLERANCE = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """Give short texts several blocks, and correct the interpreter: it multiplies the bits of bfloat16 numbers."""
-    monkeypatch.setattr(sla_attention_triton, "block_size", lambda width, dtype: BLOCK)
+    monkeypatch.setattr(kernels, "block_size", lambda width, dtype: BLOCK)
     if INTERPRETED:
         from triton.runtime.interpreter import InterpreterBuilder
 
@@ -123,12 +124,16 @@ def results(function, inputs):
     return [output, *torch.autograd.grad(output, inputs, weights)]
 
 
-def check(seed, monkeypatch):
+DRAWN = pytest.mark.slow(reason="200 drawn shapes, about half a second each")
+
+
+@pytest.mark.parametrize("seed", [*range(6), *(pytest.param(seed, marks=DRAWN) for seed in range(6, 200))])
+def test_equals_the_definition(seed, monkeypatch):
     tables, tokens, inputs, dropout = drawn(seed)
     batch, heads, length, _ = inputs[0].shape
     torch.manual_seed(seed)
     found = results(
-        lambda *states: attend_in_kernel(*states, tables.without_padding(tokens), scaling=SCALING, dropout=dropout),
+        lambda *states: kernels.attend(*states, tables.without_padding(tokens), scaling=SCALING, dropout=dropout),
         inputs,
     )
     if dropout:
@@ -148,23 +153,6 @@ def check(seed, monkeypatch):
         torch.testing.assert_close(one.double(), other, rtol=0, atol=allowed)
 
 
-@needs_kernels
-@pytest.mark.triton
-@pytest.mark.parametrize("seed", range(6))
-def test_equals_the_definition(seed, monkeypatch):
-    check(seed, monkeypatch)
-
-
-@needs_kernels
-@pytest.mark.triton
-@pytest.mark.slow(reason="200 drawn shapes, about half a second each")
-@pytest.mark.parametrize("seed", range(6, 200))
-def test_equals_the_definition_on_drawn_shapes(seed, monkeypatch):
-    check(seed, monkeypatch)
-
-
-@needs_kernels
-@pytest.mark.triton
 @pytest.mark.parametrize("dropout", [0.1, 0.5])
 def test_dropout_is_drawn_for_each_weight_and_attention(dropout):
     kept, local_kept = exported(torch.tensor([3]), dropout, 2, 3, 37)
@@ -184,19 +172,17 @@ def test_dropout_is_drawn_for_each_weight_and_attention(dropout):
     assert kept.max().item() == pytest.approx(1 / (1 - dropout))
 
 
-@needs_kernels
-@pytest.mark.triton
 def test_operators_are_registered_as_torch_needs_them():
     words = torch.tensor([[-1, 0, 1, 1, 2, -1]])
     segments, generations, reach, near = syntax_tables(words, torch.tensor([[-1, 2, 2, 2, 2, -1]]), threshold=1)
     states = [torch.randn(1, 6, 1, 4, requires_grad=True) for _ in range(3)]
     given = [*states, torch.rand(1, 6, requires_grad=True), segments, generations, reach, near]
     given += [torch.tensor([5]), 0.5, 0.1]
-    library.opcheck(gated, tuple(given))
+    library.opcheck(kernels.gated, tuple(given))
     with torch.no_grad():
-        output, sums = gated(*given)
+        output, sums = kernels.gated(*given)
     library.opcheck(
-        gated_backward,
+        kernels.gated_backward,
         (torch.randn_like(output), *(one.detach() if isinstance(one, torch.Tensor) else one for one in given), sums),
         test_utils=("test_schema", "test_faketensor"),
     )
@@ -211,14 +197,14 @@ MASK[1, :3] = 0
 @pytest.fixture
 def runs(monkeypatch):
     """Dropout probabilities of the forward passes that ran in the kernel."""
-    found, launch = [], sla_attention_triton._launch
+    found, launch = [], kernels._launch
 
     def counted(kernel, *arguments):
         if kernel is forward_kernel:
             found.append(arguments[-1])
         launch(kernel, *arguments)
 
-    monkeypatch.setattr(sla_attention_triton, "_launch", counted)
+    monkeypatch.setattr(kernels, "_launch", counted)
     return found
 
 
@@ -246,21 +232,17 @@ def assert_close(found, expected):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4 * max(1.0, float(other.abs().max())))
 
 
-@needs_kernels
-@pytest.mark.triton
 @pytest.mark.parametrize("fields", [{}, {"local_attention": "window", "sla_layers": [1]}], ids=str)
 def test_a_model_equals_the_one_that_runs_torch_code(fields, runs, monkeypatch):
     model = build(**fields)
     found = trained(model)
     assert len(runs) == len(model.config.sla_layer_indices)
-    monkeypatch.setenv("HF_LOCALATTN_KERNELS", "0")
+    monkeypatch.setenv(SWITCH, "0")
     expected = trained(model)
     assert len(runs) == len(model.config.sla_layer_indices)
     assert_close(found, expected)
 
 
-@needs_kernels
-@pytest.mark.triton
 def test_gradient_checkpointing_repeats_the_dropout(runs):
     model = build(dropout=0.3)
     expected = trained(model)
@@ -269,9 +251,7 @@ def test_gradient_checkpointing_repeats_the_dropout(runs):
     assert set(runs) == {0.3}
 
 
-@needs_kernels
-@pytest.mark.triton
-def test_a_model_compiles_to_one_graph_with_the_kernel(runs):
+def test_compiled_and_autocast_models_run_the_kernel(runs):
     model = build()
     expected = trained(model)
     torch.compiler.reset()
@@ -280,69 +260,33 @@ def test_a_model_compiles_to_one_graph_with_the_kernel(runs):
     states = compiled(**given).last_hidden_state[MASK.bool().to(DEVICE)]
     assert_close([states], expected[:1])
     states.sum().backward()
-    assert len(runs) == 2 * len(model.config.sla_layer_indices)
-
-
-@needs_kernels
-@pytest.mark.triton
-def test_autocast_runs_the_kernel(runs):
-    model = build()
-    expected = trained(model)
+    model.zero_grad()
     with torch.autocast(DEVICE.type, torch.bfloat16):
         found = trained(model)
-    assert len(runs) == 2 * len(model.config.sla_layer_indices)
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one.float(), other, rtol=0.05, atol=0.05 * max(0.05, float(other.abs().max())))
+    assert len(runs) == 3 * len(model.config.sla_layer_indices)
 
 
-@needs_kernels
-@pytest.mark.triton
 @pytest.mark.parametrize(
-    ("fields", "dtype", "reason"),
+    ("fields", "dtype", "options"),
     [
-        ({}, torch.float64, "float64"),
-        ({"syntax_threshold": 11}, torch.float32, "69 comparisons"),
-        ({"neighbor_window": 5, "syntax_threshold": 3}, torch.float32, "77 comparisons"),
+        ({}, torch.float64, {}),
+        ({"syntax_threshold": 11}, torch.float32, {}),
+        ({"neighbor_window": 5, "syntax_threshold": 3}, torch.float32, {}),
+        ({}, torch.float32, {"output_attentions": True}),
     ],
     ids=str,
 )
-def test_unsuitable_models_run_torch_code_with_one_warning(fields, dtype, reason, runs, monkeypatch, caplog):
+def test_what_kernels_cannot_do_runs_torch_code(fields, dtype, options, runs, monkeypatch):
     model = build(**fields).to(dtype)
-    logging.warning_once.cache_clear()
-    found = trained(model)
-    trained(model)
-    assert not runs
-    assert [reason in record.message for record in caplog.records if "Triton kernel" in record.message] == [True]
-    monkeypatch.setenv("HF_LOCALATTN_KERNELS", "0")
-    assert_close(found, trained(model))
-
-
-@needs_kernels
-@pytest.mark.triton
-def test_attentions_that_are_asked_for_come_from_torch_code(runs):
-    model = build()
     model.set_attn_implementation("eager")
-    output = model(
-        **adapted(model, input_ids=token_ids(2, LENGTH), attention_mask=MASK.to(DEVICE)), output_attentions=True
-    )
+    given = adapted(model, input_ids=token_ids(2, LENGTH), attention_mask=MASK.to(DEVICE), **options)
+    found = model(**given)
     assert not runs
-    assert output.local_attentions[0].shape == (2, 2, LENGTH, LENGTH)
-
-
-@pytest.mark.skipif(DEVICE.type == "cuda", reason="has a GPU")
-def test_triton_without_a_gpu_runs_torch_code_with_one_warning(runs, monkeypatch, caplog):
-    model = build()
-    monkeypatch.setattr(triton_kernels, "triton", None)
-    expected = trained(model)
-    monkeypatch.setattr(triton_kernels, "triton", object())
-    monkeypatch.setattr(triton_kernels, "INTERPRETED", False)
-    logging.warning_once.cache_clear()
-    assert_close(trained(model), expected)
-    trained(model)
-    assert not runs
-    warnings = [record.message for record in caplog.records if "Triton kernel" in record.message]
-    assert len(warnings) == 1
-    assert "there is no CUDA device" in warnings[0]
+    assert (found.local_attentions is None) is not options.get("output_attentions", False)
+    monkeypatch.setenv(SWITCH, "0")
+    assert torch.equal(found.last_hidden_state, model(**given).last_hidden_state)
 
 
 COMPILE = """
@@ -350,10 +294,10 @@ import sys
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from hf_localattn.models import sla_triton_kernels
+from hf_localattn.kernels import sla_programs
 
 name, dtype, capability = sys.argv[1:]
-kernel = getattr(sla_triton_kernels, name)
+kernel = getattr(sla_programs, name)
 constants = {"NEAR": 3, "REACH": 3, "GENERATIONS": 5, "DROPS": True, "BLOCK": 16, "WIDTH": 64, "PRECISION": "ieee"}
 types = dict.fromkeys(constants, "constexpr")
 types |= {"segments": "*i32", "generations": "*i32", "reach": "*i64", "seed": "*i64"}
@@ -366,8 +310,6 @@ assert compiled.metadata.shared < 48 * 1024
 """
 
 
-@needs_kernels
-@pytest.mark.triton
 @pytest.mark.slow(reason="compiles a kernel for a GPU, six seconds each")
 @pytest.mark.parametrize(
     ("kernel", "dtype", "capability"),

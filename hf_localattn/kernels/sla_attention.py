@@ -1,6 +1,6 @@
 """Gated attention of SLA in Triton kernels for GPUs, as PyTorch operators.
 
-`sla_attention.py` has the definition, `sla_triton_kernels.py` the kernels. Besides its arguments and its output, the
+`models/sla_attention.py` has the definition, `sla_programs.py` the kernels. Besides its arguments and its output, the
 forward pass keeps two numbers per row and head, and the seed of dropout.
 
 Shapes: B batch, L tokens, heads, D width of a head.
@@ -14,11 +14,9 @@ from typing import Any
 import torch
 from torch import library
 
-from .sla_masks import MaskTables
-from .sla_triton_kernels import forward_kernel, key_kernel, query_kernel
-from .triton_kernels import namespace, triton
-
-NAMESPACE = namespace(__name__)
+from hf_localattn.kernels.choice import runs_kernel, triton
+from hf_localattn.kernels.sla_programs import forward_kernel, key_kernel, query_kernel
+from hf_localattn.models.sla_masks import MaskTables
 
 WIDEST_HEAD = 128
 """Largest width of a head, whose blocks fit into the memory that all GPUs have for a program."""
@@ -27,20 +25,21 @@ MOST_COMPARISONS = 64
 """Largest number of comparisons for an element of the mask; the code of the kernel has all of them."""
 
 
-def unsuitable(width: int, tables: MaskTables) -> str:
-    """Return the reason why the kernels cannot take heads of a width and a local mask, or "" if they can."""
-    if width > WIDEST_HEAD:
-        return f"heads have width {width}, and the kernel takes at most {WIDEST_HEAD}"
+def runs(device: torch.device, dtype: torch.dtype, width: int, tables: MaskTables) -> bool:
+    """Return True if the kernels should run for heads of a width with a local mask."""
+    unsuitable = ""
     comparisons = tables.reach.shape[1] * (2 * tables.near + 1)
-    if comparisons > MOST_COMPARISONS:
-        return (
+    if width > WIDEST_HEAD:
+        unsuitable = f"heads have width {width}, and the kernel takes at most {WIDEST_HEAD}"
+    elif comparisons > MOST_COMPARISONS:
+        unsuitable = (
             f"`syntax_threshold` {tables.near} with {tables.reach.shape[1] // 2} neighbors on each side takes "
             f"{comparisons} comparisons of words, and the kernel does at most {MOST_COMPARISONS}"
         )
-    return ""
+    return runs_kernel("SLA's attention", device, (dtype,), unsuitable)
 
 
-def attend_in_kernel(
+def attend(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
@@ -73,7 +72,7 @@ def attend_in_kernel(
     return gated(*states, gate.squeeze(-1).contiguous(), *places, tables.near, seed, scaling, dropout)[0]
 
 
-@library.custom_op(f"{NAMESPACE}::gated", mutates_args=())
+@library.custom_op("hf_localattn::gated", mutates_args=())
 def gated(
     query: torch.Tensor,
     key: torch.Tensor,
@@ -87,20 +86,10 @@ def gated(
     scaling: float,
     dropout: float,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Run the forward kernel.
+    """Run the forward kernel on contiguous tensors.
 
-    Args:
-        query: (B, L, heads, D), contiguous like all tensors.
-        key: (B, L, heads, D).
-        value: (B, L, heads, D).
-        gate: (B, L).
-        segments: (B, L), like the next three a field of `MaskTables`.
-        generations: (B, G, L).
-        reach: (B, R, L).
-        near: Largest distance.
-        seed: (1,), seed of dropout, or None without dropout.
-        scaling: Factor of the scores.
-        dropout: Dropout probability.
+    Queries, keys and values are (B, L, heads, D), gates (B, L). `segments`, `generations`, `reach` and `near` are
+    fields of `MaskTables`. `seed` (1,) is the seed of dropout, or None without dropout.
 
     Returns:
         The output (B, L, heads, D), and the logarithms of the sums of both softmaxes (2, B, heads, L).
@@ -113,7 +102,7 @@ def gated(
     return output, sums
 
 
-@library.custom_op(f"{NAMESPACE}::gated_backward", mutates_args=())
+@library.custom_op("hf_localattn::gated_backward", mutates_args=())
 def gated_backward(
     gradient: torch.Tensor,
     query: torch.Tensor,
@@ -129,22 +118,12 @@ def gated_backward(
     dropout: float,
     sums: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Run the backward kernels, which return gradients of queries, keys, values and gates.
+    """Run the backward kernels.
 
-    Args:
-        gradient: (B, L, heads, D), gradient of the output, contiguous.
-        query: Arguments of the forward pass, up to `dropout`.
-        key: See `query`.
-        value: See `query`.
-        gate: See `query`.
-        segments: See `query`.
-        generations: See `query`.
-        reach: See `query`.
-        near: See `query`.
-        seed: See `query`.
-        scaling: See `query`.
-        dropout: See `query`.
-        sums: (2, B, heads, L), from the forward pass.
+    Takes the gradient of the output, contiguous, then the arguments of `gated` and the sums that it returned.
+
+    Returns:
+        The gradients of queries, keys, values and gates.
     """
     of_query, of_key, of_value = (torch.empty_like(query) for _ in range(3))
     products = torch.empty_like(sums)

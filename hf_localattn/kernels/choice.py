@@ -5,12 +5,13 @@ triton.
 """
 
 import os
-import re
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from transformers.utils import logging
+
+from hf_localattn.models.masking import needs_torch_code
 
 try:
     import triton
@@ -20,7 +21,7 @@ except ImportError:
     triton = tl = None
     constexpr = int
 
-__all__ = ["INTERPRETED", "constexpr", "inline", "jit", "namespace", "needs_torch_code", "runs_kernel", "tl", "triton"]
+__all__ = ["INTERPRETED", "constexpr", "inline", "jit", "runs_kernel", "tl", "triton"]
 
 logger = logging.get_logger(__name__)
 
@@ -46,23 +47,6 @@ def inline(function: Callable[..., Any]) -> Any:
     return function if INTERPRETED else jit(function)
 
 
-def namespace(module: str) -> str:
-    """Return the namespace for the operators of a module.
-
-    The code of a checkpoint and the installed package may be loaded together. Operators of one name would replace
-    each other.
-    """
-    return re.sub(r"\W", "_", module)
-
-
-def needs_torch_code() -> bool:
-    """Return True in exports, traces and transforms of `torch.func`, which know only PyTorch's own operations."""
-    if torch.compiler.is_exporting() or torch._C._are_functorch_transforms_active():
-        return True
-    return not torch.compiler.is_compiling() and torch._C._get_tracing_state() is not None
-
-
-@torch.compiler.assume_constant_result
 def runs_kernel(name: str, device: torch.device, dtypes: tuple[torch.dtype, ...], unsuitable: str = "") -> bool:
     """Return True if a computation should run its Triton kernel, and log the choice once.
 
@@ -72,8 +56,13 @@ def runs_kernel(name: str, device: torch.device, dtypes: tuple[torch.dtype, ...]
         name: Name of the computation for the log.
         device: Device of the tensors.
         dtypes: Dtypes of the tensors.
-        unsuitable: Reason why the kernel cannot take these shapes or options. By default it can.
+        unsuitable (*optional*, defaults to ""): Reason why the kernel cannot take these shapes or options.
     """
+    return not needs_torch_code() and _choose(name, device, dtypes, unsuitable)
+
+
+@torch.compiler.assume_constant_result
+def _choose(name: str, device: torch.device, dtypes: tuple[torch.dtype, ...], unsuitable: str) -> bool:
     if os.environ.get(SWITCH) == "0":
         logger.info_once(f"{name} runs torch code, because {SWITCH} is 0.")
         return False

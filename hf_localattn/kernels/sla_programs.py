@@ -19,38 +19,17 @@ in the definition. Keys outside the text have -inf.
 
 from __future__ import annotations
 
-from .triton_kernels import constexpr, jit, tl
+from hf_localattn.kernels.choice import constexpr, jit, tl
 
 LN_2 = constexpr(0.6931471805599453)
 """Derivative of 2 ** x at 0. It undoes the division in `scaling`."""
 
 
 @jit
-def forward_kernel(
-    query_states,
-    key_states,
-    value_states,
-    gates,
-    segments,
-    generations,
-    reach,
-    seed,
-    output,
-    sums,
-    scaling,
-    dropout,
-    kept_value,
-    length,
-    heads,
-    width,
-    NEAR: constexpr,
-    REACH: constexpr,
-    GENERATIONS: constexpr,
-    DROPS: constexpr,
-    BLOCK: constexpr,
-    WIDTH: constexpr,
-    PRECISION: constexpr,
-):
+def forward_kernel(query_states, key_states, value_states, gates, segments, generations, reach, seed, output, sums,
+                   scaling, dropout, kept_value, length, heads, width, NEAR: constexpr, REACH: constexpr,
+                   GENERATIONS: constexpr, DROPS: constexpr, BLOCK: constexpr, WIDTH: constexpr,
+                   PRECISION: constexpr):  # fmt: skip
     """Compute the output of a block of queries."""
     head, query = _place(length, BLOCK)
     example, states = _offsets(head, length, heads, width)
@@ -83,33 +62,10 @@ def forward_kernel(
 
 
 @jit
-def query_kernel(
-    query_states,
-    key_states,
-    value_states,
-    gates,
-    segments,
-    generations,
-    reach,
-    seed,
-    gradients,
-    sums,
-    products,
-    of_query,
-    scaling,
-    dropout,
-    kept_value,
-    length,
-    heads,
-    width,
-    NEAR: constexpr,
-    REACH: constexpr,
-    GENERATIONS: constexpr,
-    DROPS: constexpr,
-    BLOCK: constexpr,
-    WIDTH: constexpr,
-    PRECISION: constexpr,
-):
+def query_kernel(query_states, key_states, value_states, gates, segments, generations, reach, seed, gradients, sums,
+                 products, of_query, scaling, dropout, kept_value, length, heads, width, NEAR: constexpr,
+                 REACH: constexpr, GENERATIONS: constexpr, DROPS: constexpr, BLOCK: constexpr, WIDTH: constexpr,
+                 PRECISION: constexpr):  # fmt: skip
     """Compute the gradient of a block of queries, and its gradients times the outputs of both attentions."""
     head, query = _place(length, BLOCK)
     example, states = _offsets(head, length, heads, width)
@@ -156,34 +112,10 @@ def query_kernel(
 
 
 @jit
-def key_kernel(
-    query_states,
-    key_states,
-    value_states,
-    gates,
-    segments,
-    generations,
-    reach,
-    seed,
-    gradients,
-    sums,
-    products,
-    of_key,
-    of_value,
-    scaling,
-    dropout,
-    kept_value,
-    length,
-    heads,
-    width,
-    NEAR: constexpr,
-    REACH: constexpr,
-    GENERATIONS: constexpr,
-    DROPS: constexpr,
-    BLOCK: constexpr,
-    WIDTH: constexpr,
-    PRECISION: constexpr,
-):
+def key_kernel(query_states, key_states, value_states, gates, segments, generations, reach, seed, gradients, sums,
+               products, of_key, of_value, scaling, dropout, kept_value, length, heads, width, NEAR: constexpr,
+               REACH: constexpr, GENERATIONS: constexpr, DROPS: constexpr, BLOCK: constexpr, WIDTH: constexpr,
+               PRECISION: constexpr):  # fmt: skip
     """Compute the gradients of a block of keys and of their values."""
     head, key = _place(length, BLOCK)
     example, states = _offsets(head, length, heads, width)
@@ -261,18 +193,8 @@ def _write(states, values, tokens, stride, length, width, WIDTH: constexpr):
 
 
 @jit
-def _masked(
-    scores,
-    segments,
-    generations,
-    reach,
-    query,
-    key,
-    length,
-    NEAR: constexpr,
-    REACH: constexpr,
-    GENERATIONS: constexpr,
-):
+def _masked(scores, segments, generations, reach, query, key, length, NEAR: constexpr, REACH: constexpr,
+            GENERATIONS: constexpr):  # fmt: skip
     """Return global and local scores (queries, keys), -1e30 at masked keys; compare `MaskTables.rows`."""
     known, there = query < length, key < length
     of_query = tl.load(segments + query, mask=known, other=-1)[:, None]

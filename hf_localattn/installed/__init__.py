@@ -1,0 +1,49 @@
+"""Services that only the installed package has: backbones, checks of strangers' files, kernels.
+
+`models/` travels with checkpoints and reaches these services through `LocalAttentionConfig.installed`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from hf_localattn.installed.backbones import build_from_backbone
+from hf_localattn.installed.files import check_config, loading
+from hf_localattn.kernels import KERNELS
+from hf_localattn.models.configuration_local_attention import Installed, LocalAttentionConfig
+
+__all__ = ["Package", "code_files"]
+
+
+class Package(Installed):
+    """Services of the installed package for `models/`."""
+
+    def check_config(self, content: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Raise `ValueError` if the content of a `config.json` is more than data; drop its pipelines."""
+        return check_config(content)
+
+    def loading(self, name_or_path: Any, arguments: dict[str, Any]) -> AbstractContextManager[None]:
+        """Return the context in which weights are loaded, after checks of the checkpoint and of the arguments."""
+        return loading(name_or_path, arguments)
+
+    def from_backbone(self, model_class: Any, name_or_path: Any, **arguments: Any) -> Any:
+        """Build a model from a pretrained backbone."""
+        return build_from_backbone(model_class, name_or_path, **arguments)
+
+    def kernel(self, name: str) -> Any:
+        """Return the Triton kernels of a mechanism, with `runs` and `attend`; None if it has none."""
+        return KERNELS.get(name)
+
+
+def install() -> None:
+    """Give `models/` the services of the package."""
+    LocalAttentionConfig.installed = Package()
+
+
+def code_files(folder: str | os.PathLike[str]) -> list[Path]:
+    """Return the code files of a checkpoint, sorted by name."""
+    return sorted(Path(folder).glob("*.py"))

@@ -1,0 +1,110 @@
+"""Building a model from a pretrained backbone."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import Any
+
+import torch
+from transformers import AutoConfig, PreTrainedConfig
+
+from hf_localattn.installed.files import lacks_safetensors, without_tie_warning
+from hf_localattn.models.configuration_local_attention import BackboneField, LocalAttentionConfig
+from hf_localattn.resources import NAMED_BACKBONES
+
+SOURCE = ("cache_dir", "revision", "token", "local_files_only", "subfolder")
+"""Arguments of `from_backbone` that say where the backbone is, as in `from_pretrained`."""
+
+
+def build_from_backbone(
+    model_class: Any,
+    name_or_path: str | os.PathLike[str],
+    *,
+    dtype: torch.dtype | str | None = None,
+    device_map: str | int | torch.device | None = None,
+    attn_implementation: str | None = None,
+    trust_remote_code: bool = False,
+    **arguments: Any,
+) -> Any:
+    """Build a model of a class, as `from_backbone` of the class documents.
+
+    The code of a backbone is never run, whatever `trust_remote_code` says.
+    """
+    source = {name: arguments.pop(name) for name in SOURCE if name in arguments} | {"trust_remote_code": False}
+    check_config_fields(model_class.config_class, arguments)
+    if not isinstance(name_or_path, str | os.PathLike):
+        raise ValueError(
+            f"`from_backbone` takes a Hub id or a folder, not a {type(name_or_path).__name__}: save it first."
+        )
+    name_or_path = NAMED_BACKBONES.get(str(name_or_path), name_or_path)
+    try:
+        backbone_config = AutoConfig.from_pretrained(name_or_path, **source)
+    except ValueError as error:
+        if "trust_remote_code" not in str(error):
+            raise
+        raise ValueError(
+            f"{str(name_or_path)!r} has an architecture with its own code. The code of a backbone is never run:"
+            " choose a backbone whose architecture is part of transformers."
+        ) from error
+    model_class.validate_architecture(backbone_config)
+    config = model_class.config_class(backbone_config=backbone_config, **arguments)
+    model_class.check_config(config)
+    # XLNet creates some weights in fp32, whatever the dtype: convert all weights in the end.
+    dtype = dtype if dtype not in (None, "auto") else backbone_config.dtype or torch.float32
+    dtype = getattr(torch, dtype) if isinstance(dtype, str) else dtype
+    auto_class = model_class.backbone_auto_class
+    try:
+        with without_tie_warning():
+            backbone, report = auto_class.from_pretrained(
+                name_or_path,
+                config=backbone_config,
+                use_safetensors=True,
+                dtype=dtype,
+                output_loading_info=True,
+                **model_class.backbone_kwargs(backbone_config),
+                **source,
+            )
+    except OSError as error:
+        if not lacks_safetensors(error):
+            raise
+        raise OSError(
+            f"{str(name_or_path)!r} has no safetensors weights, and other formats are not read. If you trust its "
+            f"file, convert it: `{auto_class.__name__}.from_pretrained(name, use_safetensors=False)"
+            ".save_pretrained(folder)`."
+        ) from error
+    if missing := sorted(key for key in report["missing_keys"] if not model_class._begins_afresh(key, backbone)):
+        raise ValueError(
+            f"{str(name_or_path)!r} lacks weights of {type(backbone).__name__}, such as {missing[0]!r}: it is no "
+            "checkpoint of this backbone. Choose another one."
+        )
+    attention = {} if attn_implementation is None else {"attn_implementation": attn_implementation}
+    model = model_class._from_config(config, dtype=dtype, **attention).to(dtype)
+    model._copy_weights(backbone)
+    model._note_missing(report["missing_keys"])
+    if model.can_generate():
+        model.generation_config = backbone.generation_config
+    return model.to("cpu" if device_map is None else device_map).eval()
+
+
+def family_fields(config_class: type[LocalAttentionConfig]) -> set[str]:
+    """Return the names of the fields that users set, without those of every configuration."""
+    of_every_model = {field.name for field in fields(PreTrainedConfig)} | {"backbone_config", "hf_localattn_version"}
+    return {field.name for field in fields(config_class)} - of_every_model
+
+
+def check_config_fields(
+    config_class: type[LocalAttentionConfig], config_fields: Iterable[str], others: Iterable[str] = ()
+) -> None:
+    """Raise `ValueError` for a name that is neither a field of the family nor in `others`, with the nearest name."""
+    known = family_fields(config_class) | {"num_labels", "id2label", "label2id", "problem_type", *others}
+    for name in config_fields:
+        if name in known:
+            continue
+        if isinstance(getattr(config_class, name, None), BackboneField):
+            raise ValueError(f"`{name}` belongs to the backbone: choose a backbone that has the value you want.")
+        nearest = difflib.get_close_matches(name, known, n=1)
+        hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
+        raise ValueError(f"{config_class.__name__} has no field {name!r}.{hint}")

@@ -1,0 +1,139 @@
+"""Checks of a stranger's checkpoint: a configuration is data, and weights are not unpickled.
+
+Without `trust_remote_code` nothing that a checkpoint contains is imported, executed or unpickled. transformers reads
+entries that name kernels or classes, so they are refused here.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from transformers.utils import cached_file
+
+ATTENTIONS = ("eager", "sdpa", "flex_attention")
+"""Attention implementations of torch and transformers; other names may stand for kernels on the Hub."""
+
+IMPLEMENTATIONS = {
+    f"{start}{kind}_implementation{end}"
+    for kind in ("attn", "experts")
+    for start, end in (("", ""), ("_", ""), ("_", "_internal"))
+}
+
+NOT_DATA = {
+    "transformers_weights": "it names the file of the weights: rename that to model.safetensors",
+    "quantization_config": "it names other libraries: save a model before it is quantized, and quantize when loading",
+    "fusion_config": "it changes classes of transformers: pass it to `from_pretrained`",
+    "distributed_config": "it describes one machine: pass it to `from_pretrained`",
+    "kernel_config": "it names kernels of the Hub: pass it to `from_pretrained`",
+    "use_kernels": "it asks for kernels of the Hub: pass it to `from_pretrained`",
+}
+"""Entries that are instructions to transformers and not data, each with its remedy."""
+
+CONVERSION = (
+    "A .bin file is a pickle, which may run any code when it is read. If you trust it, convert it in its folder: "
+    'python -c "import torch; from safetensors.torch import save_file; '
+    "weights = torch.load('pytorch_model.bin', weights_only=True); "
+    "save_file({name: one.clone() for name, one in weights.items()}, 'model.safetensors', {'format': 'pt'})\""
+)
+"""Remedy for weights that would have to be unpickled."""
+
+
+def check_config(content: Any) -> dict[str, Any]:
+    """Check the content of a `config.json`.
+
+    Returns:
+        The content without `custom_pipelines`: the package registers its own, which need no trust.
+
+    Raises:
+        ValueError: The content is not an object, or an entry is more than data.
+    """
+    if not isinstance(content, Mapping):
+        raise ValueError(f"`config.json` is {content!r}; it must be an object of names and values.")
+    for path, value in _entries(content):
+        name = path.rpartition(".")[2]
+        if name in NOT_DATA and value:
+            raise ValueError(f"`{path}` is {value!r}, which a checkpoint must not set: {NOT_DATA[name]}.")
+        if name.startswith("__") and name != "__float__":  # transformers writes infinity and NaN as `__float__`
+            raise ValueError(f"`{path}` is not a field of a configuration: remove it.")
+        if name in IMPLEMENTATIONS and value is not None and value not in ATTENTIONS:
+            raise ValueError(
+                f"`{path}` is {value!r}; a checkpoint can ask for {', '.join(ATTENTIONS)}. Choose others when "
+                "loading, with `attn_implementation=`."
+            )
+    return {name: value for name, value in content.items() if name != "custom_pipelines"}
+
+
+def _entries(content: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the dotted path and the value of each entry, also of nested objects and lists."""
+    pairs = content.items() if isinstance(content, Mapping) else enumerate(content)
+    for name, value in pairs:
+        yield f"{path}{name}", value
+        if isinstance(value, Mapping | list) and name not in ("id2label", "label2id"):
+            yield from _entries(value, f"{path}{name}.")
+
+
+@contextmanager
+def loading(name_or_path: Any, arguments: dict[str, Any]) -> Iterator[None]:
+    """Let `from_pretrained` read only safetensors files of this checkpoint within the block.
+
+    Args:
+        name_or_path: A folder, or an id on the Hub; None if the weights are among the arguments.
+        arguments: Keyword arguments of `from_pretrained`. `use_safetensors` is set.
+
+    Raises:
+        ValueError: `use_safetensors` is False, or the checkpoint is an adapter.
+        OSError: There are no safetensors files.
+    """
+    if not arguments.setdefault("use_safetensors", True):
+        raise ValueError(f"`use_safetensors={arguments['use_safetensors']}` would unpickle weights. {CONVERSION}")
+    if name_or_path is not None and (adapter := _adapter(os.fspath(name_or_path), arguments)):
+        raise ValueError(
+            f"{adapter!r} has an adapter_config.json, which can name any other model. Load a model that you know, and "
+            "add the adapter: `peft.PeftModel.from_pretrained(model, adapter)`."
+        )
+    try:
+        with without_tie_warning():
+            yield
+    except OSError as error:
+        if not lacks_safetensors(error):
+            raise
+        raise OSError(f"{str(error).rstrip('.')}, and other formats are not read. {CONVERSION}") from error
+
+
+def lacks_safetensors(error: OSError) -> bool:
+    """Return True if an error of transformers says that a checkpoint has no safetensors file."""
+    return "safetensors" in str(error) and ("no file named" in str(error) or "have a file named" in str(error))
+
+
+def _adapter(source: str, arguments: dict[str, Any]) -> str | None:
+    """Return the folder or repository of an adapter that transformers would load, if any."""
+    named = (arguments.get("adapter_kwargs") or {}).get("_adapter_model_path")
+    if named is not None or os.path.isfile(source):
+        return named and os.fspath(named)
+    known = ("cache_dir", "revision", "token", "local_files_only", "force_download", "subfolder")
+    where = {name: arguments[name] for name in known if arguments.get(name) is not None}
+    silent = ("gated_repo", "missing_entries", "connection_errors")
+    quiet: dict[str, Any] = {f"_raise_exceptions_for_{name}": False for name in silent}
+    return source if cached_file(source, "adapter_config.json", **where, **quiet) else None
+
+
+@contextmanager
+def without_tie_warning() -> Iterator[None]:
+    """Drop transformers' warning that a checkpoint is corrupted if it lacks both of two tied weights.
+
+    A checkpoint without a head lacks the tied weights of the head. The loading report lists them as missing.
+    """
+
+    def is_other(record: logging.LogRecord) -> bool:
+        return "but both are absent from the checkpoint" not in record.getMessage()
+
+    logger = logging.getLogger("transformers.modeling_utils")
+    logger.addFilter(is_other)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_other)

@@ -1,0 +1,6 @@
+"""COOL for text generation with the layers of a baseline, which `cool_baselines.py` adds to the table."""
+
+from .cool_baselines import LAYERS
+from .modeling_cool_generation import CoolForConditionalGeneration
+
+__all__ = ["LAYERS", "CoolForConditionalGeneration"]

@@ -1,0 +1,91 @@
+"""The choice between a Triton kernel and torch code, which is the same for all kernels: that of outlook attention."""
+
+import logging
+
+import pytest
+import torch
+
+from hf_localattn import outlook_attention
+from hf_localattn.kernels import choice
+from hf_localattn.kernels.outlook_attention import MAX_HEAD_SIZE, MAX_WINDOW
+
+
+@pytest.fixture
+def log(caplog):
+    """The records of the choice, which is logged once: forget what earlier tests logged."""
+    choice.logger.warning_once.__func__.cache_clear()
+    choice.logger.info_once.__func__.cache_clear()
+    with caplog.at_level(logging.INFO, logger=choice.logger.name):
+        yield caplog
+
+
+@pytest.fixture
+def has_triton(monkeypatch):
+    """Triton as it is on a GPU, that is, not interpreted."""
+    monkeypatch.setattr(choice, "triton", choice.triton or object())
+    monkeypatch.setattr(choice, "INTERPRETED", False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+
+
+@pytest.fixture
+def has_gpu(monkeypatch, has_triton):
+    """A device that kernels take, as far as the choice between kernel and torch code knows."""
+    monkeypatch.setattr(choice, "_device_fault", lambda device: "")
+
+
+def warnings_of(log, values=(2, 5, 4), scores=(2, 5, 3, 3, 4), dtype=torch.float32, **options):
+    """Run torch code twice, and return the messages of warnings. The results are those of the definition."""
+    values, scores = torch.randn(values, dtype=dtype), torch.randn(scores, dtype=dtype)
+    for _ in range(2):
+        mixed, _ = outlook_attention(values, scores, **options)
+        expected, _ = outlook_attention(values, scores, return_weights=True, **options)
+        torch.testing.assert_close(mixed, expected)
+    return [record.getMessage() for record in log.records if record.levelno == logging.WARNING]
+
+
+@pytest.mark.usefixtures("has_triton")
+def test_triton_without_a_gpu_warns_once(log, monkeypatch):
+    (message,) = warnings_of(log)
+    assert "no CUDA device" in message
+    log.clear()
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert not warnings_of(log), "tensors on the CPU of a machine with a GPU are no fault"
+
+
+@pytest.mark.usefixtures("has_triton")
+@pytest.mark.parametrize(("capability", "runs", "words"), [((7, 5), False, "needs 8.0"), ((9, 0), True, "runs its")])
+def test_gpus_run_the_kernel_if_they_are_new_and_say_so_once(capability, runs, words, log, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    for _ in range(2):
+        assert choice.runs_kernel("Outlook attention", torch.device("cuda", 0), (torch.bfloat16,)) is runs
+    (record,) = log.records
+    assert words in record.getMessage()
+
+
+@pytest.mark.usefixtures("has_gpu")
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"dtype": torch.float64}, "not torch.float64"),
+        ({"values": (1, 2, MAX_HEAD_SIZE + 1), "scores": (1, 2, 3, 3, 1)}, f"{MAX_HEAD_SIZE + 1} features"),
+        ({"values": (1, 2, 2), "scores": (1, 2, *[MAX_WINDOW + 2] * 2, 1)}, f"window is {MAX_WINDOW + 2}"),
+        ({"joint_softmax": True}, "joint softmax"),
+    ],
+    ids=str,
+)
+def test_unsuitable_inputs_warn_once(given, reason, log):
+    (message,) = warnings_of(log, **given)
+    assert reason in message
+
+
+@pytest.mark.usefixtures("has_gpu")
+def test_kernels_can_be_switched_off(log, monkeypatch):
+    monkeypatch.setenv(choice.SWITCH, "0")
+    assert not warnings_of(log)
+    assert "HF_LOCALATTN_KERNELS is 0" in log.text
+
+
+def test_without_triton_nothing_is_said_on_a_cpu(log, monkeypatch):
+    monkeypatch.setattr(choice, "triton", None)
+    assert not warnings_of(log)
+    assert not log.records

@@ -1,0 +1,152 @@
+"""The Triton kernel of outlook attention: its results are those of the definition."""
+
+import random
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import library
+
+from hf_localattn import CoolConfig, outlook_attention
+from hf_localattn.kernels.outlook_attention import attend, attend_backward
+from hf_localattn.models.cool_local_encoder import OutlookLayer
+from tests.kernels import DEVICE, NEEDS_KERNELS
+
+pytestmark = NEEDS_KERNELS
+
+KERNEL = "GeneratedBackwardFor"
+"""Beginning of the name of an operator's backward node."""
+
+
+def draw(seed):
+    """(values, scores, mask, mask_outside_window, gradient) of a drawn shape: odd lengths, pads on both sides."""
+    choose = random.Random(seed)
+    window, heads = choose.choice([1, 3, 3, 3, 3, 5]), choose.choice([1, 2, 3, 7, 12, 16])
+    size = choose.choice([1, 1, 1, 2, 3, 5])
+    batch, length = choose.randint(1, 3), choose.choice([1, 2, 3, 5, 9, 17, 33])
+    mask = None
+    if choose.random() < 0.7:
+        mask = torch.ones(batch, length, dtype=torch.bool, device=DEVICE)
+        for row in mask:
+            row[: choose.randint(0, length // 2)] = False
+            row[length - choose.randint(0, length // 2) :] = False
+    torch.manual_seed(seed)
+    values = torch.randn(batch, length, heads * size, device=DEVICE)
+    scores = torch.randn(batch, length, window, window, heads, device=DEVICE) * choose.choice([0.1, 1.0, 20.0])
+    return values, scores, mask, choose.random() < 0.5, torch.randn_like(values)
+
+
+def with_gradients(values, scores, grad, mask=None, **options):
+    values, scores = values.detach().requires_grad_(), scores.detach().requires_grad_()
+    mixed = outlook_attention(values, scores, mask, **options)[0]
+    return mixed, *torch.autograd.grad(mixed, (values, scores), grad.to(mixed.dtype))
+
+
+def assert_equal_to_definition(values, scores, mask, outside, grad, tolerance=2e-5):
+    options = {"mask_outside_window": outside}
+    found = with_gradients(values, scores, grad, mask, **options)
+    assert type(found[0].grad_fn).__name__.startswith(KERNEL), "the kernel has not run"
+    expected = with_gradients(values.double(), scores.double(), grad, mask, **options, return_weights=True)
+    for one, other, dtype in zip(found, expected, (scores.dtype, values.dtype, scores.dtype), strict=True):
+        assert one.dtype == dtype
+        torch.testing.assert_close(one.double(), other, rtol=tolerance, atol=tolerance)
+
+
+DRAWN = pytest.mark.slow(reason="200 shapes, run in Python")
+
+
+@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=DRAWN) for seed in range(4, 204))])
+def test_equals_the_definition(seed):
+    assert_equal_to_definition(*draw(seed))
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.bfloat16, 2e-2), (torch.float16, 3e-3)])
+@pytest.mark.parametrize("seed", [300, 301, 302])
+def test_sums_of_half_precision_are_float32(seed, dtype, tolerance):
+    """The inputs are rounded, the sums are not: only the rounding of the results remains."""
+    values, scores, mask, outside, grad = draw(seed)
+    assert_equal_to_definition(values.to(dtype), scores.to(dtype), mask, outside, grad.to(dtype), tolerance)
+
+
+def test_values_and_scores_may_differ_in_dtype_and_in_strides():
+    values, scores, mask, outside, grad = draw(7)
+    values = values.transpose(0, 1).contiguous().transpose(0, 1).to(torch.bfloat16)
+    scores = scores.transpose(2, 3).contiguous().transpose(2, 3)
+    assert_equal_to_definition(values, scores, mask, outside, grad, 2e-2)
+    assert outlook_attention(values[:0], scores[:0])[0].shape == values[:0].shape
+
+
+def test_padding_may_hold_anything():
+    values, scores = torch.randn(1, 6, 4, device=DEVICE), torch.randn(1, 6, 3, 3, 4, device=DEVICE)
+    mask = torch.tensor([[False, True, True, True, False, False]], device=DEVICE)
+    grad = torch.randn_like(values)
+    expected = with_gradients(values, scores, grad, mask)
+    values, scores = (
+        states.masked_fill(~mask.view(1, 6, *[1] * (states.dim() - 2)), float("nan")) for states in (values, scores)
+    )
+    for one, other in zip(with_gradients(values, scores, grad, mask), expected, strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("mask_outside_window", [False, True])
+def test_operators_keep_torchs_contract(mask_outside_window):
+    values = torch.randn(1, 5, 4, device=DEVICE, requires_grad=True)
+    scores = torch.randn(1, 5, 3, 3, 2, device=DEVICE, requires_grad=True)
+    mask = torch.tensor([[False, True, True, True, False]], device=DEVICE)
+    library.opcheck(attend, (values, scores, mask, mask_outside_window))
+    library.opcheck(attend_backward, (values.detach(), values.detach(), scores.detach(), None, False))
+
+
+@pytest.mark.parametrize("heads", [6, 2])
+def test_survives_compilation_and_leaves_exports(heads):
+    torch.manual_seed(0)
+    backbone = {"model_type": "bert", "hidden_size": 6, "num_attention_heads": 1}
+    layer = OutlookLayer(CoolConfig(backbone_config=backbone, use_conv=False, outlook_num_heads=heads)).to(DEVICE)
+    states = torch.randn(2, 5, 6, device=DEVICE)
+    compiled = torch.compile(layer, backend="aot_eager", fullgraph=True)
+    expected = torch.autograd.grad(layer(states)[0].sum(), list(layer.parameters()))
+    found = torch.autograd.grad(compiled(states)[0].sum(), list(layer.parameters()))
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other)
+    targets = {node.target for node in torch.export.export(layer.eval(), (states,)).graph.nodes}
+    assert not any("outlook" in str(target) for target in targets), "exports have only torch's operators"
+
+
+def test_has_second_derivatives():
+    values, scores, _, _, grad = draw(2)
+
+    def penalty(**options):
+        leaf = values.detach().requires_grad_()
+        mixed = outlook_attention(leaf, scores.detach().requires_grad_(), None, **options)[0]
+        (first,) = torch.autograd.grad(mixed.square(), leaf, grad, create_graph=True)
+        return torch.autograd.grad(first.square().sum(), leaf)[0]
+
+    torch.testing.assert_close(penalty(), penalty(return_weights=True))
+
+
+COMPILATION = """
+import torch, triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from hf_localattn.kernels import outlook_attention as kernels
+for capability in (80, 90):
+    for dtype in ("fp32", "bf16", "fp16"):
+        for size, padded, heads in ((1, 1, 128), (3, 4, 32), (64, 64, 2)):
+            for kernel in (kernels._mix, kernels._mix_backward):
+                constants = dict(WINDOW=3, SIZE=size, PADDED_SIZE=padded, BLOCK_ROWS=16, BLOCK_HEADS=heads,
+                                 HAS_MASK=True, MASK_SOURCES=True)
+                types = dict.fromkeys(kernel.arg_names, f"*{dtype}") | {"mask": "*i1"}
+                types |= dict.fromkeys(("rows", "length", "heads"), "i32")
+                types |= dict.fromkeys(constants, "constexpr")
+                source = ASTSource(kernel, types, {(kernel.arg_names.index(k),): v for k, v in constants.items()})
+                assert "ptx" in triton.compile(source, target=GPUTarget("cuda", capability, 32)).asm
+"""
+
+
+@pytest.mark.slow(reason="compiles 36 kernels for two GPUs")
+def test_kernels_compile_for_gpus(tmp_path, monkeypatch):
+    """The interpreter accepts code that the compiler refuses. The compiler needs no GPU."""
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    subprocess.run([sys.executable, "-c", COMPILATION], check=True)
