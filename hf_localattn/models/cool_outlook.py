@@ -43,13 +43,6 @@ def outlook_attention(
 
     Returns:
         The mixed values (B, L, F), and the weights (B, L, K, K, N) or `None`.
-
-    Example:
-        >>> import torch
-        >>> values, scores = torch.randn(1, 7, 4), torch.zeros(1, 7, 3, 3, 2)
-        >>> mixed, weights = outlook_attention(values, scores, return_weights=True)
-        >>> mixed.shape, weights.shape
-        (torch.Size([1, 7, 4]), torch.Size([1, 7, 3, 3, 2]))
     """
     mask = None if mask is None else mask.to(torch.bool)
     kernel = None if return_weights else LocalAttentionConfig.installed.kernel("outlook_attention")
