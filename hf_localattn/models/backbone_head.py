@@ -2,38 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import torch
 from torch import nn
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedModel
 
-
-def build_reference_head(
-    mapping: Any, backbone_config: PreTrainedConfig, num_labels: int = 1, keeps_vocabulary: bool = False
-) -> PreTrainedModel:
-    """Build transformers' task class of a backbone with zero layers and a minimal vocabulary, to reuse its head.
-
-    Args:
-        mapping: Mapping from configurations to classes, such as `MODEL_FOR_MULTIPLE_CHOICE_MAPPING`.
-        backbone_config: Configuration of the backbone.
-        num_labels (*optional*, defaults to 1): Number of labels of the task.
-        keeps_vocabulary (*optional*, defaults to False): Keep the size of the vocabulary, for a head that predicts it.
-
-    Returns:
-        The model, with random weights.
-
-    Raises:
-        ValueError: If transformers has no such class for the backbone.
-    """
-    config = copy.deepcopy(backbone_config)
-    if type(config) not in mapping:
-        raise ValueError(f"transformers has no such task class for the backbone {config.model_type!r}.")
-    config.num_hidden_layers, config.num_labels = 0, num_labels
-    if not keeps_vocabulary:
-        config.vocab_size = (config.pad_token_id or 0) + 1
-    return mapping[type(config)](config)
+from .task_heads import build_reference_head as build_reference_head
 
 
 class BackboneHead(nn.Module):

@@ -62,7 +62,7 @@ class SamRobertaPreTrainedModel(LocalAttentionPreTrainedModel):
         assert outputs.pooler_output is not None
         return outputs.pooler_output
 
-    def classification_head(self, num_outputs: int) -> nn.Module:
+    def new_classifier(self, num_outputs: int) -> nn.Module:
         """Build the classifier of pooled texts, dropout and one linear layer (section 3.4)."""
         output = nn.Linear(self.config.hidden_size, num_outputs)
         return nn.Sequential(OrderedDict(dropout=nn.Dropout(self.config.classifier_dropout), output=output))
@@ -209,9 +209,6 @@ class SamRobertaForSequenceClassification(SamRobertaPreTrainedModel, SequenceCla
 
     base_model_class = SamRobertaModel
 
-    def new_classifier(self) -> nn.Module:
-        return self.classification_head(self.config.num_labels)
-
 
 class SamRobertaForTokenClassification(SamRobertaPreTrainedModel, TokenClassificationHead):
     """SAM with a token classification head."""
@@ -223,9 +220,6 @@ class SamRobertaForMultipleChoice(SamRobertaPreTrainedModel, MultipleChoiceHead)
     """SAM with a multiple choice head."""
 
     base_model_class = SamRobertaModel
-
-    def new_classifier(self) -> nn.Module:
-        return self.classification_head(1)
 
 
 class SamRobertaForMaskedLM(SamRobertaPreTrainedModel, MaskedLMHead):

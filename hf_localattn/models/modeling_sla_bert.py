@@ -117,10 +117,8 @@ class SlaBertPreTrainedModel(LocalAttentionPreTrainedModel):
             return outputs.pooler_output
         return super().sequence_features(outputs, attention_mask)
 
-    def new_classifier(self) -> nn.Module:
-        return BackboneHead(
-            build_reference_head(self.stock_classes, self.config.backbone_config, self.config.num_labels)
-        )
+    def new_classifier(self, num_outputs: int) -> nn.Module:
+        return BackboneHead(build_reference_head(self.stock_classes, self.config.backbone_config, num_outputs))
 
     def training_loss(
         self, loss: torch.Tensor, outputs: LocalModelOutput, share: torch.Tensor | float = 1.0

@@ -93,8 +93,8 @@ def load_splits(
             data[part] = _limited(task.read(files[part], labeled), limit, draw)
         elif names:
             for name in names:
-                rows = task.normalize(_limited(hub[name], limit, draw), f"{data_args.dataset_name} ({name})", labeled)
-                data[part if name == names[0] else name] = rows
+                rows = _normalized(task, hub[name], f"{data_args.dataset_name} ({name})", labeled, limit)
+                data[part if name == names[0] else name] = _limited(rows, limit, draw)
         else:
             instead = f"the data set has {', '.join(hub)}" if hub else f"give --{part}_file"
             raise ValueError(f"{parts[part]} needs {part} data: {instead}.")
@@ -124,12 +124,21 @@ def _training_rows(task: Task, data_args: DataArguments, hub: Mapping[str, datas
     return task.normalize(hub[name], f"{data_args.dataset_name} ({name})", True)
 
 
-def _limited(
-    rows: datasets.Dataset | datasets.IterableDataset, limit: int | None, draw: int | None
-) -> datasets.Dataset:
+def _normalized(task: Task, rows: Any, name: str, labeled: bool, limit: int | None) -> datasets.Dataset:
+    """Return the checked rows of a data set; of a stream, at least `limit` if it has as many."""
+    if isinstance(rows, datasets.Dataset):
+        return task.normalize(rows, name, labeled)
+    wanted = limit
+    while True:
+        first = datasets.Dataset.from_list(list(islice(rows, wanted)), features=rows.features)
+        kept = task.normalize(first, name, labeled)
+        if wanted is None or limit is None or len(kept) >= limit or len(first) < wanted:
+            return kept
+        wanted *= 2  # rows were left out
+
+
+def _limited(rows: datasets.Dataset, limit: int | None, draw: int | None) -> datasets.Dataset:
     """Return the first rows up to a limit, or as many rows drawn with a seed."""
-    if isinstance(rows, datasets.IterableDataset):
-        return datasets.Dataset.from_list(list(islice(rows, limit)), features=rows.features)
     if draw is not None:
         rows = rows.shuffle(draw)
     return rows if limit is None else rows.select(range(min(limit, len(rows))))

@@ -70,8 +70,8 @@ class StreamedRows:
         Raises:
             ValueError: there are no rows, or a row is invalid.
         """
-        rows = next(self._parts(HEAD_ROWS), [])
-        return self._read(0, rows)
+        rows = self._read(0, next(self._parts(HEAD_ROWS), []))
+        return rows if self.limit is None else rows.select(range(min(self.limit, len(rows))))
 
     def parts(self, worker: int = 0, num_workers: int = 1) -> Iterator[datasets.Dataset]:
         """Iterate over validated rows.
@@ -83,13 +83,23 @@ class StreamedRows:
         Raises:
             ValueError: a row is invalid. The message names the row.
         """
+        left = self.limit
         for number, rows in enumerate(self._parts(ROWS_PER_PART)):
-            if number % num_workers == worker:
-                yield self._read(number * ROWS_PER_PART, rows)
+            own = number % num_workers == worker
+            if left is None and not own:
+                continue
+            part = self._read(number * ROWS_PER_PART, rows)
+            if left is not None:  # every worker counts the rows that are not left out
+                part = part.select(range(min(left, len(part))))
+                left -= len(part)
+            if own:
+                yield part
+            if left == 0:
+                return
 
     def _parts(self, size: int) -> Iterator[list[Any]]:
         rows: Iterable[Any] = stream_rows(self.source) if self.stream is None else self.stream
-        rows = islice(rows, self.limit)
+        rows = iter(rows)
         while part := list(islice(rows, size)):
             yield part
 

@@ -4,6 +4,7 @@ import pytest
 from datasets import Dataset, Features, Value
 
 from hf_localattn.data.readers.cged import load_cged
+from hf_localattn.data.readers.tables import read_rows
 from hf_localattn.data.rows.choices import load_choices, normalize_choices
 from hf_localattn.data.rows.negation import load_negation, normalize_negation
 from hf_localattn.data.rows.questions import load_answered, load_squad, normalize_answered, normalize_squad
@@ -186,3 +187,16 @@ def test_a_column_that_a_data_set_lacks():
     schema = Schema("texts", [Column("a"), Column("b", required=False)], Features({"a": Value("string")}), dict)
     with pytest.raises(ValueError, match=r"hub: has no column 'a' \(it has b\)\."):
         schema.normalize(Dataset.from_dict({"b": ["x"]}), "hub")
+
+
+@pytest.mark.timeout(10)  # counting each of 40,000 names among all takes half a minute
+def test_a_wide_header_is_read_in_linear_time(tmp_path):
+    names = [f"column_{number}" for number in range(40_000)]
+    path = tmp_path / "wide.csv"
+    for header, remainder in (([*names, "column_7"], "column_7"), (names, None)):
+        path.write_text(",".join(header) + "\n" + ",".join(["1"] * len(header)) + "\n")
+        if remainder is None:
+            assert list(read_rows(path)[0][1]) == names
+        else:
+            with pytest.raises(ValueError, match=r"wide\.csv, line 1: the column 'column_7' is there twice"):
+                read_rows(path)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -183,8 +184,8 @@ def _separated(path: Path, text: str) -> Iterator[tuple[str, Record]]:
     reader = csv.reader(lines, **({"delimiter": "\t", "quoting": csv.QUOTE_NONE} if tabs else {"strict": True}))
     try:
         header = next(reader)
-        if repeated := {name for name in header if header.count(name) > 1}:
-            raise ValueError(f"{path}, line 1: the column {sorted(repeated)[0]!r} is there twice; rename one.")
+        if repeated := sorted(name for name, number in Counter(header).items() if number > 1):
+            raise ValueError(f"{path}, line 1: the column {repeated[0]!r} is there twice; rename one.")
         for values in reader:
             if not values:
                 continue

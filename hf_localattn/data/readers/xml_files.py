@@ -56,6 +56,13 @@ def parse_xml(text: str, name: str) -> Element:
             " write the character itself, and declare no entities."
         )
 
+    def doctype(root: str, system: str | None, public: str | None, has_declarations: int) -> None:
+        if has_declarations:  # default values of attributes would be copied into every element
+            raise ValueError(
+                f"{name}, line {parser.CurrentLineNumber}: the DOCTYPE declares elements or entities: remove it."
+            )
+
+    parser.StartDoctypeDeclHandler = doctype
     parser.StartElementHandler, parser.EndElementHandler = start, end
     parser.CharacterDataHandler = builder.data
     parser.EntityDeclHandler = parser.SkippedEntityHandler = refuse

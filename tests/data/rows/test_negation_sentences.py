@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import given, settings
 
 from hf_localattn.data import load_starsem
+from hf_localattn.data.readers.negation.rows import scope_characters
 from hf_localattn.data.rows.negation import load_negation
 from hf_localattn.data.rows.negation_sentences import (
     NegatedSentence,
@@ -97,3 +99,8 @@ def test_what_is_written_is_read(tmp_path_factory, drawn):
         ]
         assert own.negations == expected
         assert own.sentence_id == sentence.sentence_id
+
+
+def test_lists_of_different_lengths_are_no_sentence():
+    with pytest.raises(ValueError, match="shorter"):
+        scope_characters(["not", "a", "word"], ["not", "", ""], [0, 1])

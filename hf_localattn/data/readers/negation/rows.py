@@ -140,9 +140,12 @@ def scope_characters(tokens: Sequence[str], cue_text: Sequence[str], scope: Sequ
 
     Returns:
         A text per word, "" for words outside the scope; empty if the scope is unknown.
+
+    Raises:
+        ValueError: the lists have different lengths.
     """
     texts = []
-    for word, affix, inside in zip(tokens, cue_text, scope, strict=False) if scope else ():
+    for word, affix, inside in zip(tokens, cue_text, scope, strict=True) if scope else ():
         before, _, after = word.partition(affix) if affix else ("", "", word)
         texts.append((before or after or word) if inside else "")
     return texts
