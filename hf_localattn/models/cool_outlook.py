@@ -11,8 +11,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from .configuration_local_attention import LocalAttentionConfig
-from .masking import needs_torch_code
+from .configuration_local_attention import LocalAttentionConfig, needs_torch_code
 
 
 def outlook_attention(
