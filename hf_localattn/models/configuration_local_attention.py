@@ -271,6 +271,11 @@ class LocalAttentionConfig(PreTrainedConfig):
         """Settings of the family's tokenizer that these fields change from their defaults."""
         return {}
 
+    @property
+    def finds_cues(self) -> bool:
+        """True if labels of cues are among the labels, such as "negation:single"."""
+        return any(re.match("(negation|speculation):", str(label)) for label in (self.id2label or {}).values())
+
     def active_fields(self) -> dict[tuple[str, ...], bool]:
         """Map groups of fields to True if they take effect under the current settings.
 
@@ -393,8 +398,7 @@ class LocalAttentionConfig(PreTrainedConfig):
         if head.endswith("ForQuestionAnswering"):
             implementation = "pipeline_question_answering.QuestionAnsweringPipeline"
             return {"question-answering": {"impl": implementation, "pt": ["AutoModelForQuestionAnswering"]}}
-        finds_cues = any(re.match("(negation|speculation):", str(label)) for label in self.id2label.values())
-        if head.endswith("ForTokenClassification") and finds_cues:
+        if head.endswith("ForTokenClassification") and self.finds_cues:
             implementation = "pipeline_negation.NegationPipeline"
             return {"negation": {"impl": implementation, "pt": ["AutoModelForTokenClassification"]}}
         return {}

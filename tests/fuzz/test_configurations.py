@@ -9,7 +9,7 @@ from transformers import BertConfig
 
 from hf_localattn.assignments import parse_config_fields
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig, choices
-from hf_localattn.models.oa_interaction import INTERACTIONS, KV_SHARING, QUERY_SUMMARIES
+from hf_localattn.models.configuration_oa_xlnet import OaXLNetConfig
 from hf_localattn.models.sam_attention import ATTENTION_ORDERS, TOKEN_FFNS
 from hf_localattn.registry import FAMILIES
 from tests.fuzz.properties import check, outcome, sizes
@@ -23,8 +23,8 @@ CHOICES = {
     "conv_alignment": ("adaptive", "same"),
     "outlook_softmax": ("feature", "window"),
     "qa_loss": ("mean", "sum", "joint"),
-    "kv_sharing": KV_SHARING,
-    "query_summary": QUERY_SUMMARIES,
+    "kv_sharing": choices(OaXLNetConfig, "kv_sharing"),
+    "query_summary": choices(OaXLNetConfig, "query_summary"),
     "pooling": ("sam", "none", "rb", "rba", "disan"),
     "bilstm_merge": ("concat", "sum"),
     "tam_ffn": TOKEN_FFNS,
@@ -34,7 +34,7 @@ CHOICES = {
 KINDS = {
     "cool": choices(FAMILIES["cool"].config, "local_attention"),
     "sla-bert": ("syntax", "window", "none", "sgnet", "lisa"),
-    "oa-xlnet": (*INTERACTIONS, "none"),
+    "oa-xlnet": choices(OaXLNetConfig, "local_attention"),
 }
 """Values of `local_attention` by family."""
 
