@@ -15,7 +15,7 @@ import torch
 from transformers import AutoModelForMultipleChoice, AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
 from hf_localattn.models.forward_inputs import accepted_inputs, longest_input
-from hf_localattn.models.text_splitting import join_over_blanks
+from hf_localattn.models.pipeline_negation import join_over_blanks
 
 MOST_CHARACTERS = 100_000
 """Largest length of a text. Longer texts would block the page."""

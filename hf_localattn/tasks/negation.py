@@ -30,7 +30,7 @@ from hf_localattn.data.schema import row_numbers
 from hf_localattn.files import atomic_write
 from hf_localattn.metrics import load_metric
 from hf_localattn.models.cue_markers import CUE_MARKER, is_marker
-from hf_localattn.models.marked_words import knows_cues
+from hf_localattn.models.negation_finder import knows_cues
 from hf_localattn.tasks import starsem
 from hf_localattn.tasks.lengths import input_length, padding
 from hf_localattn.tasks.splits import Data

@@ -7,7 +7,7 @@ from transformers import AutoTokenizer, pipeline
 
 from hf_localattn import CoolConfig, OnnxModel, answer_question
 from hf_localattn.exported import GRAPH, SETTINGS
-from hf_localattn.models.cue_labels import SCOPE_LABELS, cue_label_names
+from hf_localattn.models.negation_finder import SCOPE_LABELS, cue_label_names
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
 from hf_localattn.serving.export import export_checkpoint

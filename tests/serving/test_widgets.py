@@ -5,7 +5,7 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from hf_localattn.models.forward_inputs import longest_input
-from hf_localattn.models.text_splitting import join_over_blanks
+from hf_localattn.models.pipeline_negation import join_over_blanks
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
 from hf_localattn.serving.attention import AttentionView

@@ -8,7 +8,7 @@ from typing import Any
 from datasets import Dataset, Features, List, Value
 
 from hf_localattn.data.readers.negation.rows import NEGATION_FEATURES, no_cue_columns
-from hf_localattn.models.cue_labels import OUTSIDE, cue_label
+from hf_localattn.models.negation_finder import OUTSIDE, cue_label
 
 QUESTION_FEATURES = Features({**NEGATION_FEATURES, "cue_labels": List(Value("string"))})
 """`NEGATION_FEATURES` and `cue_labels`: the label of each word in rows that ask for cues, empty in other rows."""
