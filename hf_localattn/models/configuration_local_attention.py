@@ -426,5 +426,5 @@ class LocalAttentionConfig(PreTrainedConfig):
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as a dict, with the version of this code."""
         content = {**super().to_dict(), "hf_localattn_version": VERSION}
-        content.pop("code_folder", None)
-        return content
+        of_this_machine = ("code_folder", "fusion_config", "kernel_config", "use_kernels")
+        return {name: value for name, value in content.items() if name not in of_this_machine}
