@@ -14,6 +14,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_args, get_origin
 
+import torch
 from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 from transformers.dynamic_module_utils import get_relative_imports
 from transformers.models.auto.modeling_auto import (
@@ -113,6 +114,13 @@ class Installed:
     def kernel(self, name: str) -> Any:
         """Return a faster implementation of a mechanism, or None."""
         return None
+
+
+def needs_torch_code() -> bool:
+    """Return True in exports, traces and transforms of `torch.func`, which know only PyTorch's own operations."""
+    if torch.compiler.is_exporting() or torch._C._are_functorch_transforms_active():
+        return True
+    return not torch.compiler.is_compiling() and torch._C._get_tracing_state() is not None
 
 
 class BackboneField(property):

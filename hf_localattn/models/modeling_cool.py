@@ -121,58 +121,34 @@ class CoolModel(CoolPreTrainedModel):
         )
 
 
-def sum_question_answering_loss(
-    start_logits: torch.Tensor,
-    end_logits: torch.Tensor,
-    start_positions: torch.Tensor,
-    end_positions: torch.Tensor,
-    **kwargs: Any,
-) -> torch.Tensor:
-    """Return the sum of the start and end cross-entropy, not their mean.
-
-    Source: COOL, section 3.4, "the sum of the negative log probabilities".
-    """
-    return 2 * ForQuestionAnsweringLoss(start_logits, end_logits, start_positions, end_positions, **kwargs)
-
-
-def printed_question_answering_loss(
-    start_logits: torch.Tensor,
-    end_logits: torch.Tensor,
-    start_positions: torch.Tensor,
-    end_positions: torch.Tensor,
-    num_items_in_batch: torch.Tensor | int | None = None,
-    **kwargs: Any,
-) -> torch.Tensor:
-    """Return -log(p(start) + p(end)), averaged over the examples whose answer is in range.
-
-    Source: COOL, equation 16 as printed.
-    """
-    length = start_logits.shape[1]
-    device = start_logits.device
-    starts, ends = (given.view(-1).to(device).clamp(0, length) for given in (start_positions, end_positions))
-    inside = (starts < length) & (ends < length)
-    dtype = torch.promote_types(start_logits.dtype, torch.float32)
-    logs = [
-        functional.log_softmax(logits, dim=-1, dtype=dtype).gather(1, positions.clamp(max=length - 1)[:, None])
-        for logits, positions in ((start_logits, starts), (end_logits, ends))
-    ]
-    losses = -torch.logaddexp(*logs).squeeze(1)
-    count = inside.sum().clamp(min=1) if num_items_in_batch is None else num_items_in_batch
-    return losses.masked_fill(~inside, 0.0).sum() / count
-
-
-QUESTION_ANSWERING_LOSSES = {"sum": sum_question_answering_loss, "joint": printed_question_answering_loss}
-
-
 class CoolForQuestionAnswering(CoolPreTrainedModel, QuestionAnsweringHead):
     """COOL with a span prediction head for extractive question answering (section 3.4)."""
 
     base_model_class = CoolModel
 
-    def __init__(self, config: CoolConfig):
-        super().__init__(config)
-        if config.qa_loss != "mean":
-            self.loss_function = QUESTION_ANSWERING_LOSSES[config.qa_loss]
+    def loss_function(
+        self,
+        start_logits: torch.Tensor,
+        end_logits: torch.Tensor,
+        start_positions: torch.Tensor,
+        end_positions: torch.Tensor,
+        num_items_in_batch: torch.Tensor | int | None = None,
+    ) -> torch.Tensor:
+        """Compute the loss that `qa_loss` names, over the examples whose answer is in range."""
+        logits, positions = (start_logits, end_logits), (start_positions, end_positions)
+        if self.config.qa_loss != "joint":
+            mean = ForQuestionAnsweringLoss(*logits, *positions, num_items_in_batch=num_items_in_batch)
+            return 2 * mean if self.config.qa_loss == "sum" else mean
+        dtype, last = torch.promote_types(start_logits.dtype, torch.float32), start_logits.shape[1] - 1
+        starts, ends = (given.view(-1).to(start_logits.device).clamp(min=0) for given in positions)
+        inside = (starts <= last) & (ends <= last)
+        logs = [
+            functional.log_softmax(scores, dim=-1, dtype=dtype).gather(1, given.clamp(max=last)[:, None])
+            for scores, given in zip(logits, (starts, ends), strict=True)
+        ]
+        losses = -torch.logaddexp(*logs).squeeze(1)
+        count = inside.sum().clamp(min=1) if num_items_in_batch is None else num_items_in_batch
+        return losses.masked_fill(~inside, 0.0).sum() / count
 
 
 class CoolForSequenceClassification(CoolPreTrainedModel, SequenceClassificationHead):
