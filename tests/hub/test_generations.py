@@ -1,5 +1,7 @@
 """Checkpoints over three generations, each saved and loaded where the package is not installed."""
 
+import re
+
 import torch
 
 from hf_localattn.registry import AUTO_CLASSES
@@ -98,4 +100,4 @@ def test_three_generations_without_the_package(tmp_path):
     ]
     assert len(refused) == len(expected)
     for line, (kind, word) in zip(refused, expected, strict=True):
-        assert line.startswith(kind) and word in line, line
+        assert re.match(f"{kind}.*{word}", line), line
