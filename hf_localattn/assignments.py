@@ -37,13 +37,6 @@ def format_assignments(values: Mapping[str, Any]) -> list[str]:
     return [f"{name}={format_value(value)}" for name, value in values.items()]
 
 
-def current_assignments(family: str, assignments: Iterable[str]) -> list[str]:
-    """Return `field=value` strings with the present names of fields that version 0.1.0 named otherwise."""
-    names = get_family(family).config.attribute_map
-    parts = [assignment.partition("=") for assignment in assignments]
-    return [f"{names.get(name.strip(), name)}{equals}{value}" for name, equals, value in parts]
-
-
 def parse_config_fields(family: str, assignments: Iterable[str]) -> dict[str, Any]:
     """Parse `field=value` strings into fields of a family's configuration and settings of its tokenizer.
 

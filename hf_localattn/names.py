@@ -8,9 +8,6 @@ from pathlib import Path
 PLAIN = "baseline"
 """Value of --family for a backbone without local attention."""
 
-FORMER_PLAIN = "none"
-"""Name of `PLAIN` in version 0.1.0."""
-
 _PACKAGE = Path(__file__).parent
 
 
@@ -32,7 +29,7 @@ def check_family(name: str) -> None:
 def check_family_option(name: str) -> None:
     """Raise `ValueError` for an unknown value of a training script's `--family`. The message lists all names."""
     names = [*family_names(), PLAIN]
-    if name not in (*names, FORMER_PLAIN):
+    if name not in names:
         raise ValueError(f"--family must be one of {', '.join(names)}; got {name!r}.")
 
 

@@ -178,7 +178,11 @@ def write_card(
     if here is not None and repo_id is None:
         repo_id, revision = _pinned(here) or (None, revision)
     given = {name: value for name, value in metadata.items() if value is not None}
-    code = verify_checkpoint(folder) if config["model_type"] in FAMILIES and any(folder.glob("*.py")) else None
+    code = (
+        verify_checkpoint(folder, subfolders=False)
+        if config["model_type"] in FAMILIES and any(folder.glob("*.py"))
+        else None
+    )
     text = render_card(
         config, record, repo_id=repo_id, revision=revision, metadata={**own_metadata, **given}, code=code
     )

@@ -224,8 +224,8 @@ def _check_code(folder: Path) -> None:
         raise ValueError(f"{folder / links[0]} is a link: replace it with the file.")
     if read_config(folder)["model_type"] not in FAMILIES:
         return
-    code = verify_checkpoint(folder)
-    others = [file for file in code.others if file.name in names or (file.verdict == MISSING and "/" not in file.name)]
+    code = verify_checkpoint(folder, subfolders=False)
+    others = [file for file in code.others if file.name in names or file.verdict == MISSING]
     for file in others:
         if file.note:
             raise ValueError(f"{folder / file.name}: {file.note}, which is no code of this folder: remove it.")

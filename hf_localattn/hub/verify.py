@@ -117,7 +117,7 @@ class Verification:
         return "\n".join(lines)
 
 
-def verify_checkpoint(checkpoint: str | os.PathLike[str]) -> Verification:
+def verify_checkpoint(checkpoint: str | os.PathLike[str], *, subfolders: bool = True) -> Verification:
     """Compare the code of a checkpoint with the installed package, byte for byte, without running it.
 
     A checkpoint is equal if each entry of its JSON files that names code names a file beside it that is equal to the
@@ -127,6 +127,8 @@ def verify_checkpoint(checkpoint: str | os.PathLike[str]) -> Verification:
     Args:
         checkpoint: Folder, or `OWNER/NAME` or `OWNER/NAME@REVISION` on the Hub. Only code and JSON files are
             downloaded.
+        subfolders (*optional*, defaults to True): If False, leave out subfolders, such as the checkpoints of a
+            training, which `push` does not upload.
 
     Returns:
         The verdicts on all files.
@@ -138,7 +140,8 @@ def verify_checkpoint(checkpoint: str | os.PathLike[str]) -> Verification:
     folder = _local(checkpoint)
     config = read_config(folder)
     get_family(config["model_type"])
-    paths = sorted(path for path in folder.rglob("*") if not set(path.relative_to(folder).parts) & set(_OF_TOOLS))
+    every = folder.rglob("*") if subfolders else folder.glob("*")
+    paths = sorted(path for path in every if not set(path.relative_to(folder).parts) & set(_OF_TOOLS))
     files: list[CodeFile] = []
     expected: set[Path] = set()
 

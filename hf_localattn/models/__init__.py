@@ -28,15 +28,7 @@ from .modeling_oa_xlnet import (
     OaXLNetModel,
     OaXLNetPreTrainedModel,
 )
-from .modeling_sam_roberta import (
-    SamRobertaForMaskedLM,
-    SamRobertaForMultipleChoice,
-    SamRobertaForQuestionAnswering,
-    SamRobertaForSequenceClassification,
-    SamRobertaForTokenClassification,
-    SamRobertaModel,
-    SamRobertaPreTrainedModel,
-)
+from .modeling_sam_roberta import SamRobertaPreTrainedModel
 from .modeling_sla_bert import (
     SlaBertForMaskedLM,
     SlaBertForMultipleChoice,
@@ -45,6 +37,14 @@ from .modeling_sla_bert import (
     SlaBertForTokenClassification,
     SlaBertModel,
     SlaBertPreTrainedModel,
+)
+from .sam_baselines import (  # with all layers
+    SamRobertaForMaskedLM,
+    SamRobertaForMultipleChoice,
+    SamRobertaForQuestionAnswering,
+    SamRobertaForSequenceClassification,
+    SamRobertaForTokenClassification,
+    SamRobertaModel,
 )
 from .tokenization_oa_xlnet import OaXLNetTokenizer
 from .tokenization_sla_bert import SlaBertTokenizer

@@ -32,7 +32,7 @@ VERSION = "0.2.0"
 
 
 class Range(NamedTuple):
-    """Numbers that a field accepts: a description for errors, and a test."""
+    """Values that a field accepts: a description for errors, and a test."""
 
     description: str
     holds: Callable[[Any], bool]
@@ -43,13 +43,26 @@ Count = Annotated[int, Range("a whole number of at least 0", lambda value: value
 Probability = Annotated[float, Range("a number in [0, 1)", lambda value: 0 <= value < 1)]
 NonNegative = Annotated[float, Range("a finite number of at least 0", lambda value: 0 <= value < math.inf)]
 
+TYPES = {bool: "true or false", int: "a whole number", float: "a number", str: "a text", NoneType: "null"}
 
-def check_types(config: LocalAttentionConfig) -> None:
-    """Raise `ValueError` for the first field whose value does not fit its annotation."""
-    for name, annotation in field_types(type(config)).items():
-        value = getattr(config, name)
-        if not _fits(value, annotation):
-            raise ValueError(f"`{name}` is {value!r}; it must be {_description(annotation)}.")
+
+def range_of(kind: Any) -> Range:
+    """Return the values that fit an annotation."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return Range(f"one of {', '.join(map(repr, arguments))}", lambda value: value in arguments)
+    if origin is Annotated:
+        inner, own = range_of(arguments[0]), arguments[1]
+        return Range(own.description, lambda value: inner.holds(value) and own.holds(value))
+    if origin in (Union, UnionType):
+        ranges = [range_of(one) for one in arguments]
+        return Range(" or ".join(one[0] for one in ranges), lambda value: any(one.holds(value) for one in ranges))
+    if origin in (list, tuple):  # files have lists for tuples
+        inner = range_of(arguments[0])
+        description = f"a list, each entry {inner.description}"
+        return Range(description, lambda value: isinstance(value, list | tuple) and all(map(inner.holds, value)))
+    types = (int, float) if kind is float else kind
+    return Range(TYPES[kind], lambda value: isinstance(value, types) and (kind is bool or not isinstance(value, bool)))
 
 
 @cache
@@ -60,38 +73,17 @@ def field_types(config_class: type[LocalAttentionConfig]) -> dict[str, Any]:
     return {name: kind for name, kind in annotations.items() if kind is not Any and get_origin(kind) is not ClassVar}
 
 
+def check_types(config: LocalAttentionConfig) -> None:
+    """Raise `ValueError` for the first field whose value does not fit its annotation."""
+    for name, annotation in field_types(type(config)).items():
+        accepted, value = range_of(annotation), getattr(config, name)
+        if not accepted.holds(value):
+            raise ValueError(f"`{name}` is {value!r}; it must be {accepted.description}.")
+
+
 def choices(config_class: type[LocalAttentionConfig], field: str) -> tuple[str, ...]:
     """Return the values of a field that is annotated as `Literal`."""
     return get_args(field_types(config_class)[field])
-
-
-def _fits(value: Any, kind: Any) -> bool:
-    origin, arguments = get_origin(kind), get_args(kind)
-    if origin in (Union, UnionType):
-        return any(_fits(value, one) for one in arguments)
-    if origin is Literal:
-        return isinstance(value, str) and value in arguments
-    if origin is Annotated:
-        return _fits(value, arguments[0]) and arguments[1].holds(value)
-    if origin in (list, tuple):  # files have lists for tuples
-        return isinstance(value, list | tuple) and all(_fits(one, arguments[0]) for one in value)
-    if kind in (int, float):
-        return isinstance(value, (int, kind)) and not isinstance(value, bool)
-    return isinstance(value, origin or kind)
-
-
-def _description(kind: Any) -> str:
-    origin, arguments = get_origin(kind), get_args(kind)
-    if origin in (Union, UnionType):
-        return " or ".join(_description(one) for one in arguments)
-    if origin is Literal:
-        return f"one of {', '.join(map(repr, arguments))}"
-    if origin is Annotated:
-        return arguments[1].description
-    if origin in (list, tuple):
-        return f"a list, each {_description(arguments[0])}"
-    names = {bool: "true or false", int: "a whole number", float: "a number", str: "a text", NoneType: "null"}
-    return names.get(kind, str(kind))
 
 
 class Installed:
@@ -127,21 +119,20 @@ class BackboneField(property):
     """Property that reads and writes a field of `backbone_config`, so that both configurations agree.
 
     Args:
-        *names: Name of the field, or all its names if they differ between backbones. The first one found is used.
+        *names: Names of the field in different backbones. The first one found is used.
         reads (*optional*): Name of the property of the outer configuration to read instead of the field.
     """
 
-    def __init__(self, *names: str, reads: str | None = None):
-        def existing(config: LocalAttentionConfig) -> str:
-            return next((name for name in names if hasattr(config.backbone_config, name)), names[0])
+    def __init__(self, *names: str, reads: str = ""):
+        def existing(backbone: PreTrainedConfig) -> str:
+            return next((name for name in names if hasattr(backbone, name)), names[0])
 
-        def get(config: LocalAttentionConfig) -> Any:
-            return getattr(config, reads) if reads else getattr(config.backbone_config, existing(config))
-
-        def put(config: LocalAttentionConfig, value: Any) -> None:
-            setattr(config.backbone_config, existing(config), value)
-
-        super().__init__(get, put, doc=f"`{reads or f'backbone_config.{names[0]}'}`")
+        super().__init__(
+            lambda config: (
+                getattr(config, reads) if reads else getattr(config.backbone_config, existing(config.backbone_config))
+            ),
+            lambda config, value: setattr(config.backbone_config, existing(config.backbone_config), value),
+        )
 
 
 class LocalAttentionConfig(PreTrainedConfig):
@@ -434,5 +425,5 @@ class LocalAttentionConfig(PreTrainedConfig):
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as a dict, with the version of this code."""
         content = {**super().to_dict(), "hf_localattn_version": VERSION}
-        content.pop("code_folder", None)
-        return content
+        of_this_machine = ("code_folder", "fusion_config", "kernel_config", "use_kernels")
+        return {name: value for name, value in content.items() if name not in of_this_machine}

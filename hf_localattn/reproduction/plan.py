@@ -17,7 +17,7 @@ from hf_localattn.reproduction.corpora import SAMPLES, corpus_arguments, load_co
 from hf_localattn.reproduction.request import Overrides, Selection
 from hf_localattn.reproduction.tables import Row, Table, TableTask, recipe_arguments
 from hf_localattn.resources import tiny_parser
-from hf_localattn.studies.results import digest_of, former_names, former_word, settings_of
+from hf_localattn.studies.results import digest_of, settings_of
 from hf_localattn.studies.trial import UNUSED, Trial
 from hf_localattn.tasks.splits import LIMITS
 from hf_localattn.training.arguments import TrainingArguments
@@ -82,8 +82,7 @@ class TableRun:
         if self.trains:
             return settings_of(*dataclasses.replace(self.trial, seed=TrainingArguments.seed).arguments(UNUSED))
         # Names of result folders depend on this list of command-line words.
-        words = to_cli_args(former_names(self.arguments))
-        words = [former_word(self.arguments["family"], word) if "=" in word else word for word in words]
+        words = to_cli_args(self.arguments)
         pairs = zip(words, (*words[1:], None), strict=True)
         return {"words": [digest_of(name.removeprefix("--"), value) for name, value in pairs]}
 

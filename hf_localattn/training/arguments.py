@@ -14,15 +14,12 @@ from typing import Any
 from transformers import HfArgumentParser
 from transformers import TrainingArguments as StockTrainingArguments
 
-from hf_localattn.assignments import current_assignments, parse_config_fields
-from hf_localattn.names import FORMER_PLAIN, PLAIN, check_family_option
+from hf_localattn.assignments import parse_config_fields
+from hf_localattn.names import PLAIN, check_family_option
 from hf_localattn.parsing import parse_json, read_utf8
 from hf_localattn.registry import FAMILIES
 from hf_localattn.tasks.arguments import option
 from hf_localattn.training.lookahead import DEFAULT_ALPHA, check_lookahead
-
-FORMER_OPTIONS = {"folds": "num_folds", "search": "search_space", "stray_scopes": "unmatched_scopes"}
-"""Names of options in version 0.1.0 and their current names. Old names work, with a warning, until version 0.3.0."""
 
 logger = logging.getLogger(__name__)
 
@@ -84,11 +81,6 @@ class ModelArguments:
     )
 
     def __post_init__(self) -> None:
-        if self.family == FORMER_PLAIN:
-            logger.warning(
-                "--family %s is called %s now. The former name is read until version 0.3.0.", FORMER_PLAIN, PLAIN
-            )
-            self.family = PLAIN
         if (self.model_name_or_path is None) == (self.family is None):
             raise ValueError("Give either --model_name_or_path, or --family together with --backbone.")
         if self.family is not None and self.backbone is None:
@@ -101,7 +93,6 @@ class ModelArguments:
             raise ValueError("--local_config sets fields of a family's config: it needs --family and --backbone.")
         if self.family not in (None, PLAIN):
             parse_config_fields(self.family, self.local_config)  # raise errors before the data is read
-            self.local_config = current_assignments(self.family, self.local_config)
         if self.config_name is not None and self.family not in (None, PLAIN):
             raise ValueError("--config_name cannot be used with --family: set fields with --local_config.")
 
@@ -249,7 +240,7 @@ def parse_arguments(classes: Sequence[type], arguments: Sequence[str] | None = N
         ValueError: an option does not exist or has an invalid value, or the file cannot be read.
         FileNotFoundError: the file does not exist.
     """
-    arguments = [_current_option(word) for word in (sys.argv[1:] if arguments is None else arguments)]
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
     parser = HfArgumentParser(classes)
     if len(arguments) != 1 or not arguments[0].endswith(".json"):
         # A misspelt option is named before the dataclasses miss the one that was meant.
@@ -263,13 +254,4 @@ def parse_arguments(classes: Sequence[type], arguments: Sequence[str] | None = N
     content = parse_json(read_utf8(path), str(path))
     if not isinstance(content, dict):
         raise ValueError(f"{path}: expected an object of arguments; found {type(content).__name__}.")
-    return parser.parse_dict({_current_option(f"--{name}")[2:]: value for name, value in content.items()})
-
-
-def _current_option(word: str) -> str:
-    """Replace an option name of version 0.1.0 by the current name; return other words unchanged."""
-    name, equals, value = word.removeprefix("--").partition("=")
-    if not word.startswith("--") or name not in FORMER_OPTIONS:
-        return word
-    logger.warning("--%s is called --%s now. The former name works until version 0.3.0.", name, FORMER_OPTIONS[name])
-    return f"--{FORMER_OPTIONS[name]}{equals}{value}"
+    return parser.parse_dict(content)

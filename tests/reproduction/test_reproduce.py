@@ -170,28 +170,6 @@ def test_a_run_is_known_by_what_is_in_folders_not_by_their_names(tmp_path):
     assert Runner(tmp_path).folder_of(changed) != first
 
 
-def test_options_that_are_newer_than_a_result_count_only_where_they_are_set():
-    table = load_table("cool-4")
-
-    def settings(**arguments):
-        given = Overrides(backbone="tiny", data={"": "samples"}, arguments=arguments)
-        selection = Selection(table, [table.rows["bert"]], list(table.tasks.values()), given)
-        return plan(selection)[0].settings
-
-    assert "skip_empty" not in settings()
-    assert settings(skip_empty=False) == settings()
-    assert settings(skip_empty=True) == {**settings(), "skip_empty": True}
-
-
-@pytest.mark.parametrize(("table", "row"), [("oa-1", "c"), ("oa-2", "c")])
-def test_folders_are_named_in_the_words_of_before(table, row):
-    """A field that has another name now has its former one there, also in measures."""
-    table = load_table(table)
-    run = plan(Selection(table, [table.rows[row]], list(table.tasks.values()), Overrides(data={"": "samples"})))[0]
-    assert "local_attention=c" in run.command
-    assert "variant=c" in run.settings.get("words", run.settings.get("local_config"))
-
-
 def test_a_killed_table_goes_on(folder, monkeypatch):
     """The second of three runs is killed; then it and the third are left."""
     arguments = ("cool-9", "--rows", "bert", "rgcn", "gat", "--num-runs", "1")
