@@ -25,7 +25,7 @@ TABLES = ROOT / "hf_localattn" / "reproduction" / "tables"
 def fields(name: str) -> str:
     """Return the table of a family's fields, or of those of "all" families, from its configuration class."""
     config = LocalAttentionConfig if name == "all" else get_family(name).config
-    arguments = re.search(r"\nArgs:\n(.*?)\n\n(?=\S)", inspect.cleandoc(config.__doc__), flags=re.DOTALL)
+    arguments = re.search(r"\nArgs:\n(.*?)(?=\n\n\S|\Z)", inspect.cleandoc(config.__doc__), flags=re.DOTALL)
     assert arguments is not None
     rows = []
     entries = re.findall(r"^    (\w+) \(.*?\):\s+(.*?)(?=\n    \S|\Z)", arguments[1], flags=re.DOTALL | re.MULTILINE)
