@@ -29,15 +29,7 @@ from .modeling_oa_xlnet import (
     OaXLNetPreTrainedModel,
 )
 from .modeling_sam_roberta import SamRobertaPreTrainedModel
-from .modeling_sla_bert import (
-    SlaBertForMaskedLM,
-    SlaBertForMultipleChoice,
-    SlaBertForQuestionAnswering,
-    SlaBertForSequenceClassification,
-    SlaBertForTokenClassification,
-    SlaBertModel,
-    SlaBertPreTrainedModel,
-)
+from .modeling_sla_bert import SlaBertPreTrainedModel
 from .sam_baselines import (  # with all layers
     SamRobertaForMaskedLM,
     SamRobertaForMultipleChoice,
@@ -45,6 +37,14 @@ from .sam_baselines import (  # with all layers
     SamRobertaForSequenceClassification,
     SamRobertaForTokenClassification,
     SamRobertaModel,
+)
+from .sla_baselines import (  # with all layers
+    SlaBertForMaskedLM,
+    SlaBertForMultipleChoice,
+    SlaBertForQuestionAnswering,
+    SlaBertForSequenceClassification,
+    SlaBertForTokenClassification,
+    SlaBertModel,
 )
 from .tokenization_oa_xlnet import OaXLNetTokenizer
 from .tokenization_sla_bert import SlaBertTokenizer

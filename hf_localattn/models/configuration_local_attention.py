@@ -107,6 +107,20 @@ class Installed:
         """Return a faster implementation of a mechanism, or None."""
         return None
 
+    def check_tokenizer(self, path: Any) -> None:
+        """Check a `tokenizer_config.json` that may come from a stranger."""
+
+    def load_parser(self, name: str) -> Any:
+        """Load a spaCy pipeline that only a checkpoint names, or return None if it may be loaded like any other."""
+        return None
+
+    def parse_store(self) -> Any:
+        """Return the cache of parses that is kept between runs, or None."""
+        return None
+
+    def check_structure(self, word_index: Any, dep_heads: Any) -> None:
+        """Check that the heads of words form trees."""
+
 
 def needs_torch_code() -> bool:
     """Return True in exports, traces and transforms of `torch.func`, which know only PyTorch's own operations."""

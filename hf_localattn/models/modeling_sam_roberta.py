@@ -45,7 +45,7 @@ class SamRobertaPreTrainedModel(LocalAttentionPreTrainedModel):
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
         super()._init_weights(module)
-        if type(module).__name__ in self._no_split_modules:
+        if type(module).__name__ in type(self)._no_split_modules:
             # Initialize like torch, which preserves the scale of the input. These narrow two-layer networks would
             # hardly learn with the small weights of encoders.
             for part in module.modules():

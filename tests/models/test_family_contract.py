@@ -204,7 +204,7 @@ def test_extra_outputs_stay_out_of_the_trainers_predictions(model, inputs, task)
 def test_wrong_inputs_are_named(model, inputs):
     with pytest.raises(ValueError, match="exactly one of `input_ids` and `inputs_embeds`"):
         run(model, attention_mask=inputs["attention_mask"])
-    with pytest.raises(ValueError, match=r"`attention_mask` has shape \(3, 10\); .* here \(3, 11\)"):
+    with pytest.raises(ValueError, match=r"`attention_mask` has shape \(3, 10\); .* \(3, 11\)"):
         run(model, input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"][:, 1:])
     with pytest.raises(ValueError, match=r"`attention_mask` has shape \(3, 1, 1, 11\)"):
         run(model, input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"][:, None, None])

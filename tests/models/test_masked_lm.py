@@ -141,7 +141,7 @@ def test_backbones_and_fields_that_do_not_fit_are_named(tmp_path):
     backbone_config = {"model_type": "deberta-v2", "legacy": False}
     with pytest.raises(ValueError, match="does not support `legacy=False` of the backbone 'deberta-v2'"):
         CoolForMaskedLM(CoolConfig(backbone_config=backbone_config))
-    with pytest.raises(ValueError, match=r"`mlm_residual` is True, but with `mode='l2g'` the backbone reads"):
+    with pytest.raises(ValueError, match=r"`mode` is 'l2g', but with `mlm_residual`"):
         CoolConfig(mode="l2g", mlm_residual=True)
     with pytest.raises(ValueError, match=r"local attention is inside the backbone.*`gate_bias_init`"):
         SlaBertConfig(mlm_residual=True)

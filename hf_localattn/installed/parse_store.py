@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from threading import get_ident
+from typing import Any
 
 from transformers.utils import logging
 
-from .sla_alignment import Words
+from hf_localattn.models.sla_alignment import Words
 
 logger = logging.get_logger(__name__)
 
@@ -200,3 +201,17 @@ def _warn(path: str | Path, problem: str) -> None:
     if problem not in _warned:
         _warned.add(problem)
         logger.warning("%s (%s) %s.", path, VARIABLE, problem)
+
+
+_digests: dict[tuple[str, int], str] = {}
+
+
+def keys_of(texts: Sequence[Text], words: str, parser: str, pipeline: Any) -> dict[Text, bytes]:
+    """Return the key of each text, with a digest of the pipeline and its weights: versions do not tell all apart."""
+    source = (parser, id(pipeline))
+    if source not in _digests:
+        import spacy
+
+        content = pipeline.to_bytes(exclude=["vocab"])  # metadata describe the vectors
+        _digests[source] = sha256(spacy.__version__.encode() + content).hexdigest()
+    return {text: key_of(text, words, _digests[source]) for text in texts}
