@@ -16,7 +16,6 @@ from huggingface_hub import CommitInfo, HfApi, hf_hub_download
 from huggingface_hub.errors import EntryNotFoundError
 
 from hf_localattn.claims import claimed
-from hf_localattn.downloads import verified_downloads
 from hf_localattn.errors import hub_upload_errors
 from hf_localattn.hub.checkpoint import read_config, warn_of_parser_folder
 from hf_localattn.hub.eval_results import EVAL_RESULTS
@@ -185,8 +184,7 @@ def _has_custom_card(folder: Path) -> bool:
 def _card_of(api: HfApi, repo_id: str, revision: str) -> str | None:
     """Return the card on the Hub; None if there is none."""
     try:
-        with verified_downloads(repo_id):
-            path = hf_hub_download(repo_id, CARD, revision=revision, token=api.token)
+        path = hf_hub_download(repo_id, CARD, revision=revision, token=api.token)
     except EntryNotFoundError:
         return None
     return Path(path).read_text(encoding="utf-8")
