@@ -10,7 +10,7 @@ from tqdm.auto import tqdm
 
 from hf_localattn.claims import claimed
 from hf_localattn.errors import listed
-from hf_localattn.files import remove_leftovers, writing
+from hf_localattn.files import remove_leftovers
 from hf_localattn.reproduction.figures import draw_figure
 from hf_localattn.reproduction.grid_search import GridSearch
 from hf_localattn.reproduction.plan import TableRun, plan
@@ -58,7 +58,7 @@ def reproduce(
     if dry_run:
         _reproduce(selection, output, runner, spread, searches=searches, dry_run=True)
         return
-    with claimed(output), writing(output):
+    with claimed(output):
         remove_leftovers(output)
         _reproduce(selection, output, runner, spread, searches=searches, dry_run=False)
 

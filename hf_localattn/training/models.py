@@ -48,14 +48,14 @@ def load_model_and_tokenizer(
     source = resolve_backbone(model_args.source, generates=task == "text2text-generation")
     tokenizer_source = model_args.tokenizer_name or source
     if model_args.family in (None, PLAIN):
-        with loading("config", model_args.config_name or source, model_args.cache_dir):
+        with loading("config", model_args.config_name or source):
             config = AutoConfig.from_pretrained(model_args.config_name or source, **config_fields, **hub, **trust)
         settings = parse_tokenizer_settings(config.model_type, model_args.local_config)
         tokenizer = load_tokenizer(tokenizer_source, **settings, **hub, **trust)
         own = family_of(config)
         if own is not None and own.needs_parse(config) and hasattr(tokenizer, "check_parser"):
             tokenizer.check_parser()  # raise errors before the model is loaded and features are made
-        with loading("model", source, model_args.cache_dir), _one_of_its_class(task, model_args.source):
+        with loading("model", source), _one_of_its_class(task, model_args.source):
             model = AUTO_CLASSES[task].from_pretrained(
                 source,
                 config=config,
@@ -74,7 +74,7 @@ def load_model_and_tokenizer(
                 f" {', '.join(family.heads)}."
             )
         tokenizer = load_tokenizer(tokenizer_source, **hub, **trust)
-        with loading("backbone", source, model_args.cache_dir), _one_of_its_class(task, model_args.source):
+        with loading("backbone", source), _one_of_its_class(task, model_args.source):
             model = family.heads[task].from_backbone(source, **hub, **fields, **config_fields)
         tokenizer = family.adapt_tokenizer(tokenizer, model, **settings)
     missing = missing_inputs(tokenizer, model.config)
@@ -137,7 +137,7 @@ def head_config(model_args: ModelArguments, head: str) -> PreTrainedConfig | Non
     if model_args.family not in (None, PLAIN):
         return None
     source = model_args.config_name or resolve_backbone(model_args.source)
-    with loading("config", source, model_args.cache_dir):
+    with loading("config", source):
         config = AutoConfig.from_pretrained(
             source,
             cache_dir=model_args.cache_dir,

@@ -24,8 +24,8 @@ from transformers.trainer_utils import (
 from transformers.utils import PushInProgress
 
 from hf_localattn.data.features.windows import unpad_left
-from hf_localattn.errors import hub_reason, hub_upload_errors
-from hf_localattn.files import atomic_directory, atomic_write, discard, make_durable, writing
+from hf_localattn.errors import hub_upload_errors
+from hf_localattn.files import atomic_directory, atomic_write, discard
 from hf_localattn.hub import push_checkpoint, renew_card
 from hf_localattn.hub.background import upload_in_background
 from hf_localattn.parsing import read_json
@@ -250,7 +250,7 @@ class LocalAttentionTrainer(Trainer):
         super()._finish_current_push()
         for job in getattr(getattr(self, "push_in_progress", None), "jobs", ()):
             if job.done() and (error := job.exception()) is not None:
-                logger.warning("A checkpoint was not uploaded during training: %s", hub_reason(error) or error)
+                logger.warning("A checkpoint was not uploaded during training: %s", error)
 
     def _get_eval_sampler(self, eval_dataset: datasets.Dataset) -> torch.utils.data.Sampler | None:
         # Predictions are matched to rows by order. Trainer would change the order if training groups rows by length.
@@ -271,10 +271,7 @@ class LocalAttentionTrainer(Trainer):
         self.accelerator.wait_for_everyone()
         limit, args.save_total_limit = args.save_total_limit, None  # keep other checkpoints until this one is complete
         try:
-            with writing(folder):
-                super()._save_checkpoint(model, trial)
-                if args.should_save:
-                    make_durable(folder / STATE, folder, folder.parent)
+            super()._save_checkpoint(model, trial)
         except Exception:
             if args.should_save and missing_parts(folder):  # an incomplete checkpoint is useless
                 discard(folder)
@@ -289,7 +286,6 @@ class LocalAttentionTrainer(Trainer):
         super()._save_rng_state(output_dir)
         folder = Path(output_dir)
         LossSoFar.of(self).save(folder, self.args.process_index)
-        make_durable(*(path for path in folder.rglob("*") if path.is_file()))
         self.accelerator.wait_for_everyone()
 
 
