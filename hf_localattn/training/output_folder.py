@@ -16,7 +16,7 @@ from transformers.trainer_pt_utils import safe_globals
 
 from hf_localattn.errors import join_names
 from hf_localattn.files import STAGING, UNFINISHED, atomic_write, discard, remove_leftovers
-from hf_localattn.models.weight_checks import CONVERSION, read_header
+from hf_localattn.installed.files import CONVERSION, tensor_shapes
 from hf_localattn.parsing import parse_json, read_json
 from hf_localattn.training.arguments import TrainingArguments
 
@@ -256,7 +256,7 @@ def check_same_model(checkpoint: str | os.PathLike[str], model: PreTrainedModel)
             )
     shapes = {name: list(tensor.shape) for name, tensor in model.state_dict().items()}
     for file in sorted(Path(checkpoint).glob("*.safetensors")):
-        for name, shape in read_header(file).items():
+        for name, shape in tensor_shapes(file).items():
             if shapes.get(name) != shape:
                 raise ValueError(
                     f"{checkpoint} holds another model: its {name} has the shape {shape}, but now it has"
@@ -301,7 +301,7 @@ def _torn_file(checkpoint: Path) -> str:
             if missing := sorted(name for name in shards if not (checkpoint / name).is_file()):
                 return f"it has no {missing[0]}"
         for path in checkpoint.glob("*.safetensors"):
-            read_header(path)  # compares sizes
+            tensor_shapes(path)  # compares sizes
         for path in (path for pattern in PICKLES for path in checkpoint.glob(pattern)):
             with zipfile.ZipFile(path):  # reads the table of contents at the end of the file
                 pass
