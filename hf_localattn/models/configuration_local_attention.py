@@ -75,7 +75,8 @@ def field_types(config_class: Any) -> dict[str, Any]:
 
 def check_types(config: Any) -> None:
     """Raise `ValueError` for the first field whose value does not fit its annotation."""
-    for name, annotation in field_types(type(config)).items():
+    config_class: Any = type(config)
+    for name, annotation in field_types(config_class).items():
         accepted, value = range_of(annotation), getattr(config, name)
         if not accepted.holds(value):
             raise ValueError(f"`{name}` is {value!r}; it must be {accepted.description}.")
