@@ -66,22 +66,23 @@ def range_of(kind: Any) -> Range:
 
 
 @cache
-def field_types(config_class: type[LocalAttentionConfig]) -> dict[str, Any]:
+def field_types(config_class: Any) -> dict[str, Any]:
     """Return the annotations of the fields of a family, by name."""
     classes = [one for one in reversed(config_class.__mro__) if issubclass(one, LocalAttentionConfig)]
     annotations = {name: kind for one in classes for name, kind in inspect.get_annotations(one, eval_str=True).items()}
     return {name: kind for name, kind in annotations.items() if kind is not Any and get_origin(kind) is not ClassVar}
 
 
-def check_types(config: LocalAttentionConfig) -> None:
+def check_types(config: Any) -> None:
     """Raise `ValueError` for the first field whose value does not fit its annotation."""
-    for name, annotation in field_types(type(config)).items():
+    config_class: Any = type(config)
+    for name, annotation in field_types(config_class).items():
         accepted, value = range_of(annotation), getattr(config, name)
         if not accepted.holds(value):
             raise ValueError(f"`{name}` is {value!r}; it must be {accepted.description}.")
 
 
-def choices(config_class: type[LocalAttentionConfig], field: str) -> tuple[str, ...]:
+def choices(config_class: Any, field: str) -> tuple[str, ...]:
     """Return the values of a field that is annotated as `Literal`."""
     return get_args(field_types(config_class)[field])
 
@@ -183,7 +184,7 @@ class LocalAttentionConfig(PreTrainedConfig):
     controlling_fields: ClassVar[Sequence[str]] = ()
     """Fields that decide which other fields take effect (see `active_fields`)."""
 
-    code_folder: ClassVar[str] = str(Path(__file__).parent)
+    code_folder = str(Path(__file__).parent)
     """Folder of this code. A model whose code transformers keeps in another folder names that one."""
 
     heads: ClassVar[Mapping[str, str]] = {
@@ -239,7 +240,7 @@ class LocalAttentionConfig(PreTrainedConfig):
         check_types(self)
         self.check_fields()
         # A file may name the labels in one direction only.
-        if self.id2label and all(re.fullmatch(r"LABEL_\d+", str(name)) for name in self.label2id or ()):
+        if self.id2label and all(re.fullmatch(r"LABEL_\d+", str(name)) for name in vars(self).get("label2id") or ()):
             self.label2id = {name: int(number) for number, name in self.id2label.items()}
 
     # Until all families have moved:
@@ -423,7 +424,7 @@ class LocalAttentionConfig(PreTrainedConfig):
         try:
             super().save_pretrained(save_directory)
         finally:  # in a model object they would make transformers look for files in the object
-            vars(self).pop("custom_pipelines", None)
+            self.__dict__.pop("custom_pipelines", None)
         if push_to_hub:
             self.push_to_hub(kwargs.pop("repo_id", folder.name), **kwargs)
 

@@ -128,7 +128,7 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         super().__init_subclass__(**kwargs)
         known = inspect.signature(cls.forward).parameters
         if "input_ids" in known and not set(cls.token_inputs) <= set(known):
-            cls.forward = with_inputs(cls.forward, *cls.token_inputs)  # type: ignore[method-assign]
+            cls.forward = with_inputs(cls.forward, *cls.token_inputs)
 
     def __init__(self, config: LocalAttentionConfig):
         self.check_config(config)

@@ -26,7 +26,6 @@ from hf_localattn.studies.search_space import MOST_SETTINGS, read_space
 from hf_localattn.studies.trial import Trial, free_memory, prepare_trial
 from hf_localattn.tasks import DataArguments, Task
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
-from hf_localattn.training.output_folder import ASIDE
 from hf_localattn.training.run_record import scores_of
 
 logger = logging.getLogger(__name__)
@@ -81,7 +80,7 @@ class Search:
         if not training_args.load_best_model_at_end:
             parts["save_strategy"] = "no"
         self.trial = Trial.of(task, model_args, data_args, training_args, **parts)
-        self.trials_folder = self.folder / f"{ASIDE}trials"  # temporary
+        self.trials_folder = self.folder / "_trials"  # temporary
         self.metric, self.direction = self._goal()
 
     def execute(self) -> dict[str, float]:

@@ -15,8 +15,6 @@ from hf_localattn.names import PLAIN
 from hf_localattn.pretrained import load_tokenizer, missing_inputs, resolve_backbone
 from hf_localattn.registry import AUTO_CLASSES, family_of, get_family
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
-from hf_localattn.training.optimizer_settings import check_same_optimizer
-from hf_localattn.training.output_folder import check_same_model
 from hf_localattn.training.parameter_groups import pretrained_parameters, split_parameter_groups
 
 
@@ -97,13 +95,6 @@ def load_model_and_tokenizer(
             [{"params": parameters}], pretrained_parameters(model), training_args.local_learning_rate
         )
     return model, tokenizer
-
-
-def check_resumed(model: PreTrainedModel, training_args: TrainingArguments) -> None:
-    """Raise `ValueError` if the checkpoint to resume from, if any, holds another model or optimizer."""
-    if training_args.do_train and training_args.resume_from_checkpoint:
-        check_same_model(training_args.resume_from_checkpoint, model)
-        check_same_optimizer(training_args.resume_from_checkpoint, training_args)
 
 
 @contextmanager
