@@ -1,23 +1,13 @@
-"""Extensions of click: options with several values, underscores in place of hyphens, former names."""
+"""Options with several values, for `hf-localattn reproduce` alone: goes with it."""
 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperOption
-
-FORMER = {
-    "--set": ("--config", "--args"),
-    "--seeds": ("--num-runs",),
-    "--limit": ("--max-samples",),
-    "--also": ("--test-corpora",),
-    "--output": ("--output-dir",),
-}
-"""Former names of options. Each maps to its current names, which differ between commands."""
 
 ASSIGNMENT = "NAME=VALUE..."
 """Metavar of options whose values end at the first word that is not an assignment."""
@@ -26,8 +16,7 @@ ASSIGNMENT = "NAME=VALUE..."
 class Command(TyperCommand):
     """A command with the option syntax of the training scripts.
 
-    Options that can be repeated take several values: `--config a=1 b=2`. Long options may have underscores in place of
-    hyphens. Former names of options work, with a warning.
+    Options that can be repeated take several values: `--args a=1 b=2`. Long options may have underscores.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -55,7 +44,6 @@ def expand_values(words: Sequence[str], options: Mapping[str, TyperOption]) -> l
         ValueError: an option has no value.
     """
     found: list[str] = []
-    warned: set[str] = set()
     current, count = "", 0  # the current option, and the number of its values so far
 
     def complete() -> None:
@@ -69,7 +57,7 @@ def expand_values(words: Sequence[str], options: Mapping[str, TyperOption]) -> l
             complete()
             return [*found, *words[position:]]
         name, equals, value = word.partition("=")
-        name = _current_name(name, options, warned)
+        name = name.replace("_", "-") if name.startswith("--") else name
         if name in options:
             complete()
             takes_words = not equals and not options[name].is_flag
@@ -86,15 +74,6 @@ def expand_values(words: Sequence[str], options: Mapping[str, TyperOption]) -> l
     return found
 
 
-def explain(error: typer.TyperException) -> str:
-    """Describe an invalid command in one line that points to its `--help`."""
-    text, context = error.format_message(), getattr(error, "ctx", None)
-    details = getattr(error.__cause__, "errors", None)  # pydantic's messages do not always name the value
-    if details is not None and (value := repr(details()[0]["input"])) not in text:
-        text += f"; got {value}."
-    return text if context is None else f"{text} -- See `{context.command_path} --help`."
-
-
 def _may_be_empty(option: TyperOption) -> bool:
     return (option.metavar or "").startswith("[")
 
@@ -103,17 +82,3 @@ def _takes_further(option: TyperOption, word: str) -> bool:
     if not option.multiple or word.startswith("-"):
         return False
     return option.metavar != ASSIGNMENT or re.match(r"[\w.-]+=", word) is not None
-
-
-def _current_name(name: str, options: Mapping[str, TyperOption], warned: set[str]) -> str:
-    """Return the current name of an option; return other words unchanged."""
-    spelled = name.replace("_", "-") if name.startswith("--") else name
-    if spelled in options:
-        return spelled
-    new = next((new for new in FORMER.get(spelled, ()) if new in options), None)
-    if new is None:
-        return name
-    if spelled not in warned:
-        warned.add(spelled)
-        print(f"warning: {name} is now {new}; the former name will be removed.", file=sys.stderr)
-    return new
