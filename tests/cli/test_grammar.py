@@ -44,14 +44,7 @@ def test_texts_may_stand_between_options():
     assert found["output"] == Path("x.json")
 
 
-def test_no_value_is_a_choice_where_it_means_something():
-    assert not parse("reproduce", "oa-2")["test_corpora"]
-    assert parse("reproduce", "oa-2", "--test-corpora", "--dry-run")["test_corpora"] == [""]
-    assert parse("reproduce", "oa-2", "--test-corpora", "BA", "SFU")["test_corpora"] == ["BA", "SFU"]
-
-
 def test_underscores_are_hyphens(capsys):
-    assert parse("reproduce", "cool-4", "--dry_run", "--num_runs", "2")["num_runs"] == 2
     assert parse("inspect", "M", "--text_column_names=a_b", "--trust_remote_code")["text_column_names"] == "a_b"
     assert not capsys.readouterr().err
 
@@ -62,12 +55,6 @@ def test_underscores_are_hyphens(capsys):
         ("init", ["--set", "a=1", "--set", "b=2"], ["--config", "a=1", "b=2"]),
         ("inspect", ["--set", "a=1"], ["--config", "a=1"]),
         ("inspect", ["--limit", "3"], ["--max-samples", "3"]),
-        ("reproduce", ["--seeds", "2"], ["--num-runs", "2"]),
-        ("reproduce", ["--limit=8"], ["--max-samples", "8"]),
-        ("reproduce", ["--set", "a=1", "b=2"], ["--args", "a=1", "b=2"]),
-        ("reproduce", ["--also", "BA", "SFU"], ["--test-corpora", "BA", "SFU"]),
-        ("reproduce", ["--also"], ["--test-corpora"]),
-        ("reproduce", ["--output", "here"], ["--output-dir", "here"]),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else value,
 )
@@ -98,8 +85,6 @@ def test_an_option_that_is_none_of_a_former_name_is_no_warning(capsys):
         (["init", *INIT, "--config"], "--config needs a value"),
         (["init", *INIT, "--revision", "--seed", "3"], "--revision needs a value"),
         (["init", *INIT, "--config", "a=1", "b"], "unexpected extra argument(s) (b)"),
-        (["reproduce", "--num-runs", "few"], "Invalid value for '--num-runs'"),
-        (["reproduce", "--num-runs", "few"], "'few'"),
         (["inspect", "M", "T", "--kind", "all"], "'all' is not one of 'auto', 'self', 'local'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
