@@ -7,7 +7,6 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from hf_localattn.cli.grammar import several
 from hf_localattn.extras import require_train
 
 RESULT = (
@@ -20,7 +19,11 @@ def compare(
     first: Annotated[str, Argument(metavar="RUN_A", help=RESULT)],
     second: Annotated[str, Argument(metavar="RUN_B", help="Result to compare it with, in the same form.")],
     metric: Annotated[
-        list[str] | None, several("--metric", "NAME...", "Scores, such as eval_f1; by default all of both results.")
+        list[str] | None,
+        Option(
+            metavar="NAME",
+            help="A score, such as eval_f1; by default all of both results. Repeat the option for more.",
+        ),
     ] = None,
     output: Annotated[
         Path | None, Option("-o", "--output", metavar="FILE", help="Also write the comparison as JSON.")

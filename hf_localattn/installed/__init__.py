@@ -13,6 +13,7 @@ from typing import Any
 
 from hf_localattn.installed import parse_store
 from hf_localattn.installed.backbones import build_from_backbone
+from hf_localattn.installed.configurations import check_backbone, note_fields
 from hf_localattn.installed.files import check_config, loading
 from hf_localattn.installed.parsers import load_declared
 from hf_localattn.installed.structure import check_structure
@@ -29,6 +30,14 @@ class Package(Installed):
     def check_config(self, content: Mapping[str, Any]) -> Mapping[str, Any]:
         """Raise `ValueError` if the content of a `config.json` is more than data; drop its pipelines."""
         return check_config(content)
+
+    def check_backbone(self, config: Any) -> None:
+        """Raise `ValueError` for a backbone that local layers cannot read. Warn of one that was not tested."""
+        check_backbone(config)
+
+    def note_fields(self, config: Any) -> None:
+        """Warn of fields of a new configuration that have no effect."""
+        note_fields(config)
 
     def loading(self, name_or_path: Any, arguments: dict[str, Any]) -> AbstractContextManager[None]:
         """Return the context in which weights are loaded, after checks of the checkpoint and of the arguments."""

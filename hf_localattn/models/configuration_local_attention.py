@@ -17,15 +17,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_arg
 import torch
 from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 from transformers.dynamic_module_utils import get_relative_imports
-from transformers.models.auto.modeling_auto import (
-    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
-    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
-    MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
-    MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES,
-)
-from transformers.utils import cached_file, logging
-
-logger = logging.get_logger(__name__)
+from transformers.utils import cached_file
 
 VERSION = "0.2.0"
 """Version of hf_localattn that this code belongs to."""
@@ -93,6 +85,12 @@ class Installed:
     def check_config(self, content: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the content of a `config.json` that may come from a stranger, without entries that are not read."""
         return content
+
+    def check_backbone(self, config: Any) -> None:
+        """Check that local layers can read the backbone of a configuration."""
+
+    def note_fields(self, config: Any) -> None:
+        """Warn of fields of a new configuration that have no effect."""
 
     def loading(self, name_or_path: Any, arguments: dict[str, Any]) -> AbstractContextManager[None]:
         """Return the context in which weights are loaded with these arguments of `from_pretrained`."""
@@ -221,11 +219,7 @@ class LocalAttentionConfig(PreTrainedConfig):
         super().__post_init__(**kwargs)
         self.is_encoder_decoder = self.backbone_config.is_encoder_decoder
         self.check()
-        for field in self.inactive_fields():
-            logger.warning_once(
-                f"`{field}` is {getattr(self, field)!r}, which has no effect with"
-                f" {', '.join(f'{name}={getattr(self, name)!r}' for name in self.controlling_fields)}."
-            )
+        self.installed.note_fields(self)
 
     def check(self) -> None:
         """Validate all fields.
@@ -236,7 +230,7 @@ class LocalAttentionConfig(PreTrainedConfig):
         Raises:
             ValueError: If a field has an invalid value.
         """
-        self._check_backbone()
+        self.installed.check_backbone(self)
         check_types(self)
         self.check_fields()
         # A file may name the labels in one direction only.
@@ -313,38 +307,6 @@ class LocalAttentionConfig(PreTrainedConfig):
         for name in ("auto_map", "custom_pipelines", "trust_remote_code"):
             vars(backbone_config).pop(name, None)
         return backbone_config
-
-    def _check_backbone(self) -> None:
-        """Raise `ValueError` for a backbone that local layers cannot read. Warn of one that was not tested."""
-        backbone, model_type = self.backbone_config, self.backbone_config.model_type
-        tested = self.generation_backbones if backbone.is_encoder_decoder else self.tested_backbones
-        remedy = f"Use an encoder, such as {', '.join(self.tested_backbones)}."
-        is_masked_lm = model_type in (*LocalAttentionConfig.tested_backbones, *MODEL_FOR_MASKED_LM_MAPPING_NAMES)
-        if isinstance(backbone, LocalAttentionConfig) or hasattr(backbone, "backbone_config"):
-            problem = "is itself a composite model"
-            remedy += " To load a saved checkpoint of this family, use `from_pretrained`."
-        elif backbone.is_encoder_decoder and not tested:
-            problem = "is an encoder-decoder"
-        elif backbone.is_encoder_decoder and model_type not in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES:
-            problem, remedy = "is not a text-to-text model", f"To generate, use {', '.join(tested)}."
-        elif backbone.is_encoder_decoder or (model_type in tested and not getattr(backbone, "is_decoder", False)):
-            problem = ""
-        elif getattr(backbone, "is_decoder", False) or (
-            model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and not is_masked_lm
-        ):
-            problem = "is a decoder, whose tokens attend only to earlier ones"
-        elif not is_masked_lm and model_type not in MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES:
-            problem = "is not a text encoder"
-        else:
-            problem = ""
-        if problem:
-            raise ValueError(f"The backbone {model_type!r} {problem}. {remedy}")
-        if model_type not in tested:
-            logger.warning_once(
-                f"The backbone {model_type!r} is not among the tested ones ({', '.join(tested)}). It may work: before "
-                "you rely on it, compare some outputs for a batch with those for each text alone, above all with "
-                "padding on the left."
-            )
 
     def backbone_config_to_build(self) -> PreTrainedConfig:
         """Return the configuration that the backbone is built from; families that enlarge the backbone override it."""
