@@ -185,7 +185,7 @@ def test_a_killed_table_goes_on(folder, monkeypatch):
         return run
 
     monkeypatch.setattr(trial, "prepare_run", killed)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(SystemExit, match="130"):
         reproduce(folder, *arguments)
     done = json.loads((folder / "cool-9.json").read_text())["runs"]
     monkeypatch.setattr(trial, "prepare_run", prepare)
@@ -306,7 +306,7 @@ def test_a_dry_run_shows_the_plan_and_what_is_missing(tmp_path, capsys):
         main([*arguments, "--dry-run", "-o", str(tmp_path / "out")])
     captured = capsys.readouterr()
     assert "python run_glue.py" in captured.out
-    assert "lisa (cola), sgnet (cola), sla (cola): Cannot load the spaCy pipeline" in captured.err
+    assert re.search(r"lisa \(cola\), sgnet \(cola\), .*: Cannot load the spaCy pipeline", captured.err)
 
 
 def test_baselines_that_are_there_are_compared_with(whole, folder):
