@@ -30,7 +30,7 @@ from hf_localattn.reproduction.grid_search import GridSearch
 from hf_localattn.reproduction.plan import TableRun
 from hf_localattn.reproduction.runs import MODEL, Runner, quiet
 from hf_localattn.studies.trial import UNUSED, free_memory, prepare_trial
-from hf_localattn.training.lookahead import import_lookahead
+from hf_localattn.training.optimizers import import_lookahead
 from hf_localattn.training.run import Run
 
 TRAINING_BYTES = 16
