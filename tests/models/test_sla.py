@@ -349,6 +349,18 @@ def test_a_checkpoint_works_without_its_parser(tmp_path):
         model(**encoded)
 
 
+@pytest.mark.parametrize("task", ["question-answering", "token-classification", "fill-mask"])
+def test_the_loss_of_the_layers_is_scaled_with_that_of_the_task(task, inputs):
+    """A caller that divides by `num_items_in_batch` adds up batches: twice as many items, half the loss."""
+    model = tiny_model("sla-bert", task, local_attention="lisa")
+    given = {**adapted(model, **inputs), **labels(task, *inputs["input_ids"].shape)}
+    items = 3 if task == "question-answering" else int((given["labels"] != -100).sum())
+    once, half = (model(**given, num_items_in_batch=torch.tensor(number)).loss for number in (items, 2 * items))
+    torch.testing.assert_close(2 * half, once)
+    if task == "token-classification":
+        torch.testing.assert_close(once, model(**given).loss)
+
+
 # --- bad input
 
 
