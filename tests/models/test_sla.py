@@ -396,14 +396,6 @@ def test_an_attention_that_drops_the_mask_is_refused(implementation, tmp_path):
         run(model, input_ids=token_ids(2, 5))
 
 
-def test_an_unknown_attention_is_refused_in_transformers_words():
-    model = tiny_model("sla-bert")
-    message = r'Specified `attn_implementation="foo"` is not supported with local attention.* Use one of .eager'
-    with pytest.raises(ValueError, match=message):
-        model.set_attn_implementation("foo")
-    assert {one._attn_implementation for one in (model.config, model.backbone_model.config)} == {"sdpa"}
-
-
 @pytest.mark.parametrize("kind", ["syntax", "lisa", "sgnet"])
 def test_self_attentions_show_the_implementation_that_is_set(kind):
     """They register no attention function, since all models of a process share the registry."""
@@ -451,13 +443,6 @@ def test_an_encoder_built_like_bert_runs_with_a_warning(inputs, caplog):
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("local_attention", "syntactic", "`local_attention` is 'syntactic'"),
-        ("syntax_threshold", -1, "`syntax_threshold` is -1; .* at least 0"),
-        ("neighbor_window", 0.5, "`neighbor_window` is 0.5"),
-        ("window_size", True, "`window_size` is True"),
-        ("connect_roots", "yes", "`connect_roots` is 'yes'; it must be true or false"),
-        ("lisa_loss_weight", -1.0, "`lisa_loss_weight` is -1.0"),
-        ("gate_bias_init", "high", "`gate_bias_init` is 'high'"),
         ("sla_layers", 3, "`sla_layers` is 3; .* list"),
         ("sla_layers", [1, 1], r"`sla_layers` is \[1, 1\]; give a list of distinct"),
         ("sla_layers", [[0]], r"`sla_layers` is \[\[0\]\]; .* list"),
