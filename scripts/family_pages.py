@@ -14,12 +14,12 @@ from pathlib import Path
 import yaml
 
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
-from hf_localattn.names import table_names
 from hf_localattn.registry import get_family
+from reproduction.tables import table_names
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "docs" / "families"
-TABLES = ROOT / "hf_localattn" / "reproduction" / "tables"
+TABLES = ROOT / "reproduction" / "tables"
 
 
 def fields(name: str) -> str:
@@ -47,7 +47,7 @@ def ablations(name: str) -> str:
     for table in table_names():
         if table.startswith(f"{family.paper}-") and "-study-" not in table:
             title = yaml.safe_load((TABLES / f"{table}.yaml").read_text(encoding="utf-8"))["title"]
-            tables.append(f"- `hf-localattn reproduce {table}`: {title}")
+            tables.append(f"- `python -m reproduction {table}`: {title}")
     return "\n".join([f"{', '.join(settings)}.", "", "The tables and figures of the paper:", "", *tables])
 
 

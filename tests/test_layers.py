@@ -17,7 +17,6 @@ LAYERS = [
     {"tasks"},
     {"training", "inspection"},
     {"studies", "serving"},
-    {"reproduction"},
     {"cli", "__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -13,9 +13,7 @@ from hf_localattn.cli import checkpoint_commands
 from hf_localattn.cli.compare_command import compare
 from hf_localattn.cli.demo_command import demo
 from hf_localattn.cli.export_command import export
-from hf_localattn.cli.grammar import Command
 from hf_localattn.cli.inspect_command import inspect
-from hf_localattn.cli.reproduce_command import reproduce
 from hf_localattn.cli.train_command import UNPARSED, train
 from hf_localattn.errors import exit_on_user_error
 
@@ -55,7 +53,6 @@ app.command("export", short_help="Write a checkpoint as an ONNX graph with its t
 app.command("inspect", short_help="Show the attention of a checkpoint on texts.")(inspect)
 app.command("compare", short_help="Test the difference between two results.")(compare)
 app.command("demo", short_help="Open a page that asks a checkpoint.")(demo)
-app.command("reproduce", cls=Command, short_help="Reproduce a table or figure of the papers.")(reproduce)
 
 
 def run(words: Sequence[str]) -> int:

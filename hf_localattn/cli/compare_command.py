@@ -34,9 +34,9 @@ def compare(
     Runs are compared in pairs with the same seed or fold. If all runs have kept the scores of their test examples, the
     interval also covers other examples; single runs are compared on their examples alone.
 
-    Printed for each score: the means of A and B, their difference with its 95 % interval, the p-value after Holm's
-    correction for all scores with the number of pairs, and the bound of almost stochastic order (below 0.2, A is
-    better). Results without a common seed, on other data, or with a NaN score are refused.
+    Printed for each score: the means of A and B, their difference with its 95 % interval, and the p-value after Holm's
+    correction for all scores with the number of pairs. Results without a common seed, on other data, or
+    with a NaN score are refused.
 
     Example: hf-localattn compare 'runs/cool-*' 'runs/bert-*' --metric eval_f1
     """

@@ -127,7 +127,7 @@ def _row_of_table(name: str, path: Path, row: str) -> Result:
     is_fold = own[0].get("fold") is not None
     folds = own[0].get("folds")
     if is_fold and folds is None:
-        raise ValueError(f"{path} does not tell the number of folds: repeat the `reproduce` command to renew it.")
+        raise ValueError(f"{path} does not tell the number of folds: repeat the command to renew it.")
     result = Result(name, folds=folds)
     for run in own:
         folder = path.parent / run["folder"] if "folder" in run else None

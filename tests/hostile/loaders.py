@@ -18,9 +18,9 @@ from hf_localattn.cli import run
 from hf_localattn.hub import TrainingRecord, write_card
 from hf_localattn.hub.push import check_checkpoint, parser_of, shared_files
 from hf_localattn.pretrained import load_tokenizer
-from hf_localattn.reproduction.entries import read_yaml
 from hf_localattn.studies.search_space import read_space
 from hf_localattn.training.arguments import ModelArguments
+from reproduction.entries import read_yaml
 from tests.hostile import fakes
 
 __all__ = ["fakes"]

@@ -3,7 +3,9 @@
 import re
 
 import torch
+from transformers import AutoConfig
 
+from hf_localattn.installed import code_files
 from hf_localattn.registry import AUTO_CLASSES
 from tests.fresh_process import run_fresh
 from tests.models.tiny import adapted, tiny_model, token_ids
@@ -101,3 +103,27 @@ def test_three_generations_without_the_package(tmp_path):
     assert len(refused) == len(expected)
     for line, (kind, word) in zip(refused, expected, strict=True):
         assert re.match(f"{kind}.*{word}", line), line
+
+
+def code_on(hub, name):
+    return {file for file in hub.files(name) if file.endswith(".py")}
+
+
+def test_every_way_to_save_and_push_takes_the_code_along(hub, tmp_path):
+    model = tiny_model("sam-roberta", "question-answering", pooling="rba")
+    model.save_pretrained(tmp_path / "model", max_shard_size="20KB", save_original_format=False)
+    expected = {file.name for file in code_files(tmp_path / "model")}
+    assert {"sam_baselines.py", "pipeline_question_answering.py"} < expected
+    model.config.save_pretrained(tmp_path / "config")
+    assert {file.name for file in code_files(tmp_path / "config")} == expected
+    model.push_to_hub("somebody/model")
+    model.config.push_to_hub("somebody/config")
+    model.save_pretrained(tmp_path / "pushed", push_to_hub=True, repo_id="somebody/saved")
+    model.config.save_pretrained(tmp_path / "pushed", push_to_hub=True, repo_id="somebody/saved-config")
+    for name in ("model", "config", "saved", "saved-config"):
+        assert code_on(hub, f"somebody/{name}") == expected, name
+    # `fully_shard` sets a class made by torch.
+    model.__class__ = type(f"FSDP{type(model).__name__}", (type(model),), {"__module__": "torch.distributed"})
+    model.save_pretrained(tmp_path / "wrapped")
+    assert {file.name for file in code_files(tmp_path / "wrapped")} == expected
+    assert AutoConfig.from_pretrained(tmp_path / "wrapped").architectures == ["SamRobertaForQuestionAnswering"]

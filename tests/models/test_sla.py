@@ -349,6 +349,18 @@ def test_a_checkpoint_works_without_its_parser(tmp_path):
         model(**encoded)
 
 
+@pytest.mark.parametrize("task", ["question-answering", "token-classification", "fill-mask"])
+def test_the_loss_of_the_layers_is_scaled_with_that_of_the_task(task, inputs):
+    """A caller that divides by `num_items_in_batch` adds up batches: twice as many items, half the loss."""
+    model = tiny_model("sla-bert", task, local_attention="lisa")
+    given = {**adapted(model, **inputs), **labels(task, *inputs["input_ids"].shape)}
+    items = 3 if task == "question-answering" else int((given["labels"] != -100).sum())
+    once, half = (model(**given, num_items_in_batch=torch.tensor(number)).loss for number in (items, 2 * items))
+    torch.testing.assert_close(2 * half, once)
+    if task == "token-classification":
+        torch.testing.assert_close(once, model(**given).loss)
+
+
 # --- bad input
 
 
@@ -382,14 +394,6 @@ def test_an_attention_that_drops_the_mask_is_refused(implementation, tmp_path):
     model.backbone_model.config._attn_implementation = implementation  # past all checks
     with pytest.raises(ValueError, match=message):
         run(model, input_ids=token_ids(2, 5))
-
-
-def test_an_unknown_attention_is_refused_in_transformers_words():
-    model = tiny_model("sla-bert")
-    message = r'Specified `attn_implementation="foo"` is not supported with local attention.* Use one of .eager'
-    with pytest.raises(ValueError, match=message):
-        model.set_attn_implementation("foo")
-    assert {one._attn_implementation for one in (model.config, model.backbone_model.config)} == {"sdpa"}
 
 
 @pytest.mark.parametrize("kind", ["syntax", "lisa", "sgnet"])
@@ -439,13 +443,6 @@ def test_an_encoder_built_like_bert_runs_with_a_warning(inputs, caplog):
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("local_attention", "syntactic", "`local_attention` is 'syntactic'"),
-        ("syntax_threshold", -1, "`syntax_threshold` is -1; .* at least 0"),
-        ("neighbor_window", 0.5, "`neighbor_window` is 0.5"),
-        ("window_size", True, "`window_size` is True"),
-        ("connect_roots", "yes", "`connect_roots` is 'yes'; it must be true or false"),
-        ("lisa_loss_weight", -1.0, "`lisa_loss_weight` is -1.0"),
-        ("gate_bias_init", "high", "`gate_bias_init` is 'high'"),
         ("sla_layers", 3, "`sla_layers` is 3; .* list"),
         ("sla_layers", [1, 1], r"`sla_layers` is \[1, 1\]; give a list of distinct"),
         ("sla_layers", [[0]], r"`sla_layers` is \[\[0\]\]; .* list"),

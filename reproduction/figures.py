@@ -7,8 +7,8 @@ from typing import Any
 
 from hf_localattn.files import atomic_write
 from hf_localattn.inspection.draw import draw_bars, draw_curves, picture
-from hf_localattn.reproduction.scores import Runs, values_of
-from hf_localattn.reproduction.tables import Bars, Curve, LearningCurve, Table, TableScore, TableTask
+from reproduction.scores import Runs, values_of
+from reproduction.tables import Bars, Curve, LearningCurve, Table, TableScore, TableTask
 
 
 def figure_of(table: Table, runs: Runs) -> Any:

@@ -12,9 +12,9 @@ from typing import Any, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
+import hf_localattn
 from hf_localattn.assignments import format_assignments, format_value
 from hf_localattn.data.folds import Fold
-from hf_localattn.reproduction.entries import first_problem
 from hf_localattn.studies.trial import Trial
 from hf_localattn.tasks import (
     MultipleChoice,
@@ -26,6 +26,7 @@ from hf_localattn.tasks import (
 )
 from hf_localattn.training.arguments import ModelArguments
 from hf_localattn.training.run import training_arguments_of
+from reproduction.entries import first_problem
 
 SCRIPTS: dict[str, type[Task]] = {
     "run_glue": TextClassification,
@@ -36,7 +37,7 @@ SCRIPTS: dict[str, type[Task]] = {
 }
 """The task of each script at the root of the repository."""
 
-PACKAGE = Path(__file__).resolve().parent.parent
+PACKAGE = Path(hf_localattn.__file__).resolve().parent
 
 COMMON = {"disable_tqdm": True, "log_level": "error", "report_to": "none", "save_total_limit": 1}
 """Arguments of all runs. They override the arguments of a table."""

@@ -12,10 +12,10 @@ from typing import Any
 import torch
 
 from hf_localattn.registry import family_of
-from hf_localattn.reproduction.arguments import SCRIPTS, make_trial
 from hf_localattn.studies.trial import Arguments
 from hf_localattn.training.models import load_model_and_tokenizer
 from hf_localattn.training.run import prepare_run
+from reproduction.arguments import SCRIPTS, make_trial
 
 BATCH_SIZES = (1, 8, 32)
 REPEATS = 5

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from hf_localattn.reproduction.tables import TableScore
+from reproduction.tables import TableScore
 
 Runs = Mapping[tuple[str, str], Mapping[int, Mapping[str, Any]]]
 """Metrics by row and task, and by run number."""

@@ -11,16 +11,15 @@ from tqdm.auto import tqdm
 from hf_localattn.claims import claimed
 from hf_localattn.errors import listed
 from hf_localattn.files import remove_leftovers
-from hf_localattn.reproduction.figures import draw_figure
-from hf_localattn.reproduction.grid_search import GridSearch
-from hf_localattn.reproduction.plan import TableRun, plan
-from hf_localattn.reproduction.power import detectable
-from hf_localattn.reproduction.preflight import check_runs, estimates
-from hf_localattn.reproduction.report import Report
-from hf_localattn.reproduction.request import Selection
-from hf_localattn.reproduction.runs import Runner
-from hf_localattn.reproduction.tables import load_table, table_names
 from hf_localattn.studies.executors import Executor, TrialFailed, executor_of
+from reproduction.figures import draw_figure
+from reproduction.grid_search import GridSearch
+from reproduction.plan import TableRun, plan
+from reproduction.preflight import check_runs
+from reproduction.report import Report
+from reproduction.request import Selection
+from reproduction.runs import Runner
+from reproduction.tables import load_table, table_names
 
 RUNS = "runs"
 
@@ -85,14 +84,7 @@ def _reproduce(
     is_spread, executor = spread["workers"] > 1 or spread["ray_address"] is not None, None
     if is_spread and not dry_run:  # raise an error if the cluster does not answer
         executor = executor_of(**spread, folder=output, use_cpu=all(run.arguments.get("use_cpu") for run in runs))
-    for line in estimates(runner, left, runs, search):
-        print(line)
-    for line in detectable(runs, runner):
-        print(line)
-    if is_spread:
-        print("This is for one run at a time.")
-        if timed := sum(run.is_timed for run in left):
-            print(f"{timed} of {len(left)} runs measure times, and run alone in this process.")
+    print(f"{len(left)} of {len(runs)} runs are left.")
     if dry_run:
         return
     if search is not None:

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PositiveInt, model_validator
 
-from hf_localattn.names import PLAIN, check_table
+from hf_localattn.names import PLAIN
 from hf_localattn.registry import FAMILIES, get_family
-from hf_localattn.reproduction import corpora
-from hf_localattn.reproduction.entries import (
+from reproduction import corpora
+from reproduction.entries import (
     Entry,
     Settings,
     check_known,
@@ -278,7 +278,8 @@ def load_table(name: str) -> Table:
     Raises:
         ValueError: there is no such table (the message lists all), or its file is invalid.
     """
-    check_table(name)
+    if name not in table_names():
+        raise ValueError(f"There is no table {name!r}. Choose one of {', '.join(table_names())}.")
     table = validate(Table, _content(name), name)
     table.name = name
     for task in table.tasks.values():

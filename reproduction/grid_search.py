@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,11 @@ import yaml
 from hf_localattn.files import atomic_write
 from hf_localattn.parsing import read_json
 from hf_localattn.registry import FAMILIES
-from hf_localattn.reproduction.plan import TableRun
-from hf_localattn.reproduction.runs import Runner, named, quiet
 from hf_localattn.studies.search import RESULTS, Search
 from hf_localattn.studies.search_space import SEARCHABLE
 from hf_localattn.tasks import get_task
+from reproduction.plan import TableRun
+from reproduction.runs import Runner, named, quiet
 
 
 class GridSearch:
@@ -44,11 +43,6 @@ class GridSearch:
             for name, values in run.task.search.items()
             if name in {*SEARCHABLE, *fields} and name not in self.given
         }
-
-    def count(self, run: TableRun) -> int:
-        """Return the maximum number of settings to try for the row and task of a run; 0 if nothing is searched."""
-        space = self.space_of(run)
-        return math.prod(len(values) if isinstance(values, list) else 1 for values in space.values()) if space else 0
 
     def best(self, run: TableRun) -> TableRun:
         """Return the run with the best setting of its row and task. If nothing is searched, return the run unchanged.

@@ -27,8 +27,6 @@ from hf_localattn.files import discard, remove_leftovers
 from hf_localattn.hub.record import LIBRARIES
 from hf_localattn.parsing import read_json
 from hf_localattn.registry import FAMILIES
-from hf_localattn.reproduction.measures import MEASURES
-from hf_localattn.reproduction.plan import TableRun
 from hf_localattn.studies.executors import Job
 from hf_localattn.studies.results import digest_of, entry, write_results
 from hf_localattn.studies.trial import Trial, free_memory, run_trial
@@ -36,6 +34,8 @@ from hf_localattn.tasks import get_task
 from hf_localattn.training.example_scores import copy_example_scores, fingerprint
 from hf_localattn.training.output_folder import STATE
 from hf_localattn.training.run import Run, prepare_run
+from reproduction.measures import MEASURES
+from reproduction.plan import TableRun
 
 RESULT = "result.json"
 PROGRESS = "progress.json"

@@ -12,15 +12,15 @@ from hf_localattn.data.folds import Fold
 from hf_localattn.errors import listed
 from hf_localattn.models.tokenization_sla_bert import DEFAULT_PARSER
 from hf_localattn.registry import FAMILIES
-from hf_localattn.reproduction.arguments import SCRIPTS, make_trial, to_cli_args, to_command_line
-from hf_localattn.reproduction.corpora import SAMPLES, corpus_arguments, load_corpora
-from hf_localattn.reproduction.request import Overrides, Selection
-from hf_localattn.reproduction.tables import Row, Table, TableTask, recipe_arguments
 from hf_localattn.resources import tiny_parser
 from hf_localattn.studies.results import digest_of, settings_of
 from hf_localattn.studies.trial import UNUSED, Trial
 from hf_localattn.tasks.splits import LIMITS
 from hf_localattn.training.arguments import TrainingArguments
+from reproduction.arguments import SCRIPTS, make_trial, to_cli_args, to_command_line
+from reproduction.corpora import SAMPLES, corpus_arguments, load_corpora
+from reproduction.request import Overrides, Selection
+from reproduction.tables import Row, Table, TableTask, recipe_arguments
 
 TINY = "tiny"
 

@@ -13,16 +13,15 @@ from types import MappingProxyType
 from typing import Any
 
 from hf_localattn.files import atomic_write
-from hf_localattn.reproduction.corpora import describe_source, load_corpora
-from hf_localattn.reproduction.matching import describe_matching, matching_sizes
-from hf_localattn.reproduction.plan import TableRun
-from hf_localattn.reproduction.request import Selection
-from hf_localattn.reproduction.scores import Runs, scores_by_run
-from hf_localattn.reproduction.tables import Row, Table, TableScore, TableTask
 from hf_localattn.studies.comparison import Comparison, Kept, compare_runs, format_interval, format_p
 from hf_localattn.studies.results import write_results
 from hf_localattn.studies.statistics import holm
 from hf_localattn.training.example_scores import read_example_scores
+from reproduction.corpora import describe_source, load_corpora
+from reproduction.plan import TableRun
+from reproduction.request import Selection
+from reproduction.scores import Runs, scores_by_run
+from reproduction.tables import Row, Table, TableScore, TableTask
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,6 @@ class Cell:
         p_value: p-value of a paired t-test of this difference; for folds, with the correction of Nadeau and
             Bengio. None if there are fewer than two pairs, or if all pairs have the same difference.
         corrected_p_value: p-value after Holm's correction for all comparisons of the table.
-        dominance: upper bound of the violation of almost stochastic order; None for fewer than two pairs.
         pairs: number of runs that both rows have.
         examples: number of test examples that the interval also covers; 0 if it covers runs only.
         remark: reason for a missing or limited comparison, or None.
@@ -66,7 +64,6 @@ class Cell:
     against_baseline: float | None
     interval: tuple[float, float] | None
     p_value: float | None
-    dominance: float | None
     pairs: int
     examples: int
     remark: str | None
@@ -157,7 +154,6 @@ def _cell(
         against_baseline=found.difference,
         interval=found.interval,
         p_value=found.p_value,
-        dominance=found.dominance,
         pairs=found.pairs,
         examples=found.examples,
         remark=found.remark,
@@ -227,7 +223,6 @@ class Report:
             "searches": self.searches,
             "corpora": {name: describe_source(overrides.where(name), corpora, name) for name in names},
             "scores": [{**dataclasses.asdict(cell), "difference": cell.difference} for cell in cells],
-            "matching_sizes": matching_sizes(table, self.runs),
             "runs": self._results,
         }
 
@@ -257,7 +252,7 @@ def as_markdown(found: Mapping[str, Any]) -> str:
         own += [cell["score"], *([_shown(cell["published"])] if printed else []), measured]
         own += [_signed(cell["difference"])] if printed else []
         lines.append(_line([*own, _signed(cell["against_baseline"]), interval, p_value]))
-    notes = (*_compared(cells, baselines), *describe_matching(found), *_remarks(cells), *found["notes"])
+    notes = (*_compared(cells, baselines), *_remarks(cells), *found["notes"])
     lines += ["", *(f"* {note}" for note in notes)]
     lines += ["", "```bash", found["command"], "```"]
     return "\n".join(lines) + "\n"

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from pydantic import field_validator, model_validator
 
-from hf_localattn.reproduction.entries import Entry, Settings, check_known, name_entries, read_yaml, validate
 from hf_localattn.resources import FOLDER as RESOURCES
 from hf_localattn.tasks.text_classification import GLUE
+from reproduction.entries import Entry, Settings, check_known, name_entries, read_yaml, validate
 
-FOLDER = Path(str(files("hf_localattn.reproduction")))
+FOLDER = Path(__file__).parent
 """Folder of corpora.yaml and the tables."""
 
 SPLITS = {"train": ("train",), "validation": ("validation", "dev"), "test": ("test",)}

@@ -1,4 +1,4 @@
-"""Request of `hf-localattn reproduce`: rows and tasks of a table, with overrides of their settings."""
+"""Request of `python -m reproduction`: rows and tasks of a table, with overrides of their settings."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from hf_localattn.assignments import read_value
-from hf_localattn.reproduction.arguments import argument_names, to_command_line
-from hf_localattn.reproduction.corpora import SAMPLES, load_corpora
-from hf_localattn.reproduction.tables import Row, Table, TableTask, load_table, select_rows
+from reproduction.arguments import argument_names, to_command_line
+from reproduction.corpora import SAMPLES, load_corpora
+from reproduction.tables import Row, Table, TableTask, load_table, select_rows
 
 _BY_RECIPE = "the recipe says what is trained, evaluated and predicted."
 SET_OTHERWISE = {
@@ -96,7 +96,7 @@ class Selection:
             "test-corpora": own.test_corpora,
             "args": own.arguments,
         }
-        return f"hf-localattn reproduce {self.table.name} {to_command_line(options)}".rstrip()
+        return f"python -m reproduction {self.table.name} {to_command_line(options)}".rstrip()
 
     def with_rows(self, names: set[str]) -> Selection:
         """Return the selection with other rows."""
@@ -116,7 +116,7 @@ def select(
     test_corpora: tuple[str, ...] | None = None,
     arguments: Sequence[str] = (),
 ) -> Selection:
-    """Return the selection for the options of `hf-localattn reproduce`.
+    """Return the selection for the options of `python -m reproduction`.
 
     Args:
         table: name of the table.
