@@ -16,7 +16,7 @@ from hf_localattn.names import PLAIN
 from hf_localattn.pretrained import resolve_backbone
 from hf_localattn.registry import get_family
 from hf_localattn.studies.trial import UNUSED
-from hf_localattn.training.lookahead import import_lookahead
+from hf_localattn.training.optimizers import import_lookahead
 from reproduction.arguments import SCRIPTS
 from reproduction.plan import TableRun
 

@@ -17,7 +17,7 @@ from hf_localattn.pretrained import resolve_backbone
 from hf_localattn.registry import get_family
 from hf_localattn.studies.search_space import SearchSpace
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
-from hf_localattn.training.lookahead import import_lookahead
+from hf_localattn.training.optimizers import import_lookahead
 
 
 class SettingCheck:

@@ -19,7 +19,7 @@ from hf_localattn.names import PLAIN, check_family_option
 from hf_localattn.parsing import parse_json, read_utf8
 from hf_localattn.registry import FAMILIES
 from hf_localattn.tasks.arguments import documented
-from hf_localattn.training.lookahead import DEFAULT_ALPHA, check_lookahead
+from hf_localattn.training.optimizers import DEFAULT_ALPHA, check_lookahead
 
 logger = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from hf_localattn.names import PLAIN
 from hf_localattn.pretrained import load_tokenizer, missing_inputs, resolve_backbone
 from hf_localattn.registry import AUTO_CLASSES, family_of, get_family
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
-from hf_localattn.training.parameter_groups import pretrained_parameters, split_parameter_groups
+from hf_localattn.training.optimizers import pretrained_parameters, split_parameter_groups
 
 
 def load_model_and_tokenizer(

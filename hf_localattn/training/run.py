@@ -20,8 +20,8 @@ from hf_localattn.tasks.streaming import StreamedFeatures, check_streaming
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.example_scores import write_example_scores
 from hf_localattn.training.generation import GenerationTrainer, GenerationTrainingArguments
-from hf_localattn.training.lookahead import import_lookahead
 from hf_localattn.training.models import head_config, load_model_and_tokenizer
+from hf_localattn.training.optimizers import import_lookahead
 from hf_localattn.training.output_folder import (
     is_trained,
     mark_finished,

@@ -30,9 +30,13 @@ from hf_localattn.hub import push_checkpoint, renew_card
 from hf_localattn.hub.background import upload_in_background
 from hf_localattn.parsing import read_json
 from hf_localattn.tasks import Task
-from hf_localattn.training.lookahead import with_lookahead
+from hf_localattn.training.optimizers import (
+    describe_optimizer,
+    pretrained_parameters,
+    split_parameter_groups,
+    with_lookahead,
+)
 from hf_localattn.training.output_folder import STATE, last_complete_checkpoint
-from hf_localattn.training.parameter_groups import describe_optimizer, pretrained_parameters, split_parameter_groups
 from hf_localattn.training.resuming import RestoreLoss, load_loss, save_loss
 
 logger = logging.getLogger(__name__)
