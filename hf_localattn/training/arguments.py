@@ -4,7 +4,6 @@ The dataclasses are parsed by `transformers.HfArgumentParser`. Each field is a c
 """
 
 import difflib
-import logging
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -21,8 +20,6 @@ from hf_localattn.parsing import read_json
 from hf_localattn.registry import FAMILIES
 from hf_localattn.tasks.arguments import documented
 from hf_localattn.training.optimizers import DEFAULT_ALPHA, check_lookahead
-
-logger = logging.getLogger(__name__)
 
 ANY_TYPE = ConfigDict(arbitrary_types_allowed=True)
 
