@@ -11,15 +11,7 @@ from hf_localattn.registry import FAMILIES, get_family
 
 
 def read_value(text: str, assignment: str) -> Any:
-    """Parse a value of the command line as YAML (`2`, `true`, `[3, 4]`, `null`).
-
-    Args:
-        text: the value.
-        assignment: the complete `field=value` string, for error messages.
-
-    Raises:
-        ValueError: the value is not valid YAML.
-    """
+    """Return a value of the command line, read as YAML. `assignment` is the whole string, for error messages."""
     value = parse_yaml(text, f"Cannot read the value of {assignment!r} as YAML, such as 2 or [3, 4]")
     try:  # YAML 1.1 reads 1e-1 as text
         return float(value) if isinstance(value, str) else value

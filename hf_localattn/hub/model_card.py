@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import json
 import logging
 import os
@@ -238,7 +237,7 @@ def _pinned(card: str) -> tuple[str, str] | None:
 def _metadata_of(card: str, path: Path) -> dict[str, Any]:
     try:
         if (block := re.match(REGEX_YAML_BLOCK, card)) is not None:
-            parse_yaml(block[2], "YAML", datetime.date)
+            parse_yaml(block[2], "YAML")
         return ModelCard(card, ignore_metadata_errors=True).data.to_dict()
     except (yaml.YAMLError, ValueError, TypeError) as error:  # TypeError: an entry of a wrong type
         raise ValueError(f"The metadata of {path}, or of the card on the Hub, cannot be read: {error}") from None

@@ -16,15 +16,16 @@ from typing import Any
 from huggingface_hub import snapshot_download
 from transformers.dynamic_module_utils import get_relative_import_files
 
+from hf_localattn import models
 from hf_localattn.errors import loading
 from hf_localattn.hub.checkpoint import read_config
-from hf_localattn.models import package_version
+from hf_localattn.models.configuration_local_attention import VERSION
 from hf_localattn.parsing import parse_json, read_utf8
 from hf_localattn.registry import get_family
 
 EQUAL, DIFFERS, MISSING, EXTRA = "equal", "differs", "missing", "extra"
 
-MODELS = Path(package_version.__file__).parent
+MODELS = Path(models.__file__).parent
 """Folder of the package whose files are saved with checkpoints."""
 
 CODE = (".py", ".pyc", ".pyd", ".so")
@@ -77,7 +78,7 @@ class Verification:
 
     files: tuple[CodeFile, ...]
     saved_by: str | None
-    compared_with: str = package_version.VERSION
+    compared_with: str = VERSION
 
     @property
     def is_equal(self) -> bool:

@@ -88,13 +88,7 @@ class CoolModel(CoolPreTrainedModel):
     ) -> LocalModelOutput:
         """Compute the hidden states of all tokens, of width F in mode "g2l" and H in other modes.
 
-        Args:
-            input_ids (*optional*): (B, L). Give either these or `inputs_embeds`.
-            attention_mask (*optional*, defaults to all ones): (B, L), 1 at real tokens, 0 at padding on either side.
-            token_type_ids (*optional*): (B, L), segment ids.
-            position_ids (*optional*): (B, L). By default tokens are numbered without padding.
-            inputs_embeds (*optional*): (B, L, E).
-            **kwargs: `output_attentions`, `output_hidden_states` and other arguments of the backbone.
+        The inputs are those of the heads, each (B, L); either `input_ids` or `inputs_embeds` (B, L, E) is required.
         """
         self.resolve_output_flags(kwargs)
         given = check_inputs(input_ids, inputs_embeds, attention_mask)

@@ -377,20 +377,6 @@ class MaskedLMHead(LabelingHead):
                 "embeddings by itself: use a backbone with `legacy=True`."
             )
 
-    @classmethod
-    def backbone_kwargs(cls, backbone_config: PreTrainedConfig) -> dict[str, Any]:
-        return {}  # transformers' masked language models have no option for a pooler
-
-    @classmethod
-    def _begins_afresh(cls, key: str, backbone: PreTrainedModel) -> bool:
-        return not key.startswith(f"{backbone.base_model_prefix}.")  # transformers warns of a new head
-
-    def _copy_weights(self, backbone: PreTrainedModel) -> None:
-        encoder = f"{backbone.base_model_prefix}."
-        head = {name: value for name, value in backbone.state_dict().items() if not name.startswith(encoder)}
-        self.masked_lm.load_state_dict(head)
-        super()._copy_weights(backbone.base_model)
-
     def pretrained_parameters(self) -> Iterator[nn.Parameter]:
         """Iterate over the parameters that come from the backbone's checkpoint, with those of its head."""
         backbone = list(super().pretrained_parameters())

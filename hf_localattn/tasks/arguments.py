@@ -1,9 +1,29 @@
 """Data arguments shared by all tasks. Each field is a command-line option."""
 
-from dataclasses import dataclass, field
-from typing import Any
+import inspect
+import re
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 from hf_localattn.data.folds import Fold
+
+Arguments = TypeVar("Arguments", bound=type)
+
+
+def documented(arguments: Arguments) -> Arguments:
+    """Take the help of each option from the section `Args` of a dataclass's docstring.
+
+    Args:
+        arguments: dataclass. Inherited fields that the docstring does not name keep their help.
+    """
+    section = inspect.cleandoc(arguments.__doc__ or "").partition("Args:\n")[2].partition("\n\n")[0]
+    found = re.findall(r"^    (\w+) \(.*?\): (.*(?:\n {8}.*)*)", section, re.MULTILINE)
+    helps = {name: " ".join(text.split()).replace("%", "%%") for name, text in found}
+    for one in fields(arguments):
+        if one.name in helps:
+            one.metadata = MappingProxyType({**one.metadata, "help": helps[one.name]})
+    return arguments
 
 
 def option(default: Any, text: str) -> Any:
@@ -50,7 +70,12 @@ class DataArguments:
         " another part of the training data; mean and deviation of the scores are reported. All runs use the"
         " --test_file or --validation_file, if given.",
     )
-    fold: Fold | None = field(default=None, init=False)  # not an option: the fold of this run
+    fold: int | None = option(
+        None,
+        "Run only this fold of --num_folds, from 1, such as one task of a SLURM array. When all are finished, the same"
+        " command without --fold reports mean and deviation.",
+    )
+    held_out: Fold | None = field(default=None, init=False)  # not an option: the fold of the data of this run
 
     def __post_init__(self) -> None:
         files = (self.train_file, self.validation_file, self.test_file)
@@ -64,6 +89,8 @@ class DataArguments:
         if self.draw_train_samples and (self.max_train_samples is None or self.streaming):
             problem = "cannot be used with --streaming" if self.streaming else "needs --max_train_samples"
             raise ValueError(f"--draw_train_samples {problem}: it draws that many of all rows.")
+        if self.fold is not None and not 1 <= self.fold <= (self.num_folds or 0):
+            raise ValueError(f"--fold must be between 1 and --num_folds; got {self.fold} of {self.num_folds}.")
         if self.num_folds is not None:
             if self.streaming:
                 raise ValueError("--streaming cannot be used with --num_folds, which splits all rows: leave one out.")
