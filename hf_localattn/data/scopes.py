@@ -1,0 +1,141 @@
+"""Model inputs of rows of negation, and the conversion of logits to the words in scope."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from datasets import Dataset
+from transformers import BatchEncoding, PreTrainedTokenizerBase
+
+from hf_localattn.data.words import IGNORED
+from hf_localattn.models.cue_labels import INSIDE, OUTSIDE, SCOPE_LABELS
+from hf_localattn.models.cue_markers import CUE_MARKER
+from hf_localattn.models.marked_words import NO_WORD, encode_marked, knows_cues, word_logits
+
+def check_knows_cues(tokenizer: PreTrainedTokenizerBase) -> None:
+    """Raise `ValueError` if a tokenizer has no cue markers. Its model could not tell which cue is meant."""
+    if not knows_cues(tokenizer):
+        raise ValueError(
+            f"The tokenizer ({type(tokenizer).__name__}) has no cue marker {CUE_MARKER}, so the model cannot know"
+            " which cue is meant: use the tokenizer that the model was trained with. `run_ner.py --do_train` adds the"
+            " marker; in Python `OaXLNetTokenizer.from_backbone(tokenizer)` does for OA."
+        )
+
+
+def scope_features(
+    examples: dict[str, list[Any]], tokenizer: PreTrainedTokenizerBase, max_length: int, label_ids: dict[str, int]
+) -> BatchEncoding:
+    """Tokenize a batch of sentences, with a marker before each word of their cues.
+
+    Args:
+        examples: columns `tokens`, `cue`, `cue_type` and `scope`; `scope` is empty if unknown. Rows without a cue ask
+            for the cues of the sentence, and have the labels of its words in the column `cue_labels`.
+        tokenizer: tokenizer with cue markers, see `check_knows_cues`.
+        max_length: maximum number of tokens; longer inputs are cut.
+        label_ids: index of each of `SCOPE_LABELS`, and of the labels of cues.
+
+    Returns:
+        The model inputs, `labels` and `word_numbers`. Tokens have the label of their word; special tokens and
+        markers have -100. If the scope is unknown, all labels are -100. `word_numbers` is the index of each token's
+        word in the sentence, counted without markers, or `NO_WORD`.
+    """
+    encoded, word_numbers = encode_marked(
+        tokenizer, examples["tokens"], examples["cue"], examples["cue_type"], truncation=True, max_length=max_length
+    )
+    encoded["labels"], encoded["word_numbers"] = [], word_numbers
+    for row, (numbers, cue) in enumerate(zip(word_numbers, examples["cue"], strict=True)):
+        if any(cue) or "cue_labels" not in examples:
+            names = [INSIDE if inside else OUTSIDE for inside in examples["scope"][row]]
+        else:
+            names = examples["cue_labels"][row]
+        known = [label_ids[name] for name in names] or [IGNORED] * len(cue)
+        encoded["labels"].append([IGNORED if word == NO_WORD else known[word] for word in numbers])
+    return encoded
+
+
+def word_labels(logits: np.ndarray, word_numbers: Sequence[int], length: int, names: Sequence[str]) -> list[str]:
+    """Return the best label of each word of a sentence, by the mean logits of its tokens.
+
+    Args:
+        logits: (>= tokens, labels); rows after the last token are padding.
+        word_numbers: word index of each token, from `scope_features`.
+        length: number of words of the sentence.
+        names: names of the labels. Words without tokens have the first label.
+    """
+    means, seen = word_logits(torch.from_numpy(np.array(logits, order="C")), word_numbers, length)
+    best = (means.argmax(dim=-1) * seen).tolist()
+    return [names[label] for label in best]
+
+
+def words_in_scope(logits: np.ndarray, word_numbers: Sequence[int], length: int) -> list[int]:
+    """Return 1 for each word in scope and 0 for other words, by the logits of `SCOPE_LABELS` (see `word_labels`)."""
+    return [int(label == INSIDE) for label in word_labels(logits, word_numbers, length, SCOPE_LABELS)]
+
+
+@dataclass(frozen=True)
+class ScopeExamples:
+    """Rows of a split, with the mapping from their features back to their words.
+
+    Attributes:
+        rows: all rows, with the columns `tokens`, `cue` and `scope`.
+        kept: index of the row of each feature. Rows whose cue the model does not see have no feature.
+        word_numbers: `word_numbers` of each feature.
+    """
+
+    rows: Dataset
+    kept: list[int]
+    word_numbers: list[list[int]]
+
+    @property
+    def true_scopes(self) -> list[list[int]] | None:
+        """The scope of each row; None if unknown."""
+        scopes: list[list[int]] = self.rows["scope"][:]
+        return scopes if any(scopes) else None
+
+    def scopes(self, logits: np.ndarray, names: Sequence[str]) -> list[list[int]]:
+        """Return the scope of each row, all 0 for rows without a feature.
+
+        Args:
+            logits: (features, tokens, labels).
+            names: names of the labels. Labels other than `SCOPE_LABELS` are ignored.
+        """
+        columns = [names.index(name) for name in SCOPE_LABELS]
+        scopes = [[0] * len(cue) for cue in self.rows["cue"][:]]
+        for row, numbers, own in zip(self.kept, self.word_numbers, logits, strict=True):
+            scopes[row] = words_in_scope(own[:, columns], numbers, len(scopes[row]))
+        return scopes
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """Cues and words without tokens: they are cut off, or the tokenizer drops them.
+
+    Attributes:
+        cues: indices of the rows without any token of their cue.
+        parts: indices of the rows with tokens of some, but not all, words of their cue.
+        words: number of words without tokens in each row.
+    """
+
+    cues: list[int]
+    parts: list[int]
+    words: list[int]
+
+
+def find_unseen(rows: Dataset, features: Dataset) -> Unseen:
+    """Find the cues and words that have no tokens in the features of their rows. Rows without a cue miss none."""
+    cues, parts, words = [], [], []
+    for row, (cue, numbers) in enumerate(zip(rows["cue"][:], features["word_numbers"][:], strict=True)):
+        seen = set(numbers) - {NO_WORD}
+        words.append(len(cue) - len(seen))
+        seen_of_cue = sum(cue[word] for word in seen)
+        if not any(cue):
+            continue
+        if not seen_of_cue:
+            cues.append(row)
+        elif seen_of_cue < sum(cue):
+            parts.append(row)
+    return Unseen(cues, parts, words)
