@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-RESUMABLE = ("init", "push", "reproduce", "train")
+RESUMABLE = ("init", "push", "train")
 """Commands that complete their work when they are repeated."""
 
 INTERRUPTED = 130

@@ -11,15 +11,7 @@ from hf_localattn.registry import FAMILIES, get_family
 
 
 def read_value(text: str, assignment: str) -> Any:
-    """Parse a value of the command line as YAML (`2`, `true`, `[3, 4]`, `null`).
-
-    Args:
-        text: the value.
-        assignment: the complete `field=value` string, for error messages.
-
-    Raises:
-        ValueError: the value is not valid YAML.
-    """
+    """Return a value of the command line, read as YAML. `assignment` is the whole string, for error messages."""
     value = parse_yaml(text, f"Cannot read the value of {assignment!r} as YAML, such as 2 or [3, 4]")
     try:  # YAML 1.1 reads 1e-1 as text
         return float(value) if isinstance(value, str) else value
@@ -35,13 +27,6 @@ def format_value(value: Any) -> str:
 def format_assignments(values: Mapping[str, Any]) -> list[str]:
     """Return named values as `name=value` strings."""
     return [f"{name}={format_value(value)}" for name, value in values.items()]
-
-
-def current_assignments(family: str, assignments: Iterable[str]) -> list[str]:
-    """Return `field=value` strings with the present names of fields that version 0.1.0 named otherwise."""
-    names = get_family(family).config.attribute_map
-    parts = [assignment.partition("=") for assignment in assignments]
-    return [f"{names.get(name.strip(), name)}{equals}{value}" for name, equals, value in parts]
 
 
 def parse_config_fields(family: str, assignments: Iterable[str]) -> dict[str, Any]:

@@ -26,26 +26,13 @@ def import_extra(module: str, extra: str, option: str) -> Any:
 
 
 def require_train(option: str) -> None:
-    """Check that the libraries of `hf_localattn[train]` are installed, without importing them.
-
-    Args:
-        option: command, option or function that needs them, for the error message.
-
-    Raises:
-        ImportError: libraries are not installed. The message names them and the command that installs them.
-    """
+    """Raise `ImportError` if libraries of `hf_localattn[train]`, which `option` needs, are not installed."""
     if missing := [module for module in TRAIN if importlib.util.find_spec(module) is None]:
         raise ImportError(_advice(option, ", ".join(missing), "train"))
 
 
 class LazyExtra:
-    """Module of an optional library that is imported when one of its names is used first.
-
-    Args:
-        module: see `import_extra`.
-        extra: see `import_extra`.
-        option: see `import_extra`.
-    """
+    """Module that is imported by `import_extra`, with the same arguments, when one of its names is first used."""
 
     def __init__(self, module: str, extra: str, option: str):
         self._needed = module, extra, option

@@ -51,7 +51,7 @@ def load_tokenizer(name_or_path: str, **kwargs: Any) -> PreTrainedTokenizerBase:
     """
     folder = Path(name_or_path)
     has_files = not folder.is_dir() or any(any(folder.glob(pattern)) for pattern in TOKENIZER_FILES)
-    with loading("tokenizer", name_or_path, kwargs.get("cache_dir")):
+    with loading("tokenizer", name_or_path):
         tokenizer = AutoTokenizer.from_pretrained(name_or_path, **kwargs)
     if not has_files or len(tokenizer) <= len(set(tokenizer.all_special_tokens)):
         raise ValueError(

@@ -6,6 +6,7 @@ families are written by `scripts/family_pages.py` instead, so that they can be r
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable
 from importlib import import_module
@@ -36,11 +37,9 @@ def equation(latex: str) -> str:
 def metrics() -> str:
     """Return the description and the inputs of each metric."""
     parts = []
-    for folder in sorted((ROOT / "hf_localattn" / "metrics").iterdir()):
-        if (folder / f"{folder.name}.py").exists():
-            module = import_module(f"hf_localattn.metrics.{folder.name}.{folder.name}")
-            inputs = module.INPUTS_DESCRIPTION.strip()
-            parts.append(f"## {folder.name}\n\n{module.DESCRIPTION}\n\n```text\n{inputs}\n```\n")
+    for name, (function, *_) in import_module("hf_localattn.metrics").METRICS.items():
+        description, _, inputs = inspect.cleandoc(function.__doc__).partition("\n\n")
+        parts.append(f"## {name}\n\n{description}\n\n```text\n{inputs}\n```\n")
     return "\n".join(parts)
 
 

@@ -14,18 +14,18 @@ from pathlib import Path
 import yaml
 
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
-from hf_localattn.names import table_names
 from hf_localattn.registry import get_family
+from reproduction.tables import table_names
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "docs" / "families"
-TABLES = ROOT / "hf_localattn" / "reproduction" / "tables"
+TABLES = ROOT / "reproduction" / "tables"
 
 
 def fields(name: str) -> str:
     """Return the table of a family's fields, or of those of "all" families, from its configuration class."""
     config = LocalAttentionConfig if name == "all" else get_family(name).config
-    arguments = re.search(r"\nArgs:\n(.*?)\n\n(?=\S)", inspect.cleandoc(config.__doc__), flags=re.DOTALL)
+    arguments = re.search(r"\nArgs:\n(.*?)(?=\n\n\S|\Z)", inspect.cleandoc(config.__doc__), flags=re.DOTALL)
     assert arguments is not None
     rows = []
     entries = re.findall(r"^    (\w+) \(.*?\):\s+(.*?)(?=\n    \S|\Z)", arguments[1], flags=re.DOTALL | re.MULTILINE)
@@ -47,7 +47,7 @@ def ablations(name: str) -> str:
     for table in table_names():
         if table.startswith(f"{family.paper}-") and "-study-" not in table:
             title = yaml.safe_load((TABLES / f"{table}.yaml").read_text(encoding="utf-8"))["title"]
-            tables.append(f"- `hf-localattn reproduce {table}`: {title}")
+            tables.append(f"- `python -m reproduction {table}`: {title}")
     return "\n".join([f"{', '.join(settings)}.", "", "The tables and figures of the paper:", "", *tables])
 
 

@@ -1,6 +1,6 @@
 """Write docs/results.md and docs/studies/index.md from result files, so that no number is copied by hand.
 
-`hf-localattn reproduce TABLE` writes `TABLE.json`. An optional `TABLE.md` has remarks on the data and on the result.
+`python -m reproduction TABLE` writes `TABLE.json`. An optional `TABLE.md` has remarks on the data and on the result.
 
 Usage: python scripts/results.py
 """
@@ -10,22 +10,20 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from hf_localattn.cli.grammar import FORMER
-from hf_localattn.reproduction.report import as_markdown
-from hf_localattn.reproduction.tables import table_names
+from reproduction.report import as_markdown
+from reproduction.tables import table_names
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 RESULTS = """\
 # Results
 
-Tables of the papers: the published scores, and those that `hf-localattn reproduce` measured, in the paper's unit.
+Tables of the papers: the published scores, and those that `python -m reproduction` measured, in the paper's unit.
 
 * "±" is the sample standard deviation over seeds or folds.
 * "Against" is the mean difference from the baseline in the same runs, with its 95 % interval. p is the p-value of a
   paired t-test of this difference, after Holm's correction for all comparisons of the table. n is the number of
   pairs; a single pair has neither interval nor p ("-").
-* The runs are of version 0.1.0. Their commands are written with the options of the present version, and `$DATA` is a
-  folder of data sets and models.
+* `$DATA` is a folder of data sets and models.
 
 [First runs](first_runs.md) has older runs. `scripts/results.py` writes this page from
 [the files of the runs](results).
@@ -53,9 +51,7 @@ def render(page: str, docs: Path = DOCS) -> str:
     for name in table_names():
         path, remarks = folder / f"{name}.json", folder / f"{name}.md"
         if path.is_file():
-            found = json.loads(path.read_text(encoding="utf-8"))
-            found["command"] = " ".join(FORMER.get(word, [word])[-1] for word in found["command"].split(" "))
-            parts.append(as_markdown(found))
+            parts.append(as_markdown(json.loads(path.read_text(encoding="utf-8"))))
             if remarks.is_file():
                 parts.append(remarks.read_text(encoding="utf-8"))
     return "\n".join(parts)

@@ -1,7 +1,7 @@
 """Measure the errors of `hf_localattn.studies.statistics` on simulated tables without a true difference.
 
-Printed for each number of runs: the share of tables with a false positive after Holm's correction, the coverage of the
-intervals, and for comparison the coverage of the hierarchical bootstrap.
+Printed for each number of runs: the share of tables with a false positive after Holm's correction, and the coverage
+of the intervals.
 
 Usage: python scripts/simulate_statistics.py [TABLES]
 """
@@ -75,19 +75,6 @@ def examples(cases: int, runs: int, count: int, deviations: tuple[float, float, 
     return covered / cases
 
 
-def percentile(
-    cases: int, runs: int, count: int = 1, deviations: tuple[float, float, float] = (1.0, 0.0, 0.0), seed: int = 0
-) -> float:
-    """Return the coverage of the hierarchical bootstrap: over seeds, or over seeds and examples as in `examples`."""
-    rng = np.random.default_rng(seed)
-    covered = 0
-    for case in range(cases):
-        drawn = _differences(rng, runs, count, deviations)
-        low, high = statistics.hierarchical_bootstrap(drawn, resamples=400, seed=case)
-        covered += low <= 0 <= high
-    return covered / cases
-
-
 def _differences(
     rng: np.random.Generator, runs: int, count: int, deviations: tuple[float, float, float]
 ) -> np.ndarray:
@@ -110,11 +97,6 @@ def main(tables: int) -> None:
             own = deviations if runs > 1 else (0.0, *deviations[1:])
             found = examples(tables, runs, 300, own)
             print(f"deviations {own}, {runs} seeds, 300 examples: coverage {found:.2%}", flush=True)
-    for runs in (3, 5, 10, 20):
-        print(f"bootstrap, {runs} seeds: coverage {percentile(tables // 5, runs):.2%}", flush=True)
-    for runs in (3, 5, 10):
-        found = percentile(tables // 5, runs, 300, (0.05, 0.1, 0.3))
-        print(f"bootstrap, {runs} seeds, 300 examples: coverage {found:.2%}", flush=True)
 
 
 if __name__ == "__main__":

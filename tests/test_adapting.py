@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
-from transformers.utils import logging
 
 from hf_localattn.registry import AUTO_CLASSES, FAMILIES
 from hf_localattn.resources import tiny_backbone
@@ -190,17 +189,6 @@ def test_adapters_load_where_the_package_is_not_installed(cases, tmp_path):
         torch.save((AUTO_PEFT[kind], inputs, expected), folders[-1] / "case.pt")
     done = run_fresh(FRESH_PROCESS, tmp_path, *folders)
     assert done.returncode == 0, done.stderr[-2000:]
-
-
-def test_frozen_new_modules_are_warned_of_once_in_training(caplog):
-    frozen = "The adapter leaves new modules frozen, such as `cool.local_encoder`"
-    for listed, is_warned in ((True, False), (False, True)):
-        logging.warning_once.cache_clear()
-        model = adapt(tiny_model("cool", TASK), listed, task_type="TOKEN_CLS")
-        model.eval()
-        assert frozen not in caplog.text
-        model.train().train()
-        assert caplog.text.count(frozen) == is_warned
 
 
 def test_all_linear_layers_are_adapted(tmp_path):

@@ -19,7 +19,7 @@ class ConnectError(TransportError):
         (ValueError("no such\nfield"), "error: no such field"),
         (FileNotFoundError("nothing there"), "error: nothing there"),
         (ImportError("install it"), "error: install it"),
-        (ConnectError("unknown host"), "error: no connection to the Hub (unknown host); check the network"),
+        (ConnectError("unknown host"), "error: unknown host"),
     ],
     ids=lambda value: type(value).__name__,
 )

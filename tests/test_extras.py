@@ -50,12 +50,10 @@ files = resources.reading_comprehension()
 rows = data.load_squad(files["validation"])
 told = {"init": command("init", "cool", "tiny", "model", "--task", "question-answering")}
 told["answer"] = pipeline("question-answering", "model")(question="Who?", context="Ada wrote it.")["answer"]
-told["lists"] = command("reproduce")
 told["train --help"] = command("train", "qa", "--help")
 told["train"] = command("train", "qa", "--model_name_or_path", "model", "--do_eval", "--output_dir", "out",
                         "--validation_file", str(files["validation"]))
 told["compare"] = command("compare", "one", "other")
-told["reproduce"] = command("reproduce", "cool-4", "--dry-run")
 told["inspect"] = command("inspect", "model", "--kind", "answers", "--compare", "other", "--file", "rows.json")
 told["plot"] = command("inspect", "model", "Ada", "-o", "map.png")
 told["export"] = command("export", "model", "graph")
@@ -76,7 +74,7 @@ def told(tmp_path_factory):
     return json.loads(line.removeprefix("told: "))
 
 
-@pytest.mark.parametrize("name", ["init", "train --help", "lists"])
+@pytest.mark.parametrize("name", ["init", "train --help"])
 def test_what_needs_no_extra_works_without_one(name, told):
     assert "error" not in told[name]
 
@@ -93,10 +91,6 @@ ALL_OF_TRAIN = "nltk, sacrebleu, scipy, seqeval, sklearn, torchmetrics"
     [
         ("train", f"error: The script needs {ALL_OF_TRAIN}: run `pip install 'hf_localattn[train]'`."),
         ("compare", f"error: `hf-localattn compare` needs {ALL_OF_TRAIN}: run `pip install 'hf_localattn[train]'`."),
-        (
-            "reproduce",
-            f"error: `hf-localattn reproduce` needs {ALL_OF_TRAIN}: run `pip install 'hf_localattn[train]'`.",
-        ),
         ("inspect", f"error: --kind answers needs {ALL_OF_TRAIN}: run `pip install 'hf_localattn[train]'`."),
         ("plot", "error: -o map.png needs matplotlib: run `pip install 'hf_localattn[plot]'`."),
         ("export", "error: hf-localattn export needs onnx: run `pip install 'hf_localattn[onnx]'`."),

@@ -42,9 +42,9 @@ def answer(*words):
     assert not [name for name in {SLOW} if name in sys.modules], words
     return code
 
-for words in ("--help", "--version", "init --help", "reproduce --help", "train --help"):
+for words in ("--help", "--version", "init --help", "train --help"):
     assert answer(*words.split()) == 0, words
-for words in ("init col tiny x", "reproduce cool-10", "train q", "train qa --family colo"):
+for words in ("init col tiny x", "train q", "train qa --family colo"):
     assert answer(*words.split()) == 2, words
 """
     assert not loaded_by([sys.executable], program)[0]

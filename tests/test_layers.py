@@ -7,7 +7,7 @@ import hf_localattn
 
 PACKAGE = Path(hf_localattn.__file__).parent
 LAYERS = [
-    {"models", "resources", "extras", "files", "claims", "downloads", "parsing", "model_utils", "names"},
+    {"models", "resources", "extras", "files", "claims", "parsing", "model_utils", "names"},
     {"errors", "exported", "kernels"},
     {"installed"},
     {"pipelines"},
@@ -17,7 +17,6 @@ LAYERS = [
     {"tasks"},
     {"training", "inspection"},
     {"studies", "serving"},
-    {"reproduction"},
     {"cli", "__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

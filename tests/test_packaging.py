@@ -19,6 +19,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 import hf_localattn
+from hf_localattn.models.configuration_local_attention import VERSION
 from tests.fresh_process import run_fresh
 from tests.hub.loopback import Hub
 
@@ -146,9 +147,9 @@ def test_the_commands_work_from_the_wheel_alone(wheel: zipfile.ZipFile, tmp_path
 def test_version_is_written_once() -> None:
     config = ConfigParser()
     config.read(ROOT / "setup.cfg", encoding="utf-8")
-    assert config["metadata"]["version"] == "attr: hf_localattn.models.package_version.VERSION"
+    assert config["metadata"]["version"] == "attr: hf_localattn.__version__"
     assert "version" not in (ROOT / "pyproject.toml").read_text(encoding="utf-8").split("[tool.")[0]
-    assert str(Version(hf_localattn.__version__)) == hf_localattn.__version__
+    assert str(Version(hf_localattn.__version__)) == hf_localattn.__version__ == VERSION
 
 
 @pytest.mark.parametrize("requirement", EXTERNAL)

@@ -11,7 +11,7 @@ from hf_localattn.models.configuration_local_attention import LocalAttentionConf
 from hf_localattn.registry import AUTO_CLASSES, FAMILIES, family_of, get_family, task_of_class
 
 PACKAGE = Path(hf_localattn.__file__).parent
-KNOWING = ("models", "kernels", "registry")
+KNOWING = ("models", "kernels", "installed", "registry")
 """Folders that may know families."""
 
 FILES = [
@@ -34,7 +34,7 @@ EXCEPTIONS = {
 def names_of(family):
     """Return the attributes of a family's configuration, and the inputs of its models, that others do not have."""
     attributes = {name for name in vars(family.config) if not name.startswith("_")}
-    attributes |= set(family.config.__annotations__) | set(family.config.attribute_map)
+    attributes |= set(family.config.__annotations__)
     inputs = {name for model in (family.model, *family.heads.values()) for name in model.token_inputs}
     return (attributes - set(dir(LocalAttentionConfig))) | inputs
 

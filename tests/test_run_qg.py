@@ -86,7 +86,7 @@ def test_a_family_on_a_plain_backbone(main, files, tmp_path, backbone):
     more = ["--max_steps", "1", "--local_learning_rate", "1e-3", "--local_config", "num_local_layers=1"]
     metrics = main(options(files, out, *work, *more, family="cool", backbone=backbone))
     assert {"eval_loss", "eval_bleu"} <= set(metrics)
-    assert (out / "modeling_cool.py").is_file()
+    assert (out / "modeling_cool_generation.py").is_file()
     model = AutoModelForSeq2SeqLM.from_pretrained(out, trust_remote_code=True)
     lines = (out / "generated_predictions.txt").read_text(encoding="utf-8").splitlines()
     assert generated(model, AutoTokenizer.from_pretrained(out)) == lines[0]

@@ -163,7 +163,7 @@ FAILS = "cosine_with_min_lr"
 
 def test_a_trial_that_fails_is_noted_and_the_others_go_on(main, files, tmp_path, caplog, monkeypatch):
     """Without token attention its length is idle."""
-    space = {"lr_scheduler_type": ["linear", FAILS, "constant"], "head": ["none"], "tam_max_length": [8, 24]}
+    space = {"lr_scheduler_type": ["linear", FAILS, "constant"], "pooling": ["none"], "tam_max_length": [8, 24]}
     given = options(files, tmp_path / "out", space, *SAM)
     with caplog.at_level(logging.INFO, "hf_localattn"):
         main(given)
@@ -199,21 +199,6 @@ def test_a_setting_that_shortens_texts_shortens_those_of_its_trial(main, files, 
     """Each trial reads the texts by itself, as the command does that is given its options."""
     metrics = main(options(files, tmp_path / "out", {"tam_max_length": [4]}, *SAM))
     assert metrics["eval_accuracy"] == results(tmp_path / "out")["trials"][0]["score"]
-
-
-def test_studies_of_older_versions_go_on(files, whole):
-    """Their trials suggested values one by one, which gave the same distributions."""
-    trial = optuna.create_study().ask()
-    trial.suggest_float("learning_rate", 1e-4, 1e-1, log=True)
-    trial.suggest_categorical("warmup_steps", ["0.0", "0.5"])
-    trial.suggest_categorical("lr_scheduler_type", ['"linear"', '"constant"'])
-    trial.suggest_categorical("conv_kernel_sizes", ["[3]", "[3, 5]"])
-    trial.suggest_float("outlook_dropout", 0.0, 0.5, step=0.25)
-    space = read_space(str(files / "whole.json"), ModelArguments(family="cool", backbone="tiny"))
-    assert list(space.distributions(optuna).items()) == list(trial.distributions.items())
-    setting = space.setting(trial.params)
-    assert space.stored(setting)["conv_kernel_sizes"] == trial.params["conv_kernel_sizes"]
-    assert setting["learning_rate"] == float(f"{trial.params['learning_rate']:.6g}")
 
 
 def test_a_trial_that_was_killed_before_it_had_a_setting_counts_for_nothing(main, files, whole, tmp_path):

@@ -127,7 +127,7 @@ def test_a_backbone_without_the_interface_is_refused(tmp_path, capsys):
 
 
 def test_init_writes_the_tokenizer_too(tmp_path):
-    fields = ["--config", f"parser={tiny_parser()}", "words=whitespace", "window_size=5"]
+    fields = ["--config", f"parser={tiny_parser()}", "--config", "words=whitespace", "--config", "window_size=5"]
     assert command(["init", "sla-bert", "tiny", str(tmp_path / "sla"), *fields]) == 0
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "sla", parser=tiny_parser())
     assert (tokenizer.parser, tokenizer.words) == (tiny_parser(), "whitespace")

@@ -13,9 +13,7 @@ from hf_localattn.cli import checkpoint_commands
 from hf_localattn.cli.compare_command import compare
 from hf_localattn.cli.demo_command import demo
 from hf_localattn.cli.export_command import export
-from hf_localattn.cli.grammar import Command, explain
 from hf_localattn.cli.inspect_command import inspect
-from hf_localattn.cli.reproduce_command import reproduce
 from hf_localattn.cli.train_command import UNPARSED, train
 from hf_localattn.errors import exit_on_user_error
 
@@ -44,22 +42,17 @@ def _main(
 ) -> None: ...
 
 
-app.command("init", cls=Command, short_help="Add new local attention layers to a pretrained backbone.")(
-    checkpoint_commands.init
-)
+app.command("init", short_help="Add new local attention layers to a pretrained backbone.")(checkpoint_commands.init)
 app.command("train", context_settings=UNPARSED, short_help="Fine-tune, evaluate or apply a model.")(train)
-app.command("card", cls=Command, short_help="Write or renew the model card of a checkpoint folder.")(
-    checkpoint_commands.card
-)
-app.command("push", cls=Command, short_help="Upload a checkpoint folder to the Hub.")(checkpoint_commands.push)
-app.command("verify", cls=Command, short_help="Compare the code files of a checkpoint with this package's.")(
+app.command("card", short_help="Write or renew the model card of a checkpoint folder.")(checkpoint_commands.card)
+app.command("push", short_help="Upload a checkpoint folder to the Hub.")(checkpoint_commands.push)
+app.command("verify", short_help="Compare the code files of a checkpoint with this package's.")(
     checkpoint_commands.verify
 )
-app.command("export", cls=Command, short_help="Write a checkpoint as an ONNX graph with its tokenizer.")(export)
-app.command("inspect", cls=Command, short_help="Show the attention of a checkpoint on texts.")(inspect)
-app.command("compare", cls=Command, short_help="Test the difference between two results.")(compare)
-app.command("demo", cls=Command, short_help="Open a page that asks a checkpoint.")(demo)
-app.command("reproduce", cls=Command, short_help="Reproduce a table or figure of the papers.")(reproduce)
+app.command("export", short_help="Write a checkpoint as an ONNX graph with its tokenizer.")(export)
+app.command("inspect", short_help="Show the attention of a checkpoint on texts.")(inspect)
+app.command("compare", short_help="Test the difference between two results.")(compare)
+app.command("demo", short_help="Open a page that asks a checkpoint.")(demo)
 
 
 def run(words: Sequence[str]) -> int:
@@ -80,7 +73,9 @@ def run(words: Sequence[str]) -> int:
     except typer.Exit as ended:  # raised by --help and --version
         return ended.exit_code
     except typer.TyperException as error:
-        raise ValueError(explain(error)) from error
+        context = getattr(error, "ctx", None)
+        remedy = "" if context is None else f" -- See `{context.command_path} --help`."
+        raise ValueError(error.format_message() + remedy) from error
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from hf_localattn.cli.grammar import ASSIGNMENT, several
+from hf_localattn.cli.options import ASSIGNMENT
 from hf_localattn.names import check_family, family_names
 
 # Commands import their functions when they run, because importing torch and transformers would slow down `--help`.
@@ -28,11 +28,10 @@ def init(
     output_dir: Annotated[str, Argument(metavar="OUT", help="Output folder, which must be new or empty.")],
     config: Annotated[
         list[str] | None,
-        several(
-            "--config",
-            ASSIGNMENT,
-            "Fields of the family's configuration, such as use_conv=false, and settings of its tokenizer, such as"
-            " parser=de_core_news_sm.",
+        Option(
+            metavar=ASSIGNMENT,
+            help="A field of the family's configuration, such as use_conv=false, or a setting of its tokenizer, such"
+            " as parser=de_core_news_sm. Repeat the option for more.",
         ),
     ] = None,
     revision: Annotated[str | None, Option(help="Branch, tag or commit of the backbone on the Hub.")] = None,

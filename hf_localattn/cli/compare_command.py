@@ -7,7 +7,6 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from hf_localattn.cli.grammar import several
 from hf_localattn.extras import require_train
 
 RESULT = (
@@ -20,7 +19,11 @@ def compare(
     first: Annotated[str, Argument(metavar="RUN_A", help=RESULT)],
     second: Annotated[str, Argument(metavar="RUN_B", help="Result to compare it with, in the same form.")],
     metric: Annotated[
-        list[str] | None, several("--metric", "NAME...", "Scores, such as eval_f1; by default all of both results.")
+        list[str] | None,
+        Option(
+            metavar="NAME",
+            help="A score, such as eval_f1; by default all of both results. Repeat the option for more.",
+        ),
     ] = None,
     output: Annotated[
         Path | None, Option("-o", "--output", metavar="FILE", help="Also write the comparison as JSON.")
@@ -31,9 +34,9 @@ def compare(
     Runs are compared in pairs with the same seed or fold. If all runs have kept the scores of their test examples, the
     interval also covers other examples; single runs are compared on their examples alone.
 
-    Printed for each score: the means of A and B, their difference with its 95 % interval, the p-value after Holm's
-    correction for all scores with the number of pairs, and the bound of almost stochastic order (below 0.2, A is
-    better). Results without a common seed, on other data, or with a NaN score are refused.
+    Printed for each score: the means of A and B, their difference with its 95 % interval, and the p-value after Holm's
+    correction for all scores with the number of pairs. Results without a common seed, on other data, or
+    with a NaN score are refused.
 
     Example: hf-localattn compare 'runs/cool-*' 'runs/bert-*' --metric eval_f1
     """

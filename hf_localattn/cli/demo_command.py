@@ -6,7 +6,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from hf_localattn.cli.grammar import ASSIGNMENT, several
+from hf_localattn.cli.options import Settings
 
 
 def demo(
@@ -21,10 +21,7 @@ def demo(
     trust_remote_code: Annotated[
         bool, Option("--trust-remote-code", help="Run the Python code of the checkpoint.")
     ] = False,
-    config: Annotated[
-        list[str] | None,
-        several("--config", ASSIGNMENT, "Settings of the tokenizer, such as parser=FOLDER for SLA."),
-    ] = None,
+    config: Settings = None,
 ) -> None:
     """Open a page on this machine that asks a checkpoint.
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from typer import Argument, Option
 
-from hf_localattn.cli.grammar import ASSIGNMENT, several
+from hf_localattn.cli.options import Settings
 
 
 def export(
@@ -17,10 +17,7 @@ def export(
         Literal["int8", "int8-weights"] | None,
         Option(help="A graph of a quarter of the size: the faster one, or the one with more exact outputs."),
     ] = None,
-    config: Annotated[
-        list[str] | None,
-        several("--config", ASSIGNMENT, "Settings of the tokenizer, such as parser=FOLDER for SLA."),
-    ] = None,
+    config: Settings = None,
 ) -> None:
     """Write a checkpoint as an ONNX graph for any batch size and length, with its tokenizer and a program.
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from typer import Argument, Option
 
-from hf_localattn.cli.grammar import ASSIGNMENT, several
+from hf_localattn.cli.options import Settings
 
 Kind = Literal["auto", "self", "local", "gates", "tokens", "answers"]
 
@@ -55,10 +55,7 @@ def inspect(
     trust_remote_code: Annotated[
         bool, Option("--trust-remote-code", help="Run the Python code of the checkpoints.")
     ] = False,
-    config: Annotated[
-        list[str] | None,
-        several("--config", ASSIGNMENT, "Settings of the tokenizer, such as parser=FOLDER for SLA."),
-    ] = None,
+    config: Settings = None,
     output: Annotated[
         Path | None,
         Option(

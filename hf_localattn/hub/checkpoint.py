@@ -13,8 +13,7 @@ from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel, PreTrain
 from hf_localattn.claims import LOCK, claimed
 from hf_localattn.errors import loading
 from hf_localattn.files import UNFINISHED, atomic_directory, atomic_write, remove_leftovers
-from hf_localattn.models.config_checks import as_line, check_shared_fields
-from hf_localattn.models.from_backbone_arguments import family_fields
+from hf_localattn.installed.backbones import family_fields
 from hf_localattn.parsing import parse_json, read_utf8
 from hf_localattn.pretrained import load_tokenizer, missing_inputs, resolve_backbone
 from hf_localattn.registry import Family, family_of, get_family
@@ -126,10 +125,6 @@ def read_config(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
         raise ValueError(f"{path} is not the configuration of a model: it has no `model_type`.")
     if not isinstance(config.get("backbone_config"), dict | None):
         raise ValueError(f"{path} is not the configuration of a model: its `backbone_config` must be an object.")
-    try:
-        check_shared_fields(config)
-    except ValueError as error:
-        raise ValueError(f"{path} is not the configuration of a model: {error}") from None
     return config
 
 
@@ -152,7 +147,7 @@ def _take_weights(model: PreTrainedModel, checkpoint: str | os.PathLike[str]) ->
         model.load_state_dict(weights, strict=False)
     except RuntimeError as error:
         raise ValueError(
-            f"The weights of {str(checkpoint)!r} do not fit: {as_line(error)}. Give its backbone, and no other "
+            f"The weights of {str(checkpoint)!r} do not fit: {error}. Give its backbone, and no other "
             "settings of its layers or its vocabulary."
         ) from error
 

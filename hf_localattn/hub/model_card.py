@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import json
 import logging
 import os
@@ -178,7 +177,11 @@ def write_card(
     if here is not None and repo_id is None:
         repo_id, revision = _pinned(here) or (None, revision)
     given = {name: value for name, value in metadata.items() if value is not None}
-    code = verify_checkpoint(folder) if config["model_type"] in FAMILIES and any(folder.glob("*.py")) else None
+    code = (
+        verify_checkpoint(folder, subfolders=False)
+        if config["model_type"] in FAMILIES and any(folder.glob("*.py"))
+        else None
+    )
     text = render_card(
         config, record, repo_id=repo_id, revision=revision, metadata={**own_metadata, **given}, code=code
     )
@@ -234,7 +237,7 @@ def _pinned(card: str) -> tuple[str, str] | None:
 def _metadata_of(card: str, path: Path) -> dict[str, Any]:
     try:
         if (block := re.match(REGEX_YAML_BLOCK, card)) is not None:
-            parse_yaml(block[2], "YAML", datetime.date)
+            parse_yaml(block[2], "YAML")
         return ModelCard(card, ignore_metadata_errors=True).data.to_dict()
     except (yaml.YAMLError, ValueError, TypeError) as error:  # TypeError: an entry of a wrong type
         raise ValueError(f"The metadata of {path}, or of the card on the Hub, cannot be read: {error}") from None

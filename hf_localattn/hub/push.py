@@ -16,13 +16,12 @@ from huggingface_hub import CommitInfo, HfApi, hf_hub_download
 from huggingface_hub.errors import EntryNotFoundError
 
 from hf_localattn.claims import claimed
-from hf_localattn.downloads import verified_downloads
 from hf_localattn.errors import hub_upload_errors
 from hf_localattn.hub.checkpoint import read_config, warn_of_parser_folder
 from hf_localattn.hub.eval_results import EVAL_RESULTS
 from hf_localattn.hub.model_card import CARD, has_text, is_ours, pinned_commit, renew_card
 from hf_localattn.hub.verify import MISSING, is_regular, verify_checkpoint
-from hf_localattn.models.weight_checks import CONVERSION, read_header
+from hf_localattn.installed.files import CONVERSION, tensor_shapes
 from hf_localattn.parsing import parse_json, read_utf8
 from hf_localattn.registry import FAMILIES
 
@@ -165,7 +164,7 @@ def check_checkpoint(folder: Path) -> None:
     _check_code(folder)
     if weights := sorted(folder.glob("*.safetensors")):
         for path in weights:
-            read_header(path)
+            tensor_shapes(path)
         return
     if pickled := sorted(path.name for path in folder.glob("*.bin")):
         raise ValueError(f"{folder} has its weights in {pickled[0]}. {CONVERSION}")
@@ -185,8 +184,7 @@ def _has_custom_card(folder: Path) -> bool:
 def _card_of(api: HfApi, repo_id: str, revision: str) -> str | None:
     """Return the card on the Hub; None if there is none."""
     try:
-        with verified_downloads(repo_id):
-            path = hf_hub_download(repo_id, CARD, revision=revision, token=api.token)
+        path = hf_hub_download(repo_id, CARD, revision=revision, token=api.token)
     except EntryNotFoundError:
         return None
     return Path(path).read_text(encoding="utf-8")
@@ -224,8 +222,8 @@ def _check_code(folder: Path) -> None:
         raise ValueError(f"{folder / links[0]} is a link: replace it with the file.")
     if read_config(folder)["model_type"] not in FAMILIES:
         return
-    code = verify_checkpoint(folder)
-    others = [file for file in code.others if file.name in names or (file.verdict == MISSING and "/" not in file.name)]
+    code = verify_checkpoint(folder, subfolders=False)
+    others = [file for file in code.others if file.name in names or file.verdict == MISSING]
     for file in others:
         if file.note:
             raise ValueError(f"{folder / file.name}: {file.note}, which is no code of this folder: remove it.")

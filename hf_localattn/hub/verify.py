@@ -16,15 +16,16 @@ from typing import Any
 from huggingface_hub import snapshot_download
 from transformers.dynamic_module_utils import get_relative_import_files
 
+from hf_localattn import models
 from hf_localattn.errors import loading
 from hf_localattn.hub.checkpoint import read_config
-from hf_localattn.models import package_version
+from hf_localattn.models.configuration_local_attention import VERSION
 from hf_localattn.parsing import parse_json, read_utf8
 from hf_localattn.registry import get_family
 
 EQUAL, DIFFERS, MISSING, EXTRA = "equal", "differs", "missing", "extra"
 
-MODELS = Path(package_version.__file__).parent
+MODELS = Path(models.__file__).parent
 """Folder of the package whose files are saved with checkpoints."""
 
 CODE = (".py", ".pyc", ".pyd", ".so")
@@ -77,7 +78,7 @@ class Verification:
 
     files: tuple[CodeFile, ...]
     saved_by: str | None
-    compared_with: str = package_version.VERSION
+    compared_with: str = VERSION
 
     @property
     def is_equal(self) -> bool:
@@ -117,7 +118,7 @@ class Verification:
         return "\n".join(lines)
 
 
-def verify_checkpoint(checkpoint: str | os.PathLike[str]) -> Verification:
+def verify_checkpoint(checkpoint: str | os.PathLike[str], *, subfolders: bool = True) -> Verification:
     """Compare the code of a checkpoint with the installed package, byte for byte, without running it.
 
     A checkpoint is equal if each entry of its JSON files that names code names a file beside it that is equal to the
@@ -127,6 +128,8 @@ def verify_checkpoint(checkpoint: str | os.PathLike[str]) -> Verification:
     Args:
         checkpoint: Folder, or `OWNER/NAME` or `OWNER/NAME@REVISION` on the Hub. Only code and JSON files are
             downloaded.
+        subfolders (*optional*, defaults to True): If False, leave out subfolders, such as the checkpoints of a
+            training, which `push` does not upload.
 
     Returns:
         The verdicts on all files.
@@ -138,7 +141,8 @@ def verify_checkpoint(checkpoint: str | os.PathLike[str]) -> Verification:
     folder = _local(checkpoint)
     config = read_config(folder)
     get_family(config["model_type"])
-    paths = sorted(path for path in folder.rglob("*") if not set(path.relative_to(folder).parts) & set(_OF_TOOLS))
+    every = folder.rglob("*") if subfolders else folder.glob("*")
+    paths = sorted(path for path in every if not set(path.relative_to(folder).parts) & set(_OF_TOOLS))
     files: list[CodeFile] = []
     expected: set[Path] = set()
 

@@ -11,8 +11,13 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from hf_localattn.installed import parse_store
 from hf_localattn.installed.backbones import build_from_backbone
+from hf_localattn.installed.configurations import check_backbone, note_fields
 from hf_localattn.installed.files import check_config, loading
+from hf_localattn.installed.parsers import load_declared
+from hf_localattn.installed.structure import check_structure
+from hf_localattn.installed.tokenizers import check_tokenizer
 from hf_localattn.kernels import KERNELS
 from hf_localattn.models.configuration_local_attention import Installed, LocalAttentionConfig
 
@@ -26,6 +31,14 @@ class Package(Installed):
         """Raise `ValueError` if the content of a `config.json` is more than data; drop its pipelines."""
         return check_config(content)
 
+    def check_backbone(self, config: Any) -> None:
+        """Raise `ValueError` for a backbone that local layers cannot read. Warn of one that was not tested."""
+        check_backbone(config)
+
+    def note_fields(self, config: Any) -> None:
+        """Warn of fields of a new configuration that have no effect."""
+        note_fields(config)
+
     def loading(self, name_or_path: Any, arguments: dict[str, Any]) -> AbstractContextManager[None]:
         """Return the context in which weights are loaded, after checks of the checkpoint and of the arguments."""
         return loading(name_or_path, arguments)
@@ -37,6 +50,22 @@ class Package(Installed):
     def kernel(self, name: str) -> Any:
         """Return the Triton kernels of a mechanism, with `runs` and `attend`; None if it has none."""
         return KERNELS.get(name)
+
+    def check_tokenizer(self, path: Any) -> None:
+        """Raise `ValueError` if a `tokenizer_config.json` names files or Python objects."""
+        check_tokenizer(path)
+
+    def load_parser(self, name: str) -> Any:
+        """Load a spaCy pipeline that only a checkpoint names, if an installed distribution declares it."""
+        return load_declared(name)
+
+    def parse_store(self) -> Any:
+        """Return the module with the cache of parses, or None if the environment names no folder."""
+        return None if parse_store.open_store() is None else parse_store
+
+    def check_structure(self, word_index: Any, dep_heads: Any) -> None:
+        """Raise `ValueError` if the heads of words do not form trees."""
+        check_structure(word_index, dep_heads)
 
 
 def install() -> None:

@@ -9,7 +9,7 @@ from dataclasses import fields
 from typing import Any
 
 import torch
-from transformers import AutoConfig, PreTrainedConfig
+from transformers import AutoConfig, AutoModelForMaskedLM, PreTrainedConfig
 
 from hf_localattn.installed.files import lacks_safetensors, without_tie_warning
 from hf_localattn.models.configuration_local_attention import BackboneField, LocalAttentionConfig
@@ -56,6 +56,7 @@ def build_from_backbone(
     dtype = dtype if dtype not in (None, "auto") else backbone_config.dtype or torch.float32
     dtype = getattr(torch, dtype) if isinstance(dtype, str) else dtype
     auto_class = model_class.backbone_auto_class
+    with_head = auto_class is AutoModelForMaskedLM  # which has no option for a pooler
     try:
         with without_tie_warning():
             backbone, report = auto_class.from_pretrained(
@@ -64,7 +65,7 @@ def build_from_backbone(
                 use_safetensors=True,
                 dtype=dtype,
                 output_loading_info=True,
-                **model_class.backbone_kwargs(backbone_config),
+                **({} if with_head else model_class.pooler_kwargs(backbone_config)),
                 **source,
             )
     except OSError as error:
@@ -75,14 +76,22 @@ def build_from_backbone(
             f"file, convert it: `{auto_class.__name__}.from_pretrained(name, use_safetensors=False)"
             ".save_pretrained(folder)`."
         ) from error
-    if missing := sorted(key for key in report["missing_keys"] if not model_class._begins_afresh(key, backbone)):
+    # A pooler is initialized as in the stock classes; of a new head transformers warns.
+    encoder = f"{backbone.base_model_prefix}."
+    needed = (lambda key: key.startswith(encoder)) if with_head else (lambda key: not key.startswith("pooler."))
+    if missing := sorted(filter(needed, report["missing_keys"])):
         raise ValueError(
             f"{str(name_or_path)!r} lacks weights of {type(backbone).__name__}, such as {missing[0]!r}: it is no "
             "checkpoint of this backbone. Choose another one."
         )
     attention = {} if attn_implementation is None else {"attn_implementation": attn_implementation}
     model = model_class._from_config(config, dtype=dtype, **attention).to(dtype)
-    model._copy_weights(backbone)
+    if with_head:
+        head = {name: value for name, value in backbone.state_dict().items() if not name.startswith(encoder)}
+        model.masked_lm.load_state_dict(head)
+        backbone = backbone.base_model
+    # Not strict: layers that the family adds to the backbone are not in the state dict.
+    model.backbone_model.load_state_dict(backbone.state_dict(), strict=False)
     model._note_missing(report["missing_keys"])
     if model.can_generate():
         model.generation_config = backbone.generation_config

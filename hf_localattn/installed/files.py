@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from safetensors import SafetensorError, safe_open
 from transformers.utils import cached_file
 
 ATTENTIONS = ("eager", "sdpa", "flex_attention")
@@ -74,6 +75,19 @@ def _entries(content: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield f"{path}{name}", value
         if isinstance(value, Mapping | list) and name not in ("id2label", "label2id"):
             yield from _entries(value, f"{path}{name}.")
+
+
+def tensor_shapes(path: str | os.PathLike[str]) -> dict[str, list[int]]:
+    """Return the shapes of the tensors in a safetensors file, by name.
+
+    Raises:
+        ValueError: The file is damaged.
+    """
+    try:
+        with safe_open(path, framework="pt") as file:
+            return {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118 (no mapping)
+    except SafetensorError as error:
+        raise ValueError(f"{os.fspath(path)} is not a whole safetensors file: {error}.") from error
 
 
 @contextmanager

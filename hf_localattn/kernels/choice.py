@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from transformers.utils import logging
 
-from hf_localattn.models.masking import needs_torch_code
+from hf_localattn.models.configuration_local_attention import needs_torch_code
 
 try:
     import triton

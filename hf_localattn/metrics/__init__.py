@@ -1,14 +1,88 @@
-"""Metrics as `evaluate` modules that need no network."""
+"""Metrics as functions, and as `evaluate` modules that need no network."""
 
-from pathlib import Path
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
 
 import evaluate
+from datasets import Features, List, Value
 
 from hf_localattn.extras import require_train
+from hf_localattn.metrics.classification_scores import GLUE_METRICS, glue
+from hf_localattn.metrics.generation_scores import generation
+from hf_localattn.metrics.squad_scores import squad, squad_v2
+from hf_localattn.metrics.starsem_scores import starsem
+from hf_localattn.metrics.word_scores import entities, error_detection, error_diagnosis, negation_scope
+
+_TEXT, _TEXTS = Value("string"), List(Value("string"))
+_ANSWERS = {"id": _TEXT, "answers": {"text": _TEXTS, "answer_start": List(Value("int32"))}}
+_PREDICTION = {"id": _TEXT, "prediction_text": _TEXT}
+_NEGATIONS = List({"cue_text": _TEXTS, "scope_text": _TEXTS})
+
+METRICS: dict[str, tuple[Callable[..., dict[str, Any]], Any, dict[str, Any], str]] = {
+    "entities": (entities, _TEXTS, {}, "Ramshaw and Marcus 1995, WVLC; Nakayama 2018, seqeval"),
+    "error_detection": (error_detection, _TEXTS, {}, "Rei and Yannakoudakis 2016, ACL"),
+    "error_diagnosis": (error_diagnosis, _TEXTS, {}, "Lee et al. 2016, NLPTEA; Rao et al. 2018, NLPTEA"),
+    "generation": (
+        generation,
+        _TEXT,
+        {},
+        "Papineni et al. 2002, ACL; Post 2018, WMT; Lin 2004; Lavie and Agarwal 2007, WMT",
+    ),
+    "glue": (glue, Value("int64"), {}, "Wang et al. 2019, ICLR"),
+    "negation_scope": (
+        negation_scope,
+        List(Value("int64")),
+        {},
+        "Morante and Blanco 2012, *SEM; Khandelwal and Sawant 2020, LREC",
+    ),
+    "squad": (squad, _ANSWERS, {"predictions": _PREDICTION}, "Rajpurkar et al. 2016, EMNLP"),
+    "squad_v2": (
+        squad_v2,
+        _ANSWERS,
+        {"predictions": {**_PREDICTION, "no_answer_probability": Value("float64")}},
+        "Rajpurkar et al. 2018, ACL",
+    ),
+    "starsem": (starsem, _NEGATIONS, {"pos": _TEXTS}, "Morante and Blanco 2012, *SEM; Sineva et al. 2021, CoNLL"),
+}
+"""Function, type of predictions and references, further or other inputs, and source of each metric."""
+
+
+class FunctionMetric(evaluate.Metric):
+    """`evaluate` module of a function, whose docstring describes inputs and scores.
+
+    Args:
+        function: function of the columns of `features` and of options.
+        features: types of the columns.
+        citation: source of the metric.
+        config_name: configuration of the metric, *optional*.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., dict[str, Any]],
+        features: Features,
+        citation: str,
+        config_name: str | None = None,
+    ):
+        self.function, self._described = function, (features, citation)
+        super().__init__(config_name, keep_in_memory=True)  # no files to lock or to clean up
+
+    def _info(self) -> evaluate.MetricInfo:
+        features, citation = self._described
+        description, _, inputs = (getattr(self.function, "func", self.function).__doc__ or "").partition("\n\n")
+        return evaluate.MetricInfo(
+            description=description, citation=citation, inputs_description=inputs, features=features
+        )
+
+    def _compute(self, **inputs: Any) -> dict[str, Any]:
+        return self.function(**inputs)
 
 
 def load_metric(name: str, config_name: str | None = None) -> evaluate.EvaluationModule:
-    """Load a metric of this package, without network access.
+    """Load a metric of this package as a module of the `evaluate` library, without network access.
 
     Args:
         name: one of "entities", "error_detection", "error_diagnosis", "generation", "glue", "negation_scope", "squad",
@@ -16,7 +90,7 @@ def load_metric(name: str, config_name: str | None = None) -> evaluate.Evaluatio
         config_name: configuration of the metric, *optional*. Only "glue" has configurations: its tasks.
 
     Returns:
-        A module of the `evaluate` library. Its `inputs_description` describes its inputs and scores.
+        A module whose `inputs_description` describes its inputs and scores.
 
     Raises:
         ValueError: there is no metric, or no configuration, with this name.
@@ -27,10 +101,14 @@ def load_metric(name: str, config_name: str | None = None) -> evaluate.Evaluatio
         >>> load_metric("glue", "sst2").compute(predictions=[0, 1, 1, 1], references=[0, 1, 1, 0])
         {'accuracy': 0.75}
     """
-    folder = Path(__file__).parent
-    known = sorted(path.parent.name for path in folder.glob("*/*.py") if path.stem == path.parent.name)
-    if name not in known:
-        raise ValueError(f"no metric {name!r}; there are {', '.join(known)}.")
+    if name not in METRICS:
+        raise ValueError(f"no metric {name!r}; there are {', '.join(METRICS)}.")
     require_train(f"The metric {name!r}")
-    # A path, because names are looked up on the Hub. In memory: no files to lock or to clean up.
-    return evaluate.load(str(folder / name / f"{name}.py"), config_name, keep_in_memory=True)
+    function, kind, others, citation = METRICS[name]
+    if name == "glue":
+        if config_name not in GLUE_METRICS:
+            raise ValueError(f"glue has no configuration {config_name!r}; choose one of {', '.join(GLUE_METRICS)}.")
+        function = functools.partial(glue, task=config_name)
+        kind = Value("float64") if config_name == "stsb" else kind
+    features = Features({"predictions": kind, "references": kind, **others})
+    return FunctionMetric(function, features, citation, config_name)

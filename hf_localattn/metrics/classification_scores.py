@@ -3,6 +3,7 @@
 import functools
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from transformers.utils import logging
@@ -103,3 +104,27 @@ prediction is not finite.
 """
 
 LOWER_IS_BETTER = frozenset({"loss", "mse", "rmse"})
+
+
+def glue(predictions: Any, references: Any, task: str) -> dict[str, float]:
+    """Return the metrics of a GLUE task: accuracy, F1, or Matthews, Pearson and Spearman correlation.
+
+    Args:
+        predictions: list of class indices; for "stsb", of scores.
+        references: true values, in the same form.
+        task: key of `GLUE_METRICS`; the configuration of the `evaluate` module.
+
+    Returns:
+        accuracy: for all tasks except "cola" and "stsb", between 0 and 1.
+        f1: F1 of class 1, for "mrpc" and "qqp", between 0 and 1.
+        matthews_correlation: for "cola", between -1 and 1, 0 if undefined.
+        pearson, spearmanr: for "stsb", between -1 and 1, 0 if undefined.
+
+    Example:
+        >>> from hf_localattn.metrics import load_metric
+        >>> metric = load_metric("glue", "mrpc")
+        >>> metric.compute(predictions=[1, 1, 0, 0], references=[1, 0, 0, 0])
+        {'accuracy': 0.75, 'f1': 0.6666666666666666}
+    """
+    pair = np.asarray(predictions), np.asarray(references)
+    return {name: SCORES[name](*pair) for name in GLUE_METRICS[task]}

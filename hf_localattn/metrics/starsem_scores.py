@@ -61,6 +61,47 @@ class Counts:
         return {**scores, f"{name}_recall": recall}
 
 
+def starsem(
+    predictions: Sequence[Negations], references: Sequence[Negations], pos: Sequence[Sequence[str]]
+) -> dict[str, float]:
+    """Return the measures of the *SEM 2012 shared task, and of scopes as means over negations.
+
+    The measures of the shared task equal those of its program (eval.cd-sco.pl, version 2.2) to its rounding, without
+    its measures of negated events.
+
+    Args:
+        predictions: predicted negations, a list per sentence. A negation has two lists with a text per word, "" for
+            words
+            outside: `cue_text` and `scope_text`, the characters of the word in the cue and in the scope.
+        references: true negations, in the same form.
+        pos: part-of-speech tags, a list per sentence.
+
+    Returns:
+        starsem_cues_f1, starsem_scopes_cue_match_f1, starsem_scopes_no_cue_match_f1, starsem_scope_tokens_f1, each
+        also
+        with precision and recall: the measures of the shared task, from 0 to 1 (see `starsem_scores`).
+        starsem_cues_b_f1, starsem_scopes_cue_match_b_f1, starsem_scopes_no_cue_match_b_f1, each also with precision:
+        the
+        B variants, in which partly right predictions lower the precision. The recall is the same.
+        starsem_correct_sentences, starsem_correct_negation_sentences: shares of sentences without a wrong cue or
+            scope, of
+        all sentences and of those with a negation.
+        instance_f1, instance_precision, instance_recall: means over negations (see `instance_scores`).
+
+    Example:
+        >>> from hf_localattn.metrics import load_metric
+        >>> true = {"cue_text": ["", "never", "", ""], "scope_text": ["He", "", "left", ""]}
+        >>> found = {"cue_text": ["", "never", "", ""], "scope_text": ["", "", "left", "."]}
+        >>> scores = load_metric("starsem").compute(
+        ...     predictions=[[found]], references=[[true]], pos=[["PRP", "RB", "VBD", "."]]
+        ... )
+        >>> {name: scores[name] for name in ("starsem_cues_f1", "starsem_scope_tokens_f1", "instance_f1")}
+        {'starsem_cues_f1': 1.0, 'starsem_scope_tokens_f1': 0.6667, 'instance_f1': 0.6666666666666666}
+    """
+    check_negations(predictions, references, pos)
+    return {**starsem_scores(predictions, references, pos), **instance_scores(predictions, references)}
+
+
 def starsem_scores(
     predictions: Sequence[Negations], references: Sequence[Negations], pos: Sequence[Sequence[str]]
 ) -> dict[str, float]:

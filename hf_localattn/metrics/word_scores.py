@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from itertools import chain, product
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from hf_localattn.metrics import load_metric
+from hf_localattn.extras import LazyExtra
 from hf_localattn.metrics.classification_scores import SCORES, metrics
+
+labeling = LazyExtra("seqeval.metrics.sequence_labeling", "train", "A score of entities")
 
 ENTITY_SCORES = ("f1", "precision", "recall", "accuracy")
 WORD_SCORES = ("accuracy", "macro_f1")
@@ -82,7 +84,7 @@ def entity_scores(predictions: Labels, references: Labels, *, each: bool = False
         references: correct labels of each sentence's words.
         each: add `<type>_precision`, `_recall`, `_f1` and `_number` of each type, *optional*, defaults to False.
     """
-    result = load_metric("entities").compute(predictions=predictions, references=references)
+    result = entities(predictions, references)
     scores = {name: result.pop(f"overall_{name}") for name in ENTITY_SCORES}
     if each:
         scores |= {f"{kind}_{name}": value for kind, own in result.items() for name, value in own.items()}
@@ -118,7 +120,7 @@ def detection_scores(predictions: Labels, references: Labels, *, each: bool = Fa
         references: correct labels of each sentence's words.
         each: see `word_scores`.
     """
-    scores = load_metric("error_detection").compute(predictions=predictions, references=references)
+    scores = error_detection(predictions, references)
     return scores | word_scores(predictions, references, each=each)
 
 
@@ -130,7 +132,202 @@ def diagnosis_scores(predictions: Labels, references: Labels, *, each: bool = Fa
         references: correct labels of each sentence's characters.
         each: see `entity_scores`.
     """
-    scores = load_metric("error_diagnosis").compute(predictions=predictions, references=references)
+    scores = error_diagnosis(predictions, references)
     # the F1 of entities equals F1 on the position level
-    entities = entity_scores(predictions, references, each=each)
-    return scores | {name: entities[name] for name in entities if name not in ("f1", "precision", "recall")}
+    found = entity_scores(predictions, references, each=each)
+    return scores | {name: found[name] for name in found if name not in ("f1", "precision", "recall")}
+
+
+def entities(predictions: Labels, references: Labels) -> dict[str, Any]:
+    """Return precision, recall and F1 of entities (seqeval), and the accuracy of all labels.
+
+    An entity is right if its first word, its last word and its type are right.
+
+    Args:
+        predictions: predicted labels, a list per sentence. A label is "O", or a letter of the scheme, "-" and a type;
+            schemes are IOB, IOE, IOBES, BILOU and BMES. An entity may begin without B-, as in conlleval.
+        references: true labels, in the same form.
+
+    Returns:
+        overall_precision, overall_recall, overall_f1: micro averages over all types, 0 if undefined.
+        overall_accuracy: share of words with the right label.
+        <type>: precision, recall, f1 and number (of true entities) of each type.
+
+    Example:
+        >>> from hf_localattn.metrics import load_metric
+        >>> metric = load_metric("entities")
+        >>> scores = metric.compute(predictions=[["B-PER", "O", "O"]], references=[["B-PER", "O", "B-LOC"]])
+        >>> scores["overall_precision"], scores["overall_recall"]
+        (1.0, 0.5)
+    """
+    check_lengths(predictions, references)
+    predictions, references = as_iobes(predictions), as_iobes(references)
+    types = sorted({entity[0] for entity in [*labeling.get_entities(references), *labeling.get_entities(predictions)]})
+    by_type = labeling.precision_recall_fscore_support(references, predictions, average=None, zero_division=0)
+    result: dict[str, Any] = {
+        name: {"precision": float(precision), "recall": float(recall), "f1": float(f1), "number": int(number)}
+        for name, precision, recall, f1, number in zip(types, *by_type, strict=True)
+    }
+    overall = labeling.precision_recall_fscore_support(references, predictions, average="micro", zero_division=0)
+    names = ("overall_precision", "overall_recall", "overall_f1")
+    result |= {name: float(value) for name, value in zip(names, overall, strict=False)}
+    words = any(references)
+    return result | {"overall_accuracy": float(labeling.accuracy_score(references, predictions)) if words else 0.0}
+
+
+def error_detection(predictions: Labels, references: Labels, positive_label: str = "i") -> dict[str, float]:
+    """Return precision, recall and F0.5 of incorrect words over all sentences, as for FCE.
+
+    F0.5 weights precision twice as much as recall, because a false alarm harms a learner more than a missed error.
+
+    Args:
+        predictions: predicted labels, a list per sentence with one label per word.
+        references: true labels, in the same form.
+        positive_label: label of incorrect words, *optional*, defaults to "i" (FCE: "i" is incorrect, "c" correct).
+
+    Returns:
+        f0_5, precision, recall: scores of the positive label, 0 if undefined.
+
+    Example:
+        >>> from hf_localattn.metrics import load_metric
+        >>> metric = load_metric("error_detection")
+        >>> metric.compute(predictions=[["c", "i", "i"]], references=[["c", "i", "i"]])
+        {'f0_5': 1.0, 'precision': 1.0, 'recall': 1.0}
+    """
+    check_lengths(predictions, references)
+    predicted, true = (
+        [label == positive_label for label in chain.from_iterable(labels)] for labels in (predictions, references)
+    )
+    precision, recall, f0_5 = binary_prf(predicted, true, beta=0.5)
+    return {"f0_5": f0_5, "precision": precision, "recall": recall}
+
+
+def error_diagnosis(predictions: Labels, references: Labels) -> dict[str, float]:
+    """Return precision, recall and F1 of CGED on three levels, counted as in the shared task's tool.
+
+    Detection level: the sentence has an error or not. Identification level: the set of types of errors in the
+    sentence. Position level: errors by type, first and last character, as in `entities`.
+
+    Args:
+        predictions: predicted labels, a list per sentence: "O", or B- or I- and a type of error. The other schemes of
+            `entities` are read, too.
+        references: true labels, in the same form.
+
+    Returns:
+        detection_precision, detection_recall, detection_f1: scores on the detection level, 0 if undefined. The same
+            with
+            identification_ and position_, as micro averages.
+        false_positive_rate: share of correct sentences in which an error was found, 0 if there is no correct sentence.
+
+    Example:
+        >>> from hf_localattn.metrics import load_metric
+        >>> metric = load_metric("error_diagnosis")
+        >>> scores = metric.compute(predictions=[["B-R", "O"], ["B-S", "O"]], references=[["B-R", "O"], ["O", "O"]])
+        >>> scores["detection_precision"], scores["position_recall"], scores["false_positive_rate"]
+        (0.5, 1.0, 1.0)
+    """
+    check_lengths(predictions, references)
+    predictions, references = as_iobes(predictions), as_iobes(references)
+    found, there = (
+        [{entity[0] for entity in labeling.get_entities(labels)} for labels in rows]
+        for rows in (predictions, references)
+    )
+    kinds = sorted(set().union(*found, *there))
+    levels = {
+        "detection": binary_prf(list(map(bool, found)), list(map(bool, there))),
+        "identification": binary_prf(
+            [kind in types for types in found for kind in kinds],
+            [kind in types for types in there for kind in kinds],
+        ),
+        "position": labeling.precision_recall_fscore_support(
+            references, predictions, average="micro", zero_division=0
+        ),
+    }
+    scores = {
+        f"{level}_{name}": float(value)
+        for level, values in levels.items()
+        for name, value in zip(("precision", "recall", "f1"), values, strict=False)
+    }
+    alarms = [bool(types) for types, true in zip(found, there, strict=True) if not true]
+    return scores | {"false_positive_rate": sum(alarms) / max(len(alarms), 1)}
+
+
+def negation_scope(predictions: Sequence[Sequence[int]], references: Sequence[Sequence[int]]) -> dict[str, float]:
+    """Return precision, recall and F1 of the words in the scope of a cue, and the share of right scopes.
+
+    Precision, recall and F1 are micro averages over all rows. A row is a sentence with one cue; a sentence with two
+    cues makes two rows.
+
+    Args:
+        predictions: predicted scopes, a list per row with 1 for each word in scope and 0 for the others.
+        references: true scopes, in the same form.
+
+    Returns:
+        f1, precision, recall: scores of the words in scope, 0 if undefined.
+        scope_exact_match: share of rows without a wrong word, known as percentage of correct scopes (PCS).
+
+    Example:
+        >>> from hf_localattn.metrics import load_metric
+        >>> metric = load_metric("negation_scope")
+        >>> metric.compute(predictions=[[0, 1, 1], [0, 1, 0]], references=[[0, 1, 1], [0, 1, 1]])
+        {'f1': 0.8571428571428571, 'precision': 1.0, 'recall': 0.75, 'scope_exact_match': 0.5}
+    """
+    check_lengths(predictions, references)
+    for name, rows in (("predictions", predictions), ("references", references)):
+        if others := sorted(set(chain.from_iterable(rows)) - {0, 1}):
+            raise ValueError(f"{name}: {others[0]} is neither 0 nor 1; mark the words in scope by 1.")
+    predicted, true = ([word == 1 for word in chain.from_iterable(rows)] for rows in (predictions, references))
+    precision, recall, f1 = binary_prf(predicted, true)
+    exact = sum(list(found) == list(wanted) for found, wanted in zip(predictions, references, strict=True))
+    return {"f1": f1, "precision": precision, "recall": recall, "scope_exact_match": exact / len(references)}
+
+
+# seqeval reads IOBES. BILOU and BMES use other letters for the same tags.
+SAME_LETTERS = {"L": "E", "U": "S", "M": "I"}
+
+
+def check_lengths(predictions: Sequence[Sequence[Any]], references: Sequence[Sequence[Any]]) -> None:
+    """Raise `ValueError` if a sentence has different numbers of predicted and true labels."""
+    for number, (predicted, true) in enumerate(zip(predictions, references, strict=True), start=1):
+        if len(predicted) != len(true):
+            raise ValueError(
+                f"sentence {number}: {len(predicted)} predicted labels, but {len(true)} true ones; give one of each"
+                " per word."
+            )
+
+
+def as_iobes(sentences: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Convert BILOU and BMES labels to IOBES for seqeval; keep IOB, IOE and IOBES labels."""
+    return [[SAME_LETTERS.get(label[:1], label[:1]) + label[1:] for label in labels] for labels in sentences]
+
+
+def set_scores(predictions: Iterable[Set[Any]], references: Iterable[Set[Any]]) -> dict[str, float]:
+    """Return precision, recall and F1 of the members of sets, 0 if undefined.
+
+    Args:
+        predictions: predicted members of each sentence's set.
+        references: true members of each sentence's set.
+    """
+    correct = predicted = true = 0
+    for found, wanted in zip(predictions, references, strict=True):
+        correct, predicted, true = correct + len(found & wanted), predicted + len(found), true + len(wanted)
+    return {
+        "f1": 2 * correct / (predicted + true) if correct else 0.0,
+        "precision": correct / predicted if correct else 0.0,
+        "recall": correct / true if correct else 0.0,
+    }
+
+
+def binary_prf(predictions: Sequence[bool], references: Sequence[bool], beta: float = 1.0) -> tuple[float, ...]:
+    """Return precision, recall and F-beta of the class True; 0 if a denominator is 0."""
+    if not len(references):  # scikit-learn raises an error for empty inputs
+        return 0.0, 0.0, 0.0
+    scores = metrics.precision_recall_fscore_support(
+        np.asarray(references, dtype=bool),
+        np.asarray(predictions, dtype=bool),
+        beta=beta,
+        average="binary",
+        pos_label=True,
+        zero_division=0,
+    )
+    return tuple(map(float, scores[:3]))

@@ -28,23 +28,23 @@ from .modeling_oa_xlnet import (
     OaXLNetModel,
     OaXLNetPreTrainedModel,
 )
-from .modeling_sam_roberta import (
+from .modeling_sam_roberta import SamRobertaPreTrainedModel
+from .modeling_sla_bert import SlaBertPreTrainedModel
+from .sam_baselines import (  # with all layers
     SamRobertaForMaskedLM,
     SamRobertaForMultipleChoice,
     SamRobertaForQuestionAnswering,
     SamRobertaForSequenceClassification,
     SamRobertaForTokenClassification,
     SamRobertaModel,
-    SamRobertaPreTrainedModel,
 )
-from .modeling_sla_bert import (
+from .sla_baselines import (  # with all layers
     SlaBertForMaskedLM,
     SlaBertForMultipleChoice,
     SlaBertForQuestionAnswering,
     SlaBertForSequenceClassification,
     SlaBertForTokenClassification,
     SlaBertModel,
-    SlaBertPreTrainedModel,
 )
 from .tokenization_oa_xlnet import OaXLNetTokenizer
 from .tokenization_sla_bert import SlaBertTokenizer

@@ -3,5 +3,4 @@
 from .modeling_local_attention import LocalModelOutput as LocalModelOutput
 from .modeling_local_attention import LocalOutputs as LocalOutputs
 from .modeling_local_attention import check_inputs as check_inputs
-from .modeling_local_attention import check_length as check_length
 from .modeling_local_attention import selected_states as selected_states

@@ -64,12 +64,6 @@ class CoolConfig(LocalAttentionConfig):
         qa_loss (str, *optional*, defaults to "mean"): Loss of question answering: "mean" or "sum" of the start and end
             cross-entropy, or "joint", -log(p(start) + p(end)) as printed in equation 16.
         **kwargs: Fields of `LocalAttentionConfig` and `PreTrainedConfig`, such as `num_labels`.
-
-    Example:
-        >>> from hf_localattn import CoolConfig
-        >>> config = CoolConfig(mode="gl", fusion="gate")
-        >>> config.mode, config.num_active_local_layers
-        ('g&l', 2)
     """
 
     model_type = "cool"

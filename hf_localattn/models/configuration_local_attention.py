@@ -14,24 +14,17 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_args, get_origin
 
+import torch
 from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 from transformers.dynamic_module_utils import get_relative_imports
-from transformers.models.auto.modeling_auto import (
-    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
-    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
-    MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
-    MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES,
-)
-from transformers.utils import cached_file, logging
-
-logger = logging.get_logger(__name__)
+from transformers.utils import cached_file
 
 VERSION = "0.2.0"
 """Version of hf_localattn that this code belongs to."""
 
 
 class Range(NamedTuple):
-    """Numbers that a field accepts: a description for errors, and a test."""
+    """Values that a field accepts: a description for errors, and a test."""
 
     description: str
     holds: Callable[[Any], bool]
@@ -42,55 +35,48 @@ Count = Annotated[int, Range("a whole number of at least 0", lambda value: value
 Probability = Annotated[float, Range("a number in [0, 1)", lambda value: 0 <= value < 1)]
 NonNegative = Annotated[float, Range("a finite number of at least 0", lambda value: 0 <= value < math.inf)]
 
+TYPES = {bool: "true or false", int: "a whole number", float: "a number", str: "a text", NoneType: "null"}
 
-def check_types(config: LocalAttentionConfig) -> None:
-    """Raise `ValueError` for the first field whose value does not fit its annotation."""
-    for name, annotation in field_types(type(config)).items():
-        value = getattr(config, name)
-        if not _fits(value, annotation):
-            raise ValueError(f"`{name}` is {value!r}; it must be {_description(annotation)}.")
+
+def range_of(kind: Any) -> Range:
+    """Return the values that fit an annotation."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return Range(f"one of {', '.join(map(repr, arguments))}", lambda value: value in arguments)
+    if origin is Annotated:
+        inner, own = range_of(arguments[0]), arguments[1]
+        return Range(own.description, lambda value: inner.holds(value) and own.holds(value))
+    if origin in (Union, UnionType):
+        ranges = [range_of(one) for one in arguments]
+        return Range(" or ".join(one[0] for one in ranges), lambda value: any(one.holds(value) for one in ranges))
+    if origin in (list, tuple):  # files have lists for tuples
+        inner = range_of(arguments[0])
+        description = f"a list, each entry {inner.description}"
+        return Range(description, lambda value: isinstance(value, list | tuple) and all(map(inner.holds, value)))
+    types = (int, float) if kind is float else kind
+    return Range(TYPES[kind], lambda value: isinstance(value, types) and (kind is bool or not isinstance(value, bool)))
 
 
 @cache
-def field_types(config_class: type[LocalAttentionConfig]) -> dict[str, Any]:
+def field_types(config_class: Any) -> dict[str, Any]:
     """Return the annotations of the fields of a family, by name."""
     classes = [one for one in reversed(config_class.__mro__) if issubclass(one, LocalAttentionConfig)]
     annotations = {name: kind for one in classes for name, kind in inspect.get_annotations(one, eval_str=True).items()}
     return {name: kind for name, kind in annotations.items() if kind is not Any and get_origin(kind) is not ClassVar}
 
 
-def choices(config_class: type[LocalAttentionConfig], field: str) -> tuple[str, ...]:
+def check_types(config: Any) -> None:
+    """Raise `ValueError` for the first field whose value does not fit its annotation."""
+    config_class: Any = type(config)
+    for name, annotation in field_types(config_class).items():
+        accepted, value = range_of(annotation), getattr(config, name)
+        if not accepted.holds(value):
+            raise ValueError(f"`{name}` is {value!r}; it must be {accepted.description}.")
+
+
+def choices(config_class: Any, field: str) -> tuple[str, ...]:
     """Return the values of a field that is annotated as `Literal`."""
     return get_args(field_types(config_class)[field])
-
-
-def _fits(value: Any, kind: Any) -> bool:
-    origin, arguments = get_origin(kind), get_args(kind)
-    if origin in (Union, UnionType):
-        return any(_fits(value, one) for one in arguments)
-    if origin is Literal:
-        return isinstance(value, str) and value in arguments
-    if origin is Annotated:
-        return _fits(value, arguments[0]) and arguments[1].holds(value)
-    if origin in (list, tuple):  # files have lists for tuples
-        return isinstance(value, list | tuple) and all(_fits(one, arguments[0]) for one in value)
-    if kind in (int, float):
-        return isinstance(value, (int, kind)) and not isinstance(value, bool)
-    return isinstance(value, origin or kind)
-
-
-def _description(kind: Any) -> str:
-    origin, arguments = get_origin(kind), get_args(kind)
-    if origin in (Union, UnionType):
-        return " or ".join(_description(one) for one in arguments)
-    if origin is Literal:
-        return f"one of {', '.join(map(repr, arguments))}"
-    if origin is Annotated:
-        return arguments[1].description
-    if origin in (list, tuple):
-        return f"a list, each {_description(arguments[0])}"
-    names = {bool: "true or false", int: "a whole number", float: "a number", str: "a text", NoneType: "null"}
-    return names.get(kind, str(kind))
 
 
 class Installed:
@@ -99,6 +85,12 @@ class Installed:
     def check_config(self, content: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the content of a `config.json` that may come from a stranger, without entries that are not read."""
         return content
+
+    def check_backbone(self, config: Any) -> None:
+        """Check that local layers can read the backbone of a configuration."""
+
+    def note_fields(self, config: Any) -> None:
+        """Warn of fields of a new configuration that have no effect."""
 
     def loading(self, name_or_path: Any, arguments: dict[str, Any]) -> AbstractContextManager[None]:
         """Return the context in which weights are loaded with these arguments of `from_pretrained`."""
@@ -114,26 +106,46 @@ class Installed:
         """Return a faster implementation of a mechanism, or None."""
         return None
 
+    def check_tokenizer(self, path: Any) -> None:
+        """Check a `tokenizer_config.json` that may come from a stranger."""
+
+    def load_parser(self, name: str) -> Any:
+        """Load a spaCy pipeline that only a checkpoint names, or return None if it may be loaded like any other."""
+        return None
+
+    def parse_store(self) -> Any:
+        """Return the cache of parses that is kept between runs, or None."""
+        return None
+
+    def check_structure(self, word_index: Any, dep_heads: Any) -> None:
+        """Check that the heads of words form trees."""
+
+
+def needs_torch_code() -> bool:
+    """Return True in exports, traces and transforms of `torch.func`, which know only PyTorch's own operations."""
+    if torch.compiler.is_exporting() or torch._C._are_functorch_transforms_active():
+        return True
+    return not torch.compiler.is_compiling() and torch._C._get_tracing_state() is not None
+
 
 class BackboneField(property):
     """Property that reads and writes a field of `backbone_config`, so that both configurations agree.
 
     Args:
-        *names: Name of the field, or all its names if they differ between backbones. The first one found is used.
+        *names: Names of the field in different backbones. The first one found is used.
         reads (*optional*): Name of the property of the outer configuration to read instead of the field.
     """
 
-    def __init__(self, *names: str, reads: str | None = None):
-        def existing(config: LocalAttentionConfig) -> str:
-            return next((name for name in names if hasattr(config.backbone_config, name)), names[0])
+    def __init__(self, *names: str, reads: str = ""):
+        def existing(backbone: PreTrainedConfig) -> str:
+            return next((name for name in names if hasattr(backbone, name)), names[0])
 
-        def get(config: LocalAttentionConfig) -> Any:
-            return getattr(config, reads) if reads else getattr(config.backbone_config, existing(config))
-
-        def put(config: LocalAttentionConfig, value: Any) -> None:
-            setattr(config.backbone_config, existing(config), value)
-
-        super().__init__(get, put, doc=f"`{reads or f'backbone_config.{names[0]}'}`")
+        super().__init__(
+            lambda config: (
+                getattr(config, reads) if reads else getattr(config.backbone_config, existing(config.backbone_config))
+            ),
+            lambda config, value: setattr(config.backbone_config, existing(config.backbone_config), value),
+        )
 
 
 class LocalAttentionConfig(PreTrainedConfig):
@@ -170,7 +182,7 @@ class LocalAttentionConfig(PreTrainedConfig):
     controlling_fields: ClassVar[Sequence[str]] = ()
     """Fields that decide which other fields take effect (see `active_fields`)."""
 
-    code_folder: ClassVar[str] = str(Path(__file__).parent)
+    code_folder = str(Path(__file__).parent)
     """Folder of this code. A model whose code transformers keeps in another folder names that one."""
 
     heads: ClassVar[Mapping[str, str]] = {
@@ -207,11 +219,7 @@ class LocalAttentionConfig(PreTrainedConfig):
         super().__post_init__(**kwargs)
         self.is_encoder_decoder = self.backbone_config.is_encoder_decoder
         self.check()
-        for field in self.inactive_fields():
-            logger.warning_once(
-                f"`{field}` is {getattr(self, field)!r}, which has no effect with"
-                f" {', '.join(f'{name}={getattr(self, name)!r}' for name in self.controlling_fields)}."
-            )
+        self.installed.note_fields(self)
 
     def check(self) -> None:
         """Validate all fields.
@@ -222,11 +230,11 @@ class LocalAttentionConfig(PreTrainedConfig):
         Raises:
             ValueError: If a field has an invalid value.
         """
-        self._check_backbone()
+        self.installed.check_backbone(self)
         check_types(self)
         self.check_fields()
         # A file may name the labels in one direction only.
-        if self.id2label and all(re.fullmatch(r"LABEL_\d+", str(name)) for name in self.label2id or ()):
+        if self.id2label and all(re.fullmatch(r"LABEL_\d+", str(name)) for name in vars(self).get("label2id") or ()):
             self.label2id = {name: int(number) for number, name in self.id2label.items()}
 
     # Until all families have moved:
@@ -299,38 +307,6 @@ class LocalAttentionConfig(PreTrainedConfig):
         for name in ("auto_map", "custom_pipelines", "trust_remote_code"):
             vars(backbone_config).pop(name, None)
         return backbone_config
-
-    def _check_backbone(self) -> None:
-        """Raise `ValueError` for a backbone that local layers cannot read. Warn of one that was not tested."""
-        backbone, model_type = self.backbone_config, self.backbone_config.model_type
-        tested = self.generation_backbones if backbone.is_encoder_decoder else self.tested_backbones
-        remedy = f"Use an encoder, such as {', '.join(self.tested_backbones)}."
-        is_masked_lm = model_type in (*LocalAttentionConfig.tested_backbones, *MODEL_FOR_MASKED_LM_MAPPING_NAMES)
-        if isinstance(backbone, LocalAttentionConfig) or hasattr(backbone, "backbone_config"):
-            problem = "is itself a composite model"
-            remedy += " To load a saved checkpoint of this family, use `from_pretrained`."
-        elif backbone.is_encoder_decoder and not tested:
-            problem = "is an encoder-decoder"
-        elif backbone.is_encoder_decoder and model_type not in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES:
-            problem, remedy = "is not a text-to-text model", f"To generate, use {', '.join(tested)}."
-        elif backbone.is_encoder_decoder or (model_type in tested and not getattr(backbone, "is_decoder", False)):
-            problem = ""
-        elif getattr(backbone, "is_decoder", False) or (
-            model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and not is_masked_lm
-        ):
-            problem = "is a decoder, whose tokens attend only to earlier ones"
-        elif not is_masked_lm and model_type not in MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES:
-            problem = "is not a text encoder"
-        else:
-            problem = ""
-        if problem:
-            raise ValueError(f"The backbone {model_type!r} {problem}. {remedy}")
-        if model_type not in tested:
-            logger.warning_once(
-                f"The backbone {model_type!r} is not among the tested ones ({', '.join(tested)}). It may work: before "
-                "you rely on it, compare some outputs for a batch with those for each text alone, above all with "
-                "padding on the left."
-            )
 
     def backbone_config_to_build(self) -> PreTrainedConfig:
         """Return the configuration that the backbone is built from; families that enlarge the backbone override it."""
@@ -410,7 +386,7 @@ class LocalAttentionConfig(PreTrainedConfig):
         try:
             super().save_pretrained(save_directory)
         finally:  # in a model object they would make transformers look for files in the object
-            vars(self).pop("custom_pipelines", None)
+            self.__dict__.pop("custom_pipelines", None)
         if push_to_hub:
             self.push_to_hub(kwargs.pop("repo_id", folder.name), **kwargs)
 
@@ -426,5 +402,5 @@ class LocalAttentionConfig(PreTrainedConfig):
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as a dict, with the version of this code."""
         content = {**super().to_dict(), "hf_localattn_version": VERSION}
-        content.pop("code_folder", None)
-        return content
+        of_this_machine = ("code_folder", "fusion_config", "kernel_config", "use_kernels")
+        return {name: value for name, value in content.items() if name not in of_this_machine}

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from transformers.utils import logging
 
-from .configuration_local_attention import LocalAttentionConfig
-from .sam_attention import ATTENTION_ORDERS, TOKEN_FFNS, check_threshold
-from .sam_bilstm import MERGES
+from .configuration_local_attention import LocalAttentionConfig, Positive, Probability, Range
 
 logger = logging.get_logger(__name__)
 
+Fraction = Annotated[float, Range("a number in [0, 1]", lambda value: 0 <= value <= 1)]
+
+BASELINES = ("rba", "disan")
+"""Poolings whose layers are in sam_baselines.py."""
+
 COMMON_WEIGHT = 0.5
 """Initial feature weight: the sigmoid of a value near 0."""
-POOLINGS = ("sam", "none", "rb", "rba", "disan")
 
 
 class SamRobertaConfig(LocalAttentionConfig):
@@ -71,26 +73,29 @@ class SamRobertaConfig(LocalAttentionConfig):
         "pooler_output",
     ]
     default_backbone: ClassVar[str] = "roberta"
-    attribute_map: ClassVar[dict[str, str]] = {"head": "pooling", "order": "attention_order"}
     controlling_fields: ClassVar[Sequence[str]] = ("pooling", "use_bilstm", "use_fam", "use_tam", "tam_ffn")
 
-    pooling: str = "sam"
+    pooling: Literal["sam", "none", "rb", "rba", "disan"] = "sam"
     use_bilstm: bool = True
-    bilstm_hidden_size: int = 256
-    num_bilstm_layers: int = 2
-    bilstm_merge: str = "concat"
+    bilstm_hidden_size: Positive = 256
+    num_bilstm_layers: Positive = 2
+    bilstm_merge: Literal["concat", "sum"] = "concat"
     use_fam: bool = True
-    fam_reduction: int = 16
-    fam_threshold: float = 0.0
+    fam_reduction: Positive = 16
+    fam_threshold: Fraction = 0.0
     learn_fam_threshold: bool = False
     use_tam: bool = True
-    tam_ffn: str = "position"
-    tam_max_length: int = 512
-    tam_hidden_size: int | None = None
-    attention_order: str = "fam_tam"
-    disan_hidden_size: int = 300
-    dropout: float = 0.1
+    tam_ffn: Literal["position", "token"] = "position"
+    tam_max_length: Positive = 512
+    tam_hidden_size: Positive | None = None
+    attention_order: Literal["fam_tam", "tam_fam"] = "fam_tam"
+    disan_hidden_size: Positive = 300
+    dropout: Probability = 0.1
     freeze_backbone: bool = False
+
+    @property
+    def entry_module(self) -> str:
+        return "sam_baselines" if self.pooling in BASELINES else super().entry_module
 
     def active_fields(self) -> dict[tuple[str, ...], bool]:
         return {
@@ -145,23 +150,8 @@ class SamRobertaConfig(LocalAttentionConfig):
         return self.dropout
 
     def check_fields(self) -> None:
-        self._check_choice("pooling", POOLINGS)
-        self._check_choice("bilstm_merge", MERGES)
-        self._check_choice("tam_ffn", TOKEN_FFNS)
-        self._check_choice("attention_order", ATTENTION_ORDERS)
-        self._check_bools("use_bilstm", "use_fam", "learn_fam_threshold", "use_tam", "freeze_backbone")
-        for field in (
-            "bilstm_hidden_size",
-            "num_bilstm_layers",
-            "fam_reduction",
-            "tam_max_length",
-            "disan_hidden_size",
-        ):
-            self._check_at_least(field, 1)
-        if self.tam_hidden_size is not None:
-            self._check_at_least("tam_hidden_size", 1)
-        self._check_number("dropout", 0.0, 1.0)
-        check_threshold(self.fam_threshold, self.learn_fam_threshold)
+        if self.learn_fam_threshold and self.fam_threshold == 1:
+            raise ValueError("`fam_threshold` is 1; a learned threshold is a sigmoid and must be less than 1.")
         if self.has_fam and self.fam_threshold > COMMON_WEIGHT:
             logger.warning_once(
                 f"`fam_threshold` is {self.fam_threshold}, but initial feature weights are about "

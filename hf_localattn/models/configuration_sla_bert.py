@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
-from .configuration_local_attention import LocalAttentionConfig
-from .sla_alignment import STRUCTURE
+from .configuration_local_attention import Count, LocalAttentionConfig, NonNegative, Positive
+
+STRUCTURE = ("word_index", "dep_heads")
+"""Names of the inputs that the tokenizer adds and the models read, one value per token."""
 
 GATED = ("syntax", "window")
 """Kinds of local attention that a gate mixes with global attention."""
-
-MOST_STEPS = 100
-"""Largest number of edges or neighbors; each costs a pass over all pairs of tokens."""
 
 
 class SlaBertConfig(LocalAttentionConfig):
@@ -66,16 +64,20 @@ class SlaBertConfig(LocalAttentionConfig):
     tested_backbones: ClassVar[Sequence[str]] = ("bert", "roberta", "electra")
     controlling_fields: ClassVar[Sequence[str]] = ("local_attention",)
 
-    local_attention: str = "syntax"
-    syntax_threshold: int = 3
-    neighbor_window: int = 1
+    local_attention: Literal["syntax", "window", "none", "sgnet", "lisa"] = "syntax"
+    syntax_threshold: Count = 3
+    neighbor_window: Count = 1
     connect_roots: bool = False
-    window_size: int = 3
+    window_size: Count = 3
     sla_layers: list[int] | None = None
     gate_bias_init: float = 0.0
-    num_sgnet_layers: int = 1
-    lisa_loss_weight: float = 1.0
+    num_sgnet_layers: Positive = 1
+    lisa_loss_weight: NonNegative = 1.0
     pooler_begins_afresh: bool = False
+
+    @property
+    def entry_module(self) -> str:
+        return "sla_baselines" if self.local_attention == "sgnet" else super().entry_module
 
     def active_fields(self) -> dict[tuple[str, ...], bool]:
         kind = self.local_attention
@@ -130,25 +132,15 @@ class SlaBertConfig(LocalAttentionConfig):
         return super().pipelines()
 
     def check_fields(self) -> None:
-        self._check_choice("local_attention", ("syntax", "window", "none", "sgnet", "lisa"))
-        self._check_bools("connect_roots", "pooler_begins_afresh")
         if self.mlm_residual:
             raise ValueError(
                 "`mlm_residual` is True, but the local attention is inside the backbone: set it to False. To start "
                 "near the backbone's predictions, set `gate_bias_init` to a low value, such as -10."
             )
-        self._check_at_least("syntax_threshold", 0, MOST_STEPS)
-        self._check_at_least("neighbor_window", 0, MOST_STEPS)
-        self._check_at_least("window_size", 0)
-        self._check_at_least("num_sgnet_layers", 1)
-        self._check_number("gate_bias_init", -math.inf, math.inf)
-        self._check_number("lisa_loss_weight", 0.0, math.inf)
-        layers = self.sla_layers
-        if layers is None:
-            return
-        count = self.num_hidden_layers
-        are_ints = isinstance(layers, list | tuple) and bool(layers) and all(type(layer) is int for layer in layers)
-        if not are_ints or len(set(layers)) != len(layers) or not all(0 <= layer < count for layer in layers):
+        layers, count = self.sla_layers, self.num_hidden_layers
+        if layers is not None and (
+            len(set(layers)) != len(layers) or not set(layers) <= set(range(count)) or not layers
+        ):
             raise ValueError(
                 f"`sla_layers` is {layers!r}; give a list of distinct layer indices from 0 to {count - 1}."
             )

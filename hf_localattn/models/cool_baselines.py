@@ -18,24 +18,12 @@ from transformers import initialization as init
 
 from .configuration_cool import CoolConfig
 from .cool_local_encoder import LAYERS, CoolPreTrainedModel, LocalLayer
-from .masking import masked_softmax
-from .modeling_cool import (
-    CoolForMaskedLM,
-    CoolForMultipleChoice,
-    CoolForQuestionAnswering,
-    CoolForSequenceClassification,
-    CoolForTokenClassification,
-    CoolModel,
-)
-
-__all__ = [
-    "CoolForMaskedLM",
-    "CoolForMultipleChoice",
-    "CoolForQuestionAnswering",
-    "CoolForSequenceClassification",
-    "CoolForTokenClassification",
-    "CoolModel",
-]
+from .modeling_cool import CoolForMaskedLM as CoolForMaskedLM
+from .modeling_cool import CoolForMultipleChoice as CoolForMultipleChoice
+from .modeling_cool import CoolForQuestionAnswering as CoolForQuestionAnswering
+from .modeling_cool import CoolForSequenceClassification as CoolForSequenceClassification
+from .modeling_cool import CoolForTokenClassification as CoolForTokenClassification
+from .modeling_cool import CoolModel as CoolModel
 
 
 class DynamicConvolutionLayer(LocalLayer):
@@ -187,8 +175,7 @@ class GraphAttentionLayer(LocalLayer):
         values = self.value(states).unflatten(-1, self.target_vector.shape)
         as_target, as_source = (values * self.target_vector).sum(-1), (values * self.source_vector).sum(-1)
         scores = torch.stack([as_target + source for source in _shifts(as_source, self.window)], dim=2)
-        edges = _edges(states, mask, self.window)[..., None]
-        weights = masked_softmax(functional.leaky_relu(scores, 0.2), edges, dim=2)
+        weights = _edge_weights(functional.leaky_relu(scores, 0.2), _edges(states, mask, self.window))
         mixed = _mix(values, weights)
         return states + functional.elu(mixed + self.bias), weights if output_attentions else None
 
@@ -234,7 +221,7 @@ class HeterogeneousGraphLayer(LocalLayer):
         keys = torch.einsum("blnd,nde->blne", keys, self.attention)
         messages = torch.einsum("blnd,nde->blne", values, self.message)
         scores = torch.stack([(queries * shifted).sum(-1) for shifted in _shifts(keys, self.window)], dim=2)
-        weights = masked_softmax(scores, _edges(states, mask, self.window)[..., None], dim=2)
+        weights = _edge_weights(scores, _edges(states, mask, self.window))
         mixed = _mix(messages, weights)
         return states + self.output(functional.gelu(mixed)), weights if output_attentions else None
 
@@ -257,6 +244,12 @@ def _edges(states: torch.Tensor, mask: torch.Tensor | None, reach: int) -> torch
     """Return the mask (B, L, 2w+1) of pairs of tokens without padding. The token itself is in the middle."""
     real = states.new_ones(states.shape[:2], dtype=torch.bool) if mask is None else mask.to(torch.bool)
     return torch.stack(_shifts(real, reach), dim=-1) & real[..., None]
+
+
+def _edge_weights(scores: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
+    """Normalize scores (B, L, 2w+1, N) over the edges of each token. Tokens without edges get zeros."""
+    missing = ~edges[..., None]
+    return scores.masked_fill(missing, torch.finfo(scores.dtype).min).softmax(dim=2).masked_fill(missing, 0.0)
 
 
 def _zero_pads(states: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:

@@ -37,10 +37,7 @@ class ConvolutionBlock(nn.Module):
     """Parallel convolutions of several kernel sizes, each followed by ReLU and pooling to the sequence length.
 
     The paper's k x (H + 4) kernels with padding 2 are 1-d convolutions, since the four extra columns see only zeros.
-
-    "max" pooling keeps the strongest match of an n-gram; the paper does not say which pooling it uses. The alignment
-    "adaptive" pools the L + 5 - k outputs to L, as `AdaptiveMaxPool1d` does. "same" centers each kernel on its token,
-    as torch's `padding="same"` does, and does not pool.
+    It does not name the pooling; "max" keeps the strongest match of an n-gram.
 
     Args:
         config: Configuration. Maps width `config.local_input_size` to `config.local_size`.
@@ -85,22 +82,7 @@ def adaptive_pool(features: torch.Tensor, mask: torch.Tensor | None, pooling: st
     extra = features.shape[1] - length
     if extra == 0:
         return features
-    start, end = _adaptive_windows(length, extra, mask, features.device)
-    candidates = []
-    neutral = torch.finfo(features.dtype).min if pooling == "max" else 0.0
-    for offset in range(extra + 1):
-        inside = ((start <= offset) & (offset < end))[..., None]
-        candidates.append(features[:, offset : offset + length].masked_fill(~inside, neutral))
-    if pooling == "max":
-        return reduce(torch.maximum, candidates)
-    return sum(candidates) / (end - start)[..., None].to(features.dtype)
-
-
-def _adaptive_windows(
-    length: int, extra: int, mask: torch.Tensor | None, device: torch.device
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return start and end (exclusive) of each output's window, relative to the output's index: (B or 1, L)."""
-    index = torch.arange(length, device=device)[None]
+    index = torch.arange(length, device=features.device)[None]
     tokens: torch.Tensor | int = length
     if mask is not None:
         mask = mask.to(torch.int64)
@@ -109,4 +91,13 @@ def _adaptive_windows(
         tokens = torch.where(mask.any(-1, keepdim=True), last - first + 1, 1)
         # Padding uses the window of the nearest token, so that its values stay finite.
         index = torch.minimum((index - first).clamp(min=0), tokens - 1)
-    return index * extra // tokens, 1 + ((index + 1) * extra + tokens - 1) // tokens
+    # Start and end of each window, relative to the output's index: (B or 1, L).
+    start, end = index * extra // tokens, 1 + ((index + 1) * extra + tokens - 1) // tokens
+    candidates = []
+    neutral = torch.finfo(features.dtype).min if pooling == "max" else 0.0
+    for offset in range(extra + 1):
+        inside = ((start <= offset) & (offset < end))[..., None]
+        candidates.append(features[:, offset : offset + length].masked_fill(~inside, neutral))
+    if pooling == "max":
+        return reduce(torch.maximum, candidates)
+    return sum(candidates) / (end - start)[..., None].to(features.dtype)

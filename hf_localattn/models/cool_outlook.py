@@ -11,8 +11,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from .configuration_local_attention import LocalAttentionConfig
-from .masking import needs_torch_code
+from .configuration_local_attention import LocalAttentionConfig, needs_torch_code
 
 
 def outlook_attention(
@@ -43,13 +42,6 @@ def outlook_attention(
 
     Returns:
         The mixed values (B, L, F), and the weights (B, L, K, K, N) or `None`.
-
-    Example:
-        >>> import torch
-        >>> values, scores = torch.randn(1, 7, 4), torch.zeros(1, 7, 3, 3, 2)
-        >>> mixed, weights = outlook_attention(values, scores, return_weights=True)
-        >>> mixed.shape, weights.shape
-        (torch.Size([1, 7, 4]), torch.Size([1, 7, 3, 3, 2]))
     """
     mask = None if mask is None else mask.to(torch.bool)
     kernel = None if return_weights else LocalAttentionConfig.installed.kernel("outlook_attention")

@@ -45,10 +45,3 @@ def argsort_mask_first(mask: torch.Tensor) -> torch.Tensor:
 def gather_tokens(states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
     """Gather states (B, L, F) at positions (B, N), which gives (B, N, F)."""
     return states.gather(1, tokens.unsqueeze(-1).expand(-1, -1, states.shape[-1]))
-
-
-def needs_torch_code() -> bool:
-    """Return True in exports, traces and transforms of `torch.func`, which know only PyTorch's own operations."""
-    if torch.compiler.is_exporting() or torch._C._are_functorch_transforms_active():
-        return True
-    return not torch.compiler.is_compiling() and torch._C._get_tracing_state() is not None

@@ -13,13 +13,14 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn import functional
+from transformers.loss.loss_utils import ForQuestionAnsweringLoss
 from transformers.utils import can_return_tuple
 
 from .configuration_cool import CoolConfig
 from .cool_local_encoder import CoolPreTrainedModel, LocalEncoder
-from .masked_lm_head import MaskedLMHead
 from .modeling_local_attention import LocalModelOutput, check_inputs
 from .task_heads import (
+    MaskedLMHead,
     MultipleChoiceHead,
     QuestionAnsweringHead,
     SequenceClassificationHead,
@@ -87,13 +88,7 @@ class CoolModel(CoolPreTrainedModel):
     ) -> LocalModelOutput:
         """Compute the hidden states of all tokens, of width F in mode "g2l" and H in other modes.
 
-        Args:
-            input_ids (*optional*): (B, L). Give either these or `inputs_embeds`.
-            attention_mask (*optional*, defaults to all ones): (B, L), 1 at real tokens, 0 at padding on either side.
-            token_type_ids (*optional*): (B, L), segment ids.
-            position_ids (*optional*): (B, L). By default tokens are numbered without padding.
-            inputs_embeds (*optional*): (B, L, E).
-            **kwargs: `output_attentions`, `output_hidden_states` and other arguments of the backbone.
+        The inputs are those of the heads, each (B, L); either `input_ids` or `inputs_embeds` (B, L, E) is required.
         """
         self.resolve_output_flags(kwargs)
         given = check_inputs(input_ids, inputs_embeds, attention_mask)
@@ -124,6 +119,30 @@ class CoolForQuestionAnswering(CoolPreTrainedModel, QuestionAnsweringHead):
     """COOL with a span prediction head for extractive question answering (section 3.4)."""
 
     base_model_class = CoolModel
+
+    def loss_function(
+        self,
+        start_logits: torch.Tensor,
+        end_logits: torch.Tensor,
+        start_positions: torch.Tensor,
+        end_positions: torch.Tensor,
+        num_items_in_batch: torch.Tensor | int | None = None,
+    ) -> torch.Tensor:
+        """Compute the loss that `qa_loss` names, over the examples whose answer is in range."""
+        logits, positions = (start_logits, end_logits), (start_positions, end_positions)
+        if self.config.qa_loss != "joint":
+            mean = ForQuestionAnsweringLoss(*logits, *positions, num_items_in_batch=num_items_in_batch)
+            return 2 * mean if self.config.qa_loss == "sum" else mean
+        dtype, last = torch.promote_types(start_logits.dtype, torch.float32), start_logits.shape[1] - 1
+        starts, ends = (given.view(-1).to(start_logits.device).clamp(min=0) for given in positions)
+        inside = (starts <= last) & (ends <= last)
+        logs = [
+            functional.log_softmax(scores, dim=-1, dtype=dtype).gather(1, given.clamp(max=last)[:, None])
+            for scores, given in zip(logits, (starts, ends), strict=True)
+        ]
+        losses = -torch.logaddexp(*logs).squeeze(1)
+        count = inside.sum().clamp(min=1) if num_items_in_batch is None else num_items_in_batch
+        return losses.masked_fill(~inside, 0.0).sum() / count
 
 
 class CoolForSequenceClassification(CoolPreTrainedModel, SequenceClassificationHead):

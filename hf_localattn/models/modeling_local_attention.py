@@ -66,25 +66,11 @@ def check_inputs(
         raise ValueError("Give exactly one of `input_ids` and `inputs_embeds`.")
     states = input_ids if inputs_embeds is None else inputs_embeds
     assert states is not None
-    if attention_mask is not None and (
-        attention_mask.dim() != 2
-        or attention_mask.shape[1] != states.shape[1]
-        or attention_mask.shape[0] not in (1, states.shape[0])
-    ):
+    if attention_mask is not None and (attention_mask.dim() != 2 or attention_mask.shape[1] != states.shape[1]):
         raise ValueError(
-            f"`attention_mask` has shape {tuple(attention_mask.shape)}; local layers need (batch, length), here "
-            f"{tuple(states.shape[:2])}."
+            f"`attention_mask` has shape {tuple(attention_mask.shape)}; local layers need {tuple(states.shape[:2])}."
         )
     return states
-
-
-def check_length(length: int, most: int | None, model_type: str) -> None:
-    """Raise `ValueError` for more tokens than a backbone has positions. Skipped in compiled and exported code."""
-    if most is not None and not torch.compiler.is_compiling() and length > most:
-        raise ValueError(
-            f"The input has {length} tokens in a row, but the backbone {model_type!r} has positions for {most}: "
-            f"truncate it, with `truncation=True, max_length={most}` in the call of the tokenizer."
-        )
 
 
 def selected_states(
@@ -92,16 +78,8 @@ def selected_states(
 ) -> tuple[torch.Tensor | None, ...] | None:
     """Select the hidden states that `output_hidden_states` asks for.
 
-    Backbones always return all states, since some, such as XLNet, do not support indices, and the meaning of indices
-    depends on the version of transformers.
-
-    Args:
-        hidden_states: All hidden states of the backbone, or None.
-        asked_for: Value of `output_hidden_states`: a boolean, or one or several indices. Negative indices count from
-            the end.
-
-    Returns:
-        A tuple of the same length, with None in place of states that are not selected; None if no states are.
+    It is a boolean, or one or several indices, from the end if negative. States that are not selected are None.
+    Backbones always return all states, since some, such as XLNet, do not support indices.
     """
     if hidden_states is None or asked_for is None or asked_for is False:
         return None
@@ -150,7 +128,7 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         super().__init_subclass__(**kwargs)
         known = inspect.signature(cls.forward).parameters
         if "input_ids" in known and not set(cls.token_inputs) <= set(known):
-            cls.forward = with_inputs(cls.forward, *cls.token_inputs)  # type: ignore[method-assign]
+            cls.forward = with_inputs(cls.forward, *cls.token_inputs)
 
     def __init__(self, config: LocalAttentionConfig):
         self.check_config(config)
@@ -242,21 +220,6 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         backbone_class = MODEL_MAPPING[type(backbone_config)]
         accepts = "add_pooling_layer" in inspect.signature(backbone_class.__init__).parameters
         return {"add_pooling_layer": False} if accepts else {}
-
-    @classmethod
-    def backbone_kwargs(cls, backbone_config: PreTrainedConfig) -> dict[str, Any]:
-        """Return the arguments with which `from_backbone` loads a model of `backbone_auto_class`."""
-        return cls.pooler_kwargs(backbone_config)
-
-    @classmethod
-    def _begins_afresh(cls, key: str, backbone: PreTrainedModel) -> bool:
-        """Return True for a weight that the checkpoint of a backbone may lack, such as those of the pooler."""
-        return key.startswith("pooler.")  # a new one is initialized, as in the stock classes
-
-    def _copy_weights(self, backbone: PreTrainedModel) -> None:
-        """Copy the weights of a model of `backbone_auto_class`."""
-        # Not strict: modules that the family adds, such as more layers, are not in the state dict.
-        self.backbone_model.load_state_dict(backbone.state_dict(), strict=False)
 
     def _initialize_weights(self, module: nn.Module, is_custom_code: bool = False) -> None:
         # transformers assumes that `_init_weights` outside its package overwrites loaded weights, and skips modules
@@ -378,8 +341,6 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         outputs.hidden_states = selected_states(outputs.hidden_states, asked_for)
         return outputs
 
-    def _check_values(self, *inputs: Any) -> None: ...  # until COOL no longer calls it
-
     def classification_token(self, states: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
         """Return the state of the classification token (B, F): the first token without padding, the last in XLNet."""
         is_last = self.config.backbone_config.model_type == "xlnet"
@@ -396,13 +357,7 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
     def training_loss(
         self, loss: torch.Tensor, outputs: LocalModelOutput, share: torch.Tensor | float = 1.0
     ) -> torch.Tensor:
-        """Add the loss of the local layers, if any, to the task loss.
-
-        Args:
-            loss: Loss of the task.
-            outputs: Output of the headless model.
-            share (*optional*, defaults to 1.0): Weight of this batch in gradient accumulation.
-        """
+        """Add the loss of the local layers, if any, to the task loss. `share` is the weight of this batch."""
         return loss if outputs.local_loss is None else loss + share * outputs.local_loss
 
     def resolve_output_flags(self, kwargs: dict[str, Any]) -> None:

@@ -6,21 +6,28 @@ Source: Sequential Attention Module for Natural Language Processing (Zhou et al.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
 from transformers.utils import can_return_tuple
 
-from .backbone_features import LocalModelOutput, check_inputs
-from .configuration_sam_roberta import SamRobertaConfig
-from .masked_lm_head import MaskedLMHead
+from .configuration_sam_roberta import BASELINES, SamRobertaConfig
 from .masking import ensure_nonempty_mask, masked_mean
-from .modeling_local_attention import LocalAttentionPreTrainedModel, register_auto_classes
+from .modeling_local_attention import LocalAttentionPreTrainedModel, LocalModelOutput, check_inputs
 from .sam_attention import SequentialAttention, check_length
-from .sam_baselines import DiSAN, RecurrentAttention
 from .sam_bilstm import RecurrentEncoder
-from .task_heads import MultipleChoiceHead, QuestionAnsweringHead, SequenceClassificationHead, TokenClassificationHead
+from .task_heads import (
+    MaskedLMHead,
+    MultipleChoiceHead,
+    QuestionAnsweringHead,
+    SequenceClassificationHead,
+    TokenClassificationHead,
+)
+
+POOLINGS: dict[str, Callable[[SamRobertaConfig], nn.Module]] = {}
+"""Layers of the baselines, by `pooling`; sam_baselines.py adds them. Each pools texts and weights tokens."""
 
 
 class SamRobertaPreTrainedModel(LocalAttentionPreTrainedModel):
@@ -28,7 +35,6 @@ class SamRobertaPreTrainedModel(LocalAttentionPreTrainedModel):
 
     config_class = SamRobertaConfig
     base_model_prefix = "sam"
-    _checkpoint_conversion_mapping: ClassVar = {r"(pooling_attention)\.score\.": r"\1.attention_scores."}
     _no_split_modules = [  # noqa: RUF012 (transformers' own type)
         "RecurrentEncoder",
         "SequentialAttention",
@@ -39,7 +45,7 @@ class SamRobertaPreTrainedModel(LocalAttentionPreTrainedModel):
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
         super()._init_weights(module)
-        if isinstance(module, RecurrentEncoder | SequentialAttention | RecurrentAttention | DiSAN):
+        if type(module).__name__ in type(self)._no_split_modules:
             # Initialize like torch, which preserves the scale of the input. These narrow two-layer networks would
             # hardly learn with the small weights of encoders.
             for part in module.modules():
@@ -62,7 +68,7 @@ class SamRobertaPreTrainedModel(LocalAttentionPreTrainedModel):
         assert outputs.pooler_output is not None
         return outputs.pooler_output
 
-    def classification_head(self, num_outputs: int) -> nn.Module:
+    def new_classifier(self, num_outputs: int) -> nn.Module:
         """Build the classifier of pooled texts, dropout and one linear layer (section 3.4)."""
         output = nn.Linear(self.config.hidden_size, num_outputs)
         return nn.Sequential(OrderedDict(dropout=nn.Dropout(self.config.classifier_dropout), output=output))
@@ -85,7 +91,7 @@ class SamRobertaModel(SamRobertaPreTrainedModel):
                 config.bilstm_merge,
             )
         self.sequential_attention: SequentialAttention | None = None
-        self.pooling_attention: RecurrentAttention | DiSAN | None = None
+        self.pooling_attention: nn.Module | None = None
         if config.pooling == "sam":
             self.sequential_attention = SequentialAttention(
                 size,
@@ -99,10 +105,8 @@ class SamRobertaModel(SamRobertaPreTrainedModel):
                 max_length=config.tam_max_length,
                 hidden_size=config.tam_hidden_size,
             )
-        elif config.pooling == "rba":
-            self.pooling_attention = RecurrentAttention(size)
-        elif config.pooling == "disan":
-            self.pooling_attention = DiSAN(size, config.disan_hidden_size)
+        elif config.pooling in BASELINES:
+            self.pooling_attention = POOLINGS[config.pooling](config)
         self.post_init()
 
     def train(self, mode: bool = True) -> SamRobertaModel:
@@ -163,8 +167,9 @@ class SamRobertaModel(SamRobertaPreTrainedModel):
                 # Read here, since users change the configuration to compare thresholds.
                 states, features, tokens = self.sequential_attention(states, mask, self.config.fam_threshold)
             pooled = masked_mean(states, mask) if tokens is None else states.sum(1)
-        if self.weighs_tokens:
-            states = states * sequence_lengths(states, mask)
+        if self.pooling_attention is not None or self.config.has_tam:  # their states have the factor of the weights
+            length = states.shape[1] if mask is None else mask.sum(-1)[:, None, None].to(states.dtype)
+            states = states * length
         wants_attentions = kwargs["output_attentions"]
         return LocalModelOutput(
             last_hidden_state=states,
@@ -175,16 +180,6 @@ class SamRobertaModel(SamRobertaPreTrainedModel):
             feature_attention=features if wants_attentions else None,
             token_attention=tokens if wants_attentions else None,
         )
-
-    @property
-    def weighs_tokens(self) -> bool:
-        """True if token states are pre-multiplied by attention weights."""
-        return self.pooling_attention is not None or self.config.has_tam
-
-
-def sequence_lengths(states: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor | int:
-    """Return the number of tokens in each row of states (B, L, D), in a shape that broadcasts to them."""
-    return states.shape[1] if mask is None else mask.sum(-1)[:, None, None].to(states.dtype)
 
 
 class SamRobertaForQuestionAnswering(SamRobertaPreTrainedModel, QuestionAnsweringHead):
@@ -209,9 +204,6 @@ class SamRobertaForSequenceClassification(SamRobertaPreTrainedModel, SequenceCla
 
     base_model_class = SamRobertaModel
 
-    def new_classifier(self) -> nn.Module:
-        return self.classification_head(self.config.num_labels)
-
 
 class SamRobertaForTokenClassification(SamRobertaPreTrainedModel, TokenClassificationHead):
     """SAM with a token classification head."""
@@ -224,22 +216,8 @@ class SamRobertaForMultipleChoice(SamRobertaPreTrainedModel, MultipleChoiceHead)
 
     base_model_class = SamRobertaModel
 
-    def new_classifier(self) -> nn.Module:
-        return self.classification_head(1)
-
 
 class SamRobertaForMaskedLM(SamRobertaPreTrainedModel, MaskedLMHead):
     """SAM with the masked-language-model head of the backbone."""
 
     base_model_class = SamRobertaModel
-
-
-register_auto_classes(
-    SamRobertaConfig,
-    AutoModel=SamRobertaModel,
-    AutoModelForQuestionAnswering=SamRobertaForQuestionAnswering,
-    AutoModelForSequenceClassification=SamRobertaForSequenceClassification,
-    AutoModelForTokenClassification=SamRobertaForTokenClassification,
-    AutoModelForMultipleChoice=SamRobertaForMultipleChoice,
-    AutoModelForMaskedLM=SamRobertaForMaskedLM,
-)

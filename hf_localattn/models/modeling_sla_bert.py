@@ -7,12 +7,11 @@ to transformers' task classes, and keep the pretrained pooler.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar
 
 import torch
 from torch import nn
-from torch.compiler import is_compiling
 from transformers import (
     MODEL_FOR_MASKED_LM_MAPPING,
     MODEL_FOR_MULTIPLE_CHOICE_MAPPING,
@@ -21,28 +20,15 @@ from transformers import (
     MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING,
     MODEL_MAPPING,
     PreTrainedConfig,
+    PreTrainedModel,
 )
 from transformers import initialization as init
 from transformers.utils import can_return_tuple
 
-from .backbone_features import LocalModelOutput, check_inputs
-from .backbone_head import BackboneHead, build_reference_head
-from .configuration_sla_bert import GATED, SlaBertConfig
-from .input_checks import WHOLE, check_tensor
-from .masked_lm_head import MaskedLMHead
-from .modeling_local_attention import LocalAttentionPreTrainedModel, register_auto_classes
-from .sla_alignment import STRUCTURE
+from .configuration_sla_bert import GATED, STRUCTURE, SlaBertConfig
+from .modeling_local_attention import LocalAttentionPreTrainedModel, LocalModelOutput, check_inputs
 from .sla_attention import LocalGate
-from .sla_baselines import SyntaxGuidedLayer
-from .sla_masks import (
-    MaskTables,
-    ancestor_mask,
-    check_structure,
-    limited_rows,
-    shifted_heads,
-    syntax_tables,
-    window_tables,
-)
+from .sla_masks import MaskTables, ancestor_mask, limited_rows, shifted_heads, syntax_tables, window_tables
 from .sla_row_blocks import is_split
 from .sla_self_attention import (
     LocalAttentionRecord,
@@ -54,7 +40,45 @@ from .sla_self_attention import (
     prepared_mask,
     self_attentions,
 )
-from .task_heads import MultipleChoiceHead, QuestionAnsweringHead, SequenceClassificationHead, TokenClassificationHead
+from .task_heads import (
+    MaskedLMHead,
+    MultipleChoiceHead,
+    QuestionAnsweringHead,
+    SequenceClassificationHead,
+    TokenClassificationHead,
+    build_reference_head,
+)
+
+TOP_LAYERS: dict[str, Callable[..., nn.Module]] = {}
+"""Layers on top of the encoder by `local_attention`; sla_baselines.py adds those of SG-Net."""
+
+
+class BackboneHead(nn.Module):
+    """Classification head of transformers' task class for sequences or choices.
+
+    Args:
+        stock: Model with the head, from `build_reference_head`.
+    """
+
+    def __init__(self, stock: PreTrainedModel):
+        super().__init__()
+        for name, module in stock.named_children():
+            if name != stock.base_model_prefix:
+                # Not "classifier": peft wraps every module with this ending, and cannot load one inside another.
+                self.add_module("head" if name == "classifier" else name, module)
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """Map features (B, H) to logits (B, num_labels).
+
+        Features come from the pooler if the class has one, else from the first token.
+        """
+        parts: dict[str, Any] = dict(self.named_children())
+        tokens = features.unsqueeze(1)  # some heads select the first token themselves
+        if "sequence_summary" in parts:  # ELECTRA's multiple choice head
+            return parts["head"](parts["sequence_summary"](tokens))
+        if "dropout" in parts:  # BERT's head, after the pooler
+            return parts["head"](parts["dropout"](features))
+        return parts["head"](tokens)
 
 
 class SlaBertPreTrainedModel(LocalAttentionPreTrainedModel):
@@ -62,9 +86,6 @@ class SlaBertPreTrainedModel(LocalAttentionPreTrainedModel):
 
     config_class = SlaBertConfig
     base_model_prefix = "sla_bert"
-    _checkpoint_conversion_mapping: ClassVar = {
-        r"((?:sequence|choice)_classifier)\.classifier\.": r"\1.head.",
-    }
     token_inputs = STRUCTURE
     _no_split_modules = ["SyntaxGuidedLayer"]  # noqa: RUF012 (transformers' own type)
     _keys_to_ignore_on_load_unexpected = [r"\.pooler\."]  # noqa: RUF012 (headless checkpoints have a pooler)
@@ -79,7 +100,7 @@ class SlaBertPreTrainedModel(LocalAttentionPreTrainedModel):
             for part in module.modules():  # gates in the backbone, which would initialize them differently
                 if isinstance(part, LocalGate):
                     init.constant_(part.bias, self.config.gate_bias_init)
-        elif isinstance(module, SyntaxGuidedLayer):
+        elif type(module).__name__ in type(self)._no_split_modules:
             init.zeros_(module.mixture)
 
     def _check_and_adjust_attn_implementation(
@@ -117,10 +138,8 @@ class SlaBertPreTrainedModel(LocalAttentionPreTrainedModel):
             return outputs.pooler_output
         return super().sequence_features(outputs, attention_mask)
 
-    def new_classifier(self) -> nn.Module:
-        return BackboneHead(
-            build_reference_head(self.stock_classes, self.config.backbone_config, self.config.num_labels)
-        )
+    def new_classifier(self, num_outputs: int) -> nn.Module:
+        return BackboneHead(build_reference_head(self.stock_classes, self.config.backbone_config, num_outputs))
 
     def training_loss(
         self, loss: torch.Tensor, outputs: LocalModelOutput, share: torch.Tensor | float = 1.0
@@ -158,7 +177,7 @@ class SlaBertModel(SlaBertPreTrainedModel):
         if kind in GATED:
             add_gates(chosen, config.backbone_config.hidden_size)
         elif kind == "sgnet":
-            self.syntax_layer = SyntaxGuidedLayer(self.backbone, config.num_sgnet_layers)
+            self.syntax_layer = TOP_LAYERS[kind](self.backbone, config.num_sgnet_layers)
         self.post_init()
 
     @can_return_tuple
@@ -243,41 +262,25 @@ class SlaBertModel(SlaBertPreTrainedModel):
         the left, heads are shifted.
 
         Raises:
-            ValueError: If a required input is missing, or an input has an invalid dtype, shape or value. Values are
-                checked only on the CPU and outside compiled code, since reading them would wait for a GPU.
+            ValueError: If a required input is missing, or an input has an invalid shape.
         """
         needed, kind = self.config.required_inputs, self.config.local_attention
         for name, value in structure.items():
             if value is None and name in needed and kind != "lisa":  # `training_loss` checks it for "lisa"
-                remedy = "Without it, use `local_attention='none'`."
-                if "dep_heads" in needed:
-                    remedy = (
-                        "Without a parser, load the model with `from_pretrained(..., local_attention='window')`, and "
-                        "the tokenizer with `parser=None`."
-                    )
                 raise ValueError(
                     f"`local_attention={kind!r}` needs `{name}`, which SlaBertTokenizer returns"
-                    f"{' if it has a `parser`' if name == 'dep_heads' else ''}: pass all that it returns to the "
-                    f"model. {remedy}"
+                    f"{' if it has a `parser`' if name == 'dep_heads' else ''}: pass all that it returns to the model,"
+                    " or use `local_attention='window'` (without a parser) or 'none'."
                 )
-            if value is None:
-                continue
-            check_tensor(name, value)
-            if value.shape != states.shape[:2]:
-                raise ValueError(
-                    f"`{name}` has shape {tuple(value.shape)}; it must be (batch, length), here "
-                    f"{tuple(states.shape[:2])}."
-                )
-            if value.dtype not in WHOLE:
-                raise ValueError(f"`{name}` is of {value.dtype}; it must be of {' or '.join(map(str, WHOLE))}.")
+            if value is not None and value.shape != states.shape[:2]:
+                raise ValueError(f"`{name}` has shape {tuple(value.shape)}; it must be {tuple(states.shape[:2])}.")
         given = {name: value for name, value in structure.items() if name in needed and value is not None}
         if tokens is not None and "word_index" in given:
             given["word_index"] = given["word_index"].masked_fill(~tokens, -1)
         if "dep_heads" in given:
             if tokens is not None:
                 given["dep_heads"] = shifted_heads(given["dep_heads"], tokens)
-            if states.device.type == "cpu" and not is_compiling():
-                check_structure(given.get("word_index"), given["dep_heads"])
+            self.config.installed.check_structure(given.get("word_index"), given["dep_heads"])
         return given
 
     def gated_masks(
@@ -348,14 +351,3 @@ class SlaBertForMaskedLM(SlaBertPreTrainedModel, MaskedLMHead):
 
     base_model_class = SlaBertModel
     stock_classes = MODEL_FOR_MASKED_LM_MAPPING
-
-
-register_auto_classes(
-    SlaBertConfig,
-    AutoModel=SlaBertModel,
-    AutoModelForQuestionAnswering=SlaBertForQuestionAnswering,
-    AutoModelForSequenceClassification=SlaBertForSequenceClassification,
-    AutoModelForTokenClassification=SlaBertForTokenClassification,
-    AutoModelForMultipleChoice=SlaBertForMultipleChoice,
-    AutoModelForMaskedLM=SlaBertForMaskedLM,
-)

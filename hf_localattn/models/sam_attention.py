@@ -16,10 +16,25 @@ from transformers import initialization as init
 
 from .masking import ensure_nonempty_mask, masked_mean, masked_softmax
 
-ATTENTION_ORDERS = ("fam_tam", "tam_fam")
-TOKEN_FFNS = ("position", "token")
 INITIAL_THRESHOLD = 0.1
 """Default initial value of a learned threshold (table 4)."""
+
+
+def check_length(length: int, mask: torch.Tensor | None, max_length: int) -> None:
+    """Raise `ValueError` if a text has more tokens than the network over positions has positions.
+
+    Padding counts only in compiled and exported graphs, because these cannot depend on the mask.
+    """
+    if length <= max_length:  # usual case, without synchronization with the device
+        return
+    if mask is not None and not torch.compiler.is_compiling():
+        length = int(mask.sum(-1).max())
+    if length > max_length:
+        raise ValueError(
+            f"`tam_max_length` is {max_length}, but a text has {length} tokens. Truncate texts to that length "
+            "(`truncation=True` and `max_length` of the tokenizer), set a larger `tam_max_length` before training, or "
+            "use `tam_ffn='token'`, which takes any length."
+        )
 
 
 class PooledAttention(nn.Module):
@@ -53,14 +68,10 @@ class FeatureAttention(PooledAttention):
         learn_threshold: Train delta as the sigmoid of a parameter. Its initial value is `threshold`, or 0.1 if that is
             0. The parameter's name ends in "bias", so that Trainer excludes it from weight decay, which would pull
             delta to 0.5.
-
-    Raises:
-        ValueError: `threshold` is outside [0, 1], or is 1 and learned.
     """
 
     def __init__(self, size: int, reduction: int = 16, threshold: float = 0.0, learn_threshold: bool = False):
         super().__init__(size, max(size // reduction, 1))
-        check_threshold(threshold, learn_threshold)
         self.threshold = threshold
         self.threshold_bias = nn.Parameter(torch.empty(1)) if learn_threshold else None
         self.reset_parameters()
@@ -113,8 +124,6 @@ class TokenAttention(PooledAttention):
     """
 
     def __init__(self, ffn: str = "position", max_length: int = 512, hidden_size: int | None = None):
-        if ffn not in TOKEN_FFNS:
-            raise ValueError(f"`ffn` is {ffn!r}; choose one of {', '.join(map(repr, TOKEN_FFNS))}.")
         by_position = ffn == "position"
         # In "token" all tokens share the second bias, which the softmax would cancel.
         super().__init__(
@@ -187,9 +196,7 @@ class SequentialAttention(nn.Module):
         hidden_size: int | None = None,
     ):
         super().__init__()
-        if order not in ATTENTION_ORDERS:
-            raise ValueError(f"`order` is {order!r}; choose one of {', '.join(map(repr, ATTENTION_ORDERS))}.")
-        self.names = ("fam", "tam") if order == "fam_tam" else ("tam", "fam")
+        self.order = order
         self.fam = FeatureAttention(size, reduction, threshold, learn_threshold) if use_fam else None
         self.tam = TokenAttention(ffn, max_length, hidden_size) if use_tam else None
 
@@ -208,35 +215,9 @@ class SequentialAttention(nn.Module):
             not used are `None`.
         """
         features = tokens = None
-        for name in self.names:
+        for name in self.order.split("_"):
             if name == "fam" and self.fam is not None:
                 states, features = self.fam(states, mask, threshold)
-            elif name == "tam" and self.tam is not None:
+            if name == "tam" and self.tam is not None:
                 states, tokens = self.tam(states, mask)
         return states, features, tokens
-
-
-def check_threshold(threshold: float, is_learned: bool) -> None:
-    """Raise `ValueError` for a threshold outside [0, 1], or for 1 if the threshold is learned."""
-    is_number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
-    if not is_number or not 0 <= threshold <= 1:
-        raise ValueError(f"`fam_threshold` is {threshold!r}; it must be a number in [0, 1].")
-    if is_learned and threshold == 1:
-        raise ValueError("`fam_threshold` is 1; a learned threshold is a sigmoid and must be less than 1.")
-
-
-def check_length(length: int, mask: torch.Tensor | None, max_length: int) -> None:
-    """Raise `ValueError` if a text has more tokens than the network over positions has positions.
-
-    Padding counts only in compiled and exported graphs, because these cannot depend on the mask.
-    """
-    if length <= max_length:  # usual case, without synchronization with the device
-        return
-    if mask is not None and not torch.compiler.is_compiling():
-        length = int(mask.sum(-1).max())
-    if length > max_length:
-        raise ValueError(
-            f"`tam_max_length` is {max_length}, but a text has {length} tokens. Truncate texts to that length "
-            "(`truncation=True` and `max_length` of the tokenizer), set a larger `tam_max_length` before training, or "
-            "use `tam_ffn='token'`, which takes any length."
-        )

@@ -1,4 +1,4 @@
-"""Baselines of sequential attention: two other poolings of the tokens of a text into one vector.
+"""Models with a baseline of sequential attention: two other poolings of the tokens of a text into one vector.
 
 Source: Sequential Attention Module for Natural Language Processing (Zhou et al.), sections 4.2 and 4.3. Each class
 cites the paper of its equations.
@@ -15,6 +15,24 @@ from torch.nn import functional
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from .masking import ensure_nonempty_mask, masked_softmax
+from .modeling_sam_roberta import (
+    POOLINGS,
+    SamRobertaForMaskedLM,
+    SamRobertaForMultipleChoice,
+    SamRobertaForQuestionAnswering,
+    SamRobertaForSequenceClassification,
+    SamRobertaForTokenClassification,
+    SamRobertaModel,
+)
+
+__all__ = [
+    "SamRobertaForMaskedLM",
+    "SamRobertaForMultipleChoice",
+    "SamRobertaForQuestionAnswering",
+    "SamRobertaForSequenceClassification",
+    "SamRobertaForTokenClassification",
+    "SamRobertaModel",
+]
 
 SCORE_SCALE = 5.0
 """Bound c of DiSAN's scores, which are in -c .. c (the authors' value)."""
@@ -119,3 +137,7 @@ class DiSAN(nn.Module):
         weights = masked_softmax(scores, None if mask is None else mask.unsqueeze(-1), dim=1)
         shares = both * weights
         return shares.sum(1), shares, None
+
+
+POOLINGS["rba"] = lambda config: RecurrentAttention(config.encoded_size)
+POOLINGS["disan"] = lambda config: DiSAN(config.encoded_size, config.disan_hidden_size)

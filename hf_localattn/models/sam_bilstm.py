@@ -14,7 +14,49 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from .masking import argsort_mask_first, ensure_nonempty_mask, gather_tokens
 
-MERGES = ("concat", "sum")
+
+def scan_tokens(
+    states: torch.Tensor,
+    input_weight: torch.Tensor,
+    hidden_weight: torch.Tensor,
+    input_bias: torch.Tensor,
+    hidden_bias: torch.Tensor,
+) -> torch.Tensor:
+    """Run one direction of one layer like `torch.lstm`, as a loop in the graph: export unrolls `torch.lstm`.
+
+    Args:
+        states: (B, L, H).
+        input_weight: (4F, H), for the input, forget, cell and output gates in this order, as all below.
+        hidden_weight: (4F, F).
+        input_bias: (4F,).
+        hidden_bias: (4F,).
+
+    Returns:
+        The new states (B, L, F).
+    """
+    from torch._higher_order_ops.scan import scan
+
+    def step(
+        carried: tuple[torch.Tensor, torch.Tensor], gates: torch.Tensor
+    ) -> tuple[tuple[torch.Tensor, torch.Tensor], torch.Tensor]:
+        hidden, cell = carried
+        opened, kept, new, shown = (gates + hidden @ hidden_weight.T).chunk(4, dim=-1)
+        cell = kept.sigmoid() * cell + opened.sigmoid() * new.tanh()
+        hidden = shown.sigmoid() * cell.tanh()
+        return (hidden, cell), hidden.clone()  # an output may not be the state itself
+
+    start = states.new_zeros(states.shape[0], hidden_weight.shape[1])
+    gates = functional.linear(states, input_weight, input_bias + hidden_bias)
+    read: torch.Tensor = scan(step, (start, start.clone()), gates.transpose(0, 1))[1]
+    return read.transpose(0, 1)
+
+
+def reading_order(mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the positions (B, L) of tokens, then of padding, and the index (B, L) of each token in that order.
+
+    The mask (B, L) is True at tokens. The index of padding is undefined.
+    """
+    return argsort_mask_first(mask), (mask.cumsum(-1) - 1).clamp(min=0)
 
 
 class PaddedLSTM(nn.LSTM):
@@ -90,8 +132,6 @@ class RecurrentEncoder(nn.Module):
         self, size: int, hidden_size: int = 256, num_layers: int = 2, dropout: float = 0.0, merge: str = "concat"
     ):
         super().__init__()
-        if merge not in MERGES:
-            raise ValueError(f"`merge` is {merge!r}; choose one of {', '.join(map(repr, MERGES))}.")
         self.merge = merge
         self.lstm = PaddedLSTM(
             size,
@@ -113,47 +153,3 @@ class RecurrentEncoder(nn.Module):
             return encoded
         forward, backward = encoded.chunk(2, dim=-1)
         return forward + backward
-
-
-def scan_tokens(
-    states: torch.Tensor,
-    input_weight: torch.Tensor,
-    hidden_weight: torch.Tensor,
-    input_bias: torch.Tensor,
-    hidden_bias: torch.Tensor,
-) -> torch.Tensor:
-    """Run one direction of one layer like `torch.lstm`, as a loop in the graph: export unrolls `torch.lstm`.
-
-    Args:
-        states: (B, L, H).
-        input_weight: (4F, H), for the input, forget, cell and output gates in this order, as all below.
-        hidden_weight: (4F, F).
-        input_bias: (4F,).
-        hidden_bias: (4F,).
-
-    Returns:
-        The new states (B, L, F).
-    """
-    from torch._higher_order_ops.scan import scan
-
-    def step(
-        carried: tuple[torch.Tensor, torch.Tensor], gates: torch.Tensor
-    ) -> tuple[tuple[torch.Tensor, torch.Tensor], torch.Tensor]:
-        hidden, cell = carried
-        opened, kept, new, shown = (gates + hidden @ hidden_weight.T).chunk(4, dim=-1)
-        cell = kept.sigmoid() * cell + opened.sigmoid() * new.tanh()
-        hidden = shown.sigmoid() * cell.tanh()
-        return (hidden, cell), hidden.clone()  # an output may not be the state itself
-
-    start = states.new_zeros(states.shape[0], hidden_weight.shape[1])
-    gates = functional.linear(states, input_weight, input_bias + hidden_bias)
-    read: torch.Tensor = scan(step, (start, start.clone()), gates.transpose(0, 1))[1]
-    return read.transpose(0, 1)
-
-
-def reading_order(mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the positions (B, L) of tokens, then of padding, and the index (B, L) of each token in that order.
-
-    The mask (B, L) is True at tokens. The index of padding is undefined.
-    """
-    return argsort_mask_first(mask), (mask.cumsum(-1) - 1).clamp(min=0)

@@ -10,9 +10,6 @@ from dataclasses import dataclass, replace
 from operator import index
 from random import Random
 
-STRUCTURE = ("word_index", "dep_heads")
-"""Names of the inputs that the tokenizer adds and the models read, one value per token."""
-
 NO_WORD = -1
 """Value of `word_index` and `dep_heads` at special tokens and padding."""
 

@@ -1,4 +1,4 @@
-"""SG-Net, a baseline of syntax-aware local attention: syntax-guided layers on top of the encoder."""
+"""Models with SG-Net, a baseline of syntax-aware local attention: syntax-guided layers on top of the encoder."""
 
 from __future__ import annotations
 
@@ -8,7 +8,25 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
+from .modeling_sla_bert import (
+    TOP_LAYERS,
+    SlaBertForMaskedLM,
+    SlaBertForMultipleChoice,
+    SlaBertForQuestionAnswering,
+    SlaBertForSequenceClassification,
+    SlaBertForTokenClassification,
+    SlaBertModel,
+)
 from .sla_self_attention import LocalAttentionRecord, localize
+
+__all__ = [
+    "SlaBertForMaskedLM",
+    "SlaBertForMultipleChoice",
+    "SlaBertForQuestionAnswering",
+    "SlaBertForSequenceClassification",
+    "SlaBertForTokenClassification",
+    "SlaBertModel",
+]
 
 
 class SyntaxGuidedLayer(nn.Module):
@@ -39,3 +57,6 @@ class SyntaxGuidedLayer(nn.Module):
             guided = layer(guided, mask, record=record, is_local=True)
         of_encoder, of_syntax = self.mixture.softmax(0)
         return of_encoder * states + of_syntax * guided
+
+
+TOP_LAYERS["sgnet"] = SyntaxGuidedLayer

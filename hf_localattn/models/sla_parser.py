@@ -1,8 +1,8 @@
 """Dependency parsing of texts and of lists of words with spaCy.
 
 Loaded pipelines and recent parses are cached in this module, for the whole process. They cannot be attributes of the
-tokenizer, because `datasets` finds cached results by the tokenizer's hash, which must not change. `sla_parse_store.py`
-can also keep parses in a folder.
+tokenizer, because `datasets` finds cached results by the tokenizer's hash, which must not change. The installed
+package can also keep parses in a folder.
 """
 
 import json
@@ -11,24 +11,18 @@ import re
 from array import array
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
-from hashlib import sha256
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from transformers.utils import TRANSFORMERS_DYNAMIC_MODULE_NAME
-
+from .configuration_local_attention import LocalAttentionConfig
 from .sla_alignment import Words
-from .sla_parse_store import key_of, open_store, read_parses, write_parses
 
 WORDS = ("parser", "whitespace")
 """Ways to split a text into words: the pipeline's tokens, or splitting at white space."""
 
 MAX_CACHED_WORDS = 1_000_000
 """Largest number of words in the cache of parses, about 100 MB with their texts."""
-
-COMES_WITH_CHECKPOINT = __name__.partition(".")[0] == TRANSFORMERS_DYNAMIC_MODULE_NAME
-"""True in the copy of this file that is saved with a checkpoint, which runs only with `trust_remote_code=True`."""
 
 ENTRY_POINTS = "spacy_models"
 """Group of entry points in which installed distributions declare spaCy pipelines."""
@@ -85,7 +79,6 @@ def _size(parse: Words) -> int:
 
 _cache = ParseCache(MAX_CACHED_WORDS)
 _pipelines: dict[tuple[str, bool], Any] = {}
-_digests: dict[tuple[str, bool], str] = {}
 
 
 def parse(
@@ -108,7 +101,7 @@ def parse(
         OSError: If the pipeline is not installed, or not in the folder.
         ValueError: If the pipeline cannot parse, a text is too long, or a checkpoint names a folder.
     """
-    source = _source(parser, named_by_checkpoint)
+    source = (parser, named_by_checkpoint)
     parses: dict[str | tuple[str, ...], Words] = {}
     unknown = []
     for text in dict.fromkeys(texts):
@@ -121,17 +114,16 @@ def parse(
         pipeline = load_pipeline(parser, named_by_checkpoint=named_by_checkpoint)
         for text in unknown:
             _check_length(text, pipeline)
-        keys = {}
-        if open_store() is not None:
-            keys = {text: key_of(text, words, _digest(source, pipeline)) for text in unknown}
-            parses |= read_parses(keys)
+        if (store := LocalAttentionConfig.installed.parse_store()) is not None:
+            keys = store.keys_of(unknown, words, parser, pipeline)
+            parses |= store.read_parses(keys)
         new = [text for text in unknown if text not in parses]
         documents = pipeline.pipe(_document(text, words, pipeline) for text in new)
         parsed_now = {
             text: _words(text, words, document, parser) for text, document in zip(new, documents, strict=True)
         }
-        if keys:
-            write_parses(keys, parsed_now)
+        if store is not None:
+            store.write_parses(keys, parsed_now)
         parses |= parsed_now
         for text in unknown:
             _cache.put((source, words, text), parses[text])
@@ -153,7 +145,7 @@ def load_pipeline(parser: str, *, named_by_checkpoint: bool = False) -> Any:
     Args:
         parser: Name or folder of the pipeline.
         named_by_checkpoint (*optional*, defaults to False): True if the name comes from a checkpoint and not from the
-            caller. Ignored in code that was saved with the checkpoint, since that code could load anything anyway.
+            caller. Code that was saved with a checkpoint loads it like any other, since it is trusted.
 
     Returns:
         The pipeline, a `spacy.Language`.
@@ -163,9 +155,10 @@ def load_pipeline(parser: str, *, named_by_checkpoint: bool = False) -> Any:
         OSError: If the pipeline is not installed, or not in the folder.
         ValueError: If the pipeline has no dependency parser, or a checkpoint names a folder.
     """
-    source = _source(parser, named_by_checkpoint)
+    source = (parser, named_by_checkpoint)
     if source not in _pipelines:
-        pipeline = _load_declared(parser) if source[1] else _load_given(parser)
+        declared = LocalAttentionConfig.installed.load_parser(parser) if named_by_checkpoint else None
+        pipeline = _load_given(parser) if declared is None else declared
         for name in _needless_components(pipeline, parser):
             pipeline.remove_pipe(name)
         _pipelines[source] = pipeline
@@ -179,10 +172,10 @@ def pipeline_version(parser: str, *, named_by_checkpoint: bool = False) -> str |
         parser: As in `load_pipeline`.
         named_by_checkpoint (*optional*, defaults to False): As in `load_pipeline`.
     """
-    declared = _declaration(parser)
+    declared = declaration_of(parser)
     if declared is not None:
         return declared.dist.version if declared.dist else None
-    if _source(parser, named_by_checkpoint)[1]:
+    if named_by_checkpoint:
         return None
     try:
         version = json.loads(Path(parser, "meta.json").read_text(encoding="utf-8")).get("version")
@@ -191,82 +184,44 @@ def pipeline_version(parser: str, *, named_by_checkpoint: bool = False) -> str |
     return version if isinstance(version, str) else None
 
 
-def _digest(source: tuple[str, bool], pipeline: Any) -> str:
-    """Return a digest of a loaded pipeline and its weights, since retrained pipelines may keep name and version."""
-    if source not in _digests:
-        content = pipeline.to_bytes(exclude=["vocab"])  # metadata describe the vectors
-        _digests[source] = sha256(_spacy().__version__.encode() + content).hexdigest()
-    return _digests[source]
-
-
-def _source(parser: str, named_by_checkpoint: bool) -> tuple[str, bool]:
-    """Return the cache key of a pipeline: its name, and True if a distribution has to declare it."""
-    return parser, named_by_checkpoint and not COMES_WITH_CHECKPOINT
-
-
-def _declaration(parser: str) -> EntryPoint | None:
+def declaration_of(parser: str) -> EntryPoint | None:
     """Return the entry point that declares a pipeline, without importing anything."""
     return next(iter(entry_points(group=ENTRY_POINTS, name=parser)), None)
 
 
-def _load_declared(parser: str) -> Any:
-    declared = _declaration(parser)
-    if declared is None and not re.fullmatch(r"\w+", parser):
-        raise ValueError(
-            f"The checkpoint names the parser {parser!r}, which is not the name of an installed spaCy pipeline. A"
-            f" folder that only a checkpoint names is not loaded, because it may run code. {_BY_CALLER}"
-        )
-    if declared is None:
-        raise OSError(
-            f"The checkpoint names the parser {parser!r}, which no installed distribution declares as a spaCy"
-            f" pipeline (entry points of the group {ENTRY_POINTS!r}).{_download(parser)} {_BY_CALLER} {_WITHOUT}"
-        )
-    _spacy()
-    try:
-        return declared.load().load()
-    except (ImportError, AttributeError) as error:
-        raise OSError(
-            f"The distribution that declares the spaCy pipeline {parser!r} is broken ({error}): reinstall it."
-        ) from error
-
-
 def _load_given(parser: str) -> Any:
     try:
-        return _spacy().load(parser)
+        return import_spacy().load(parser)
     except OSError as error:
-        remedy = " The folder does not exist." if os.sep in parser else _download(parser)
+        remedy = " The folder does not exist." if os.sep in parser else download_hint(parser)
         raise OSError(
             f"Cannot load the spaCy pipeline {parser!r}: {error} --{remedy} Set the tokenizer's `parser` to an"
-            f" installed pipeline, or to the folder of one (in scripts: `--local_config parser=NAME`). {_WITHOUT}"
+            " installed pipeline, or to the folder of one (in scripts: `--local_config parser=NAME`)."
+            f" {WITHOUT_PARSER}"
         ) from error
 
 
-def _download(parser: str) -> str:
+def download_hint(parser: str) -> str:
     """Return the command that installs a pipeline, if its name looks like one of spaCy's pipelines."""
     is_like_spacys = re.fullmatch(r"[a-z]{2,3}_\w+", parser)
     return f" If it is one of spaCy's, install it with `python -m spacy download {parser}`." if is_like_spacys else ""
 
 
-_BY_CALLER = (
-    "To use another pipeline, or a folder that you trust, name it yourself:"
-    " `AutoTokenizer.from_pretrained(CHECKPOINT, parser=NAME_OR_FOLDER)`, in scripts `--local_config"
-    " parser=NAME_OR_FOLDER`, in `hf-localattn inspect` `--config parser=NAME_OR_FOLDER`."
-)
-
-_WITHOUT = (
+WITHOUT_PARSER = (
     'To do without a parser, load the model with `local_attention="window"` (in pipelines:'
     ' `model_kwargs={"local_attention": "window"}`), and its tokenizer with `AutoTokenizer.from_pretrained(CHECKPOINT,'
     " parser=None)`."
 )
 
 
-def _spacy() -> Any:
+def import_spacy() -> Any:
+    """Import spaCy, with the remedy in the error if it is not installed."""
     try:
         import spacy
     except ImportError as error:
         raise ImportError(
             "Syntax-aware local attention parses texts with spaCy, which is not installed: pip install spacy."
-            f" {_WITHOUT}"
+            f" {WITHOUT_PARSER}"
         ) from error
     return spacy
 
@@ -308,7 +263,7 @@ def _document(text: str | tuple[str, ...], words: str, pipeline: Any) -> Any:
     if isinstance(text, str) and words == "parser":
         return text
     fixed = text.split() if isinstance(text, str) else [word for word in text if not _is_blank(word)]
-    return _spacy().tokens.Doc(pipeline.vocab, words=fixed)
+    return import_spacy().tokens.Doc(pipeline.vocab, words=fixed)
 
 
 def _is_blank(word: str) -> bool:

@@ -11,7 +11,7 @@ import torch
 from torch.compiler import is_compiling
 from torch.utils.checkpoint import checkpoint
 
-from .masking import needs_torch_code
+from .configuration_local_attention import needs_torch_code
 from .sla_masks import MaskRows
 
 ROWS = 128

@@ -1,22 +1,28 @@
 """Task heads that all families share.
 
 A family's class inherits from the family's base class and from a head, in this order, and sets `base_model_class`. The
-layers of each head have different names, so a checkpoint of one task loads into the model of another. Each `forward`
-lists its inputs explicitly, because Trainer drops all columns that are not in its signature.
+layers of each head have different names, so a checkpoint of one task loads into the model of another. transformers'
+generic heads do not fit: they pool the last token, and all have one name for their layers.
 
 Shapes: B batch, L tokens, C choices or classes.
 """
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
 from torch.nn import functional
-from transformers.loss.loss_utils import ForQuestionAnsweringLoss
+from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoModelForMaskedLM, PreTrainedConfig, PreTrainedModel
+from transformers import initialization as init
 from transformers.modeling_outputs import (
+    BaseModelOutput,
+    MaskedLMOutput,
+    ModelOutput,
     MultipleChoiceModelOutput,
     QuestionAnsweringModelOutput,
     SequenceClassifierOutput,
@@ -24,8 +30,7 @@ from transformers.modeling_outputs import (
 )
 from transformers.utils import can_return_tuple
 
-from .input_checks import IGNORED, WHOLE, check_numbers, check_positions, check_tensor, check_text_labels
-from .modeling_local_attention import LocalAttentionPreTrainedModel, LocalModelOutput, LocalOutputs
+from .modeling_local_attention import LocalAttentionPreTrainedModel, LocalOutputs, selected_states
 
 
 @dataclass
@@ -46,6 +51,11 @@ class LocalTokenClassifierOutput(LocalOutputs, TokenClassifierOutput):
 @dataclass
 class LocalMultipleChoiceOutput(LocalOutputs, MultipleChoiceModelOutput):
     """Output of a multiple-choice head."""
+
+
+@dataclass
+class LocalMaskedLMOutput(LocalOutputs, MaskedLMOutput):
+    """Output of a masked-language-model head."""
 
 
 HANDED_ON = ("hidden_states", "attentions", *(field.name for field in fields(LocalOutputs)))
@@ -78,12 +88,8 @@ class QuestionAnsweringHead(LocalAttentionPreTrainedModel):
     def __init__(self, config: Any):
         super().__init__(config)
         self.add_base_model()
-        # Not all families have these fields.
-        self.qa_dropout = nn.Dropout(getattr(config, "qa_dropout", 0.0))
-        qa_loss = getattr(config, "qa_loss", "mean")
-        self.qa_outputs = nn.Linear(self.config.hidden_size, 2)
-        if qa_loss != "mean":
-            self.loss_function = QUESTION_ANSWERING_LOSSES[qa_loss]
+        self.qa_dropout = nn.Dropout(getattr(config, "qa_dropout", 0.0))  # not all families have this field
+        self.qa_outputs = nn.Linear(config.hidden_size, 2)
         self.post_init()
 
     @can_return_tuple
@@ -124,84 +130,39 @@ class QuestionAnsweringHead(LocalAttentionPreTrainedModel):
         start_logits, end_logits = self.qa_outputs(self.qa_dropout(outputs.last_hidden_state)).unbind(-1)
         loss = None
         if start_positions is not None and end_positions is not None:
-            check_positions("start_positions", start_positions, len(start_logits))
-            check_positions("end_positions", end_positions, len(end_logits))
-            loss_kwargs = {} if num_items_in_batch is None else {"num_items_in_batch": num_items_in_batch}
-            loss = self.loss_function(start_logits, end_logits, start_positions, end_positions, **loss_kwargs)
-            loss = self.training_loss(loss, outputs)
+            counted = {} if num_items_in_batch is None else {"num_items_in_batch": num_items_in_batch}
+            loss = self.loss_function(start_logits, end_logits, start_positions, end_positions, **counted)
+            share = 1.0 if num_items_in_batch is None else len(start_positions) / num_items_in_batch
+            loss = self.training_loss(loss, outputs, share)
         return LocalQuestionAnsweringOutput(
             loss=loss,
             start_logits=start_logits.contiguous(),
             end_logits=end_logits.contiguous(),
-            **extra_outputs(outputs),
+            **{name: outputs[name] for name in HANDED_ON if name in outputs},
         )
 
 
-class SequenceClassificationHead(LocalAttentionPreTrainedModel):
-    """Logits of a text or a pair of texts, for the classification or regression that `problem_type` selects."""
+class LabelingHead(LocalAttentionPreTrainedModel):
+    """Base class of the heads with `logits` and `labels`. Each computes the logits and the loss of its task."""
 
-    accepts_loss_kwargs = False  # Trainer has to scale the loss, a mean over the batch
+    output_class: ClassVar[type[ModelOutput]]
+    reads_hidden_states = False
 
-    def __init__(self, config: Any):
-        super().__init__(config)
-        self.add_base_model()
-        self.num_labels = config.num_labels
-        self.sequence_classifier = self.new_classifier()
-        self.post_init()
+    def new_classifier(self, num_outputs: int) -> nn.Module:
+        """Build the module that maps features of sequences (B, F) to logits (B, num_outputs)."""
+        return PooledClassifier(self.config.hidden_size, num_outputs, self.config.classifier_dropout)
 
-    def new_classifier(self) -> nn.Module:
-        """Build the module that maps features of sequences (B, F) to logits (B, num_labels)."""
-        return PooledClassifier(self.config.hidden_size, self.config.num_labels, self.config.classifier_dropout)
+    def by_text(self, name: str, values: torch.Tensor) -> torch.Tensor:
+        """Return an input with a row for each text."""
+        return values
 
-    @can_return_tuple
-    def forward(
-        self,
-        input_ids: torch.Tensor | None = None,
-        attention_mask: torch.Tensor | None = None,
-        token_type_ids: torch.Tensor | None = None,
-        position_ids: torch.Tensor | None = None,
-        inputs_embeds: torch.Tensor | None = None,
-        labels: torch.Tensor | None = None,
-        **kwargs: Any,
-    ) -> LocalSequenceClassifierOutput:
-        """Compute logits (B, num_labels).
+    def compute_logits(self, outputs: Any, attention_mask: torch.Tensor | None, shape: torch.Size) -> torch.Tensor:
+        """Compute logits from the outputs of the headless model. `shape` is that of the inputs, at least (B, L)."""
+        raise NotImplementedError
 
-        Args:
-            input_ids (*optional*): (B, L). Give either these or `inputs_embeds`.
-            attention_mask (*optional*, defaults to all ones): (B, L), 1 at real tokens, 0 at padding on either side.
-            token_type_ids (*optional*): (B, L), segment ids.
-            position_ids (*optional*): (B, L). By default tokens are numbered without padding.
-            inputs_embeds (*optional*): (B, L, E).
-            labels (*optional*): (B,), class indices, or floats if `num_labels` is 1. (B, num_labels), floats for
-                multi-label classification or several regressions.
-            **kwargs: Inputs of the family, `output_attentions`, `output_hidden_states` and the like.
-        """
-        outputs = self.base_model(
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            token_type_ids=token_type_ids,
-            position_ids=position_ids,
-            inputs_embeds=inputs_embeds,
-            **{**kwargs, "return_dict": True},
-        )
-        logits = self.sequence_classifier(self.sequence_features(outputs, attention_mask))
-        loss = None
-        if labels is not None:
-            check_text_labels(labels, logits, self.config.problem_type)
-            loss = self.training_loss(self.loss_function(labels, logits, self.config), outputs)
-        return LocalSequenceClassifierOutput(loss=loss, logits=logits, **extra_outputs(outputs))
-
-
-class TokenClassificationHead(LocalAttentionPreTrainedModel):
-    """Logits of each token, by dropout and a linear layer."""
-
-    def __init__(self, config: Any):
-        super().__init__(config)
-        self.add_base_model()
-        self.dropout = nn.Dropout(config.classifier_dropout)
-        self.num_labels = config.num_labels
-        self.token_classifier = nn.Linear(self.config.hidden_size, config.num_labels)
-        self.post_init()
+    def compute_loss(self, logits: torch.Tensor, labels: torch.Tensor, **counted: Any) -> torch.Tensor:
+        """Compute the loss of the task. `counted` has `num_items_in_batch` if it is given."""
+        raise NotImplementedError
 
     @can_return_tuple
     def forward(
@@ -214,8 +175,10 @@ class TokenClassificationHead(LocalAttentionPreTrainedModel):
         labels: torch.Tensor | None = None,
         num_items_in_batch: torch.Tensor | int | None = None,
         **kwargs: Any,
-    ) -> LocalTokenClassifierOutput:
-        """Compute logits (B, L, num_labels).
+    ) -> Any:
+        """Compute the logits of texts (B, num_labels), tokens (B, L, labels or vocabulary) or choices (B, C).
+
+        Inputs of choices are (B, C, L, ...). Their hidden states and attentions have B * C rows.
 
         Args:
             input_ids (*optional*): (B, L). Give either these or `inputs_embeds`.
@@ -223,71 +186,14 @@ class TokenClassificationHead(LocalAttentionPreTrainedModel):
             token_type_ids (*optional*): (B, L), segment ids.
             position_ids (*optional*): (B, L). By default tokens are numbered without padding.
             inputs_embeds (*optional*): (B, L, E).
-            labels (*optional*): (B, L), class indices. The loss ignores -100.
-            num_items_in_batch (*optional*): Divisor of the loss. By default the loss is a mean.
+            labels (*optional*): For texts (B,), class indices or floats, or (B, num_labels), floats for several labels
+                or regressions; for tokens (B, L), -100 is ignored; for choices (B,).
+            num_items_in_batch (*optional*): Divisor of the loss of tokens. By default the loss is a mean.
             **kwargs: Inputs of the family, `output_attentions`, `output_hidden_states` and the like.
         """
-        outputs = self.base_model(
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            token_type_ids=token_type_ids,
-            position_ids=position_ids,
-            inputs_embeds=inputs_embeds,
-            **{**kwargs, "return_dict": True},
-        )
-        logits = self.token_classifier(self.dropout(outputs.last_hidden_state))
-        loss = None
-        if labels is not None:
-            known = {"dtypes": WHOLE[:1], "rows": self.num_labels, "ignored": IGNORED}
-            check_numbers("labels", labels, logits.shape[:2], **known)
-            loss_kwargs = {} if num_items_in_batch is None else {"num_items_in_batch": num_items_in_batch}
-            loss = self.loss_function(logits, labels, self.config, **loss_kwargs)
-            share = 1.0 if num_items_in_batch is None else (labels != -100).sum() / num_items_in_batch
-            loss = self.training_loss(loss, outputs, share)
-        return LocalTokenClassifierOutput(loss=loss, logits=logits, **extra_outputs(outputs))
-
-
-class MultipleChoiceHead(LocalAttentionPreTrainedModel):
-    """One logit for each choice; each choice is a text or a pair of texts."""
-
-    accepts_loss_kwargs = False  # Trainer has to scale the loss, a mean over the batch
-
-    def __init__(self, config: Any):
-        super().__init__(config)
-        self.add_base_model()
-        self.choice_classifier = self.new_classifier()
-        self.post_init()
-
-    def new_classifier(self) -> nn.Module:
-        """Build the module that maps features of choices (B * C, F) to logits (B * C, 1)."""
-        return PooledClassifier(self.config.hidden_size, 1, self.config.classifier_dropout)
-
-    @can_return_tuple
-    def forward(
-        self,
-        input_ids: torch.Tensor | None = None,
-        attention_mask: torch.Tensor | None = None,
-        token_type_ids: torch.Tensor | None = None,
-        position_ids: torch.Tensor | None = None,
-        inputs_embeds: torch.Tensor | None = None,
-        labels: torch.Tensor | None = None,
-        **kwargs: Any,
-    ) -> LocalMultipleChoiceOutput:
-        """Compute logits (B, C).
-
-        Hidden states and attentions have choices in the batch dimension (B * C), as in transformers' classes.
-
-        Args:
-            input_ids (*optional*): (B, C, L). Give either these or `inputs_embeds`.
-            attention_mask (*optional*, defaults to all ones): (B, C, L), 1 at real tokens, 0 at padding.
-            token_type_ids (*optional*): (B, C, L), segment ids.
-            position_ids (*optional*): (B, C, L). By default tokens are numbered without padding.
-            inputs_embeds (*optional*): (B, C, L, E).
-            labels (*optional*): (B,), index of the correct choice.
-            **kwargs: Inputs of the family, `output_attentions`, `output_hidden_states` and the like.
-        """
-        shape = _shape_of_choices(input_ids, inputs_embeds)
-        each = {
+        self.resolve_output_flags(kwargs)
+        asked_for = kwargs["output_hidden_states"]
+        given = {
             "input_ids": input_ids,
             "attention_mask": attention_mask,
             "token_type_ids": token_type_ids,
@@ -295,84 +201,209 @@ class MultipleChoiceHead(LocalAttentionPreTrainedModel):
             "inputs_embeds": inputs_embeds,
             **{name: kwargs.pop(name, None) for name in self.token_inputs},
         }
-        each = {name: None if values is None else _by_choice(name, values) for name, values in each.items()}
-        outputs = self.base_model(**each, **{**kwargs, "return_dict": True})
-        logits = self.choice_classifier(self.sequence_features(outputs, each["attention_mask"])).view(shape)
+        inputs = {name: None if value is None else self.by_text(name, value) for name, value in given.items()}
+        kwargs |= {"return_dict": True, "output_hidden_states": self.reads_hidden_states or asked_for}
+        outputs = self.base_model(**inputs, **kwargs)
+        states = input_ids if input_ids is not None else inputs_embeds
+        assert states is not None  # the headless model has checked it
+        logits = self.compute_logits(outputs, inputs["attention_mask"], states.shape)
         loss = None
         if labels is not None:
-            check_numbers("labels", labels, logits.shape[:1], dtypes=WHOLE[:1], rows=logits.shape[1], ignored=IGNORED)
-            # Not `loss_function`: for a class of this name transformers chooses a loss that shifts labels.
-            loss = self.training_loss(functional.cross_entropy(logits, labels), outputs)
-        return LocalMultipleChoiceOutput(loss=loss, logits=logits, **extra_outputs(outputs))
+            counted = {} if num_items_in_batch is None else {"num_items_in_batch": num_items_in_batch}
+            share = 1.0 if num_items_in_batch is None else (labels != -100).sum() / num_items_in_batch
+            loss = self.training_loss(self.compute_loss(logits, labels, **counted), outputs, share)
+        more = {name: outputs[name] for name in HANDED_ON if name in outputs}
+        if self.reads_hidden_states:
+            more["hidden_states"] = selected_states(outputs.hidden_states, asked_for)
+        return self.output_class(loss=loss, logits=logits, **more)
 
 
-def extra_outputs(outputs: LocalModelOutput) -> dict[str, Any]:
-    """Return the outputs of the headless model that a head returns, too."""
-    return {name: outputs[name] for name in HANDED_ON if name in outputs}
+class SequenceClassificationHead(LabelingHead):
+    """Logits of a text or a pair of texts, for the classification or regression that `problem_type` selects."""
+
+    output_class = LocalSequenceClassifierOutput
+    accepts_loss_kwargs = False  # Trainer has to scale the loss, a mean over the batch
+
+    def __init__(self, config: Any):
+        super().__init__(config)
+        self.add_base_model()
+        self.num_labels = config.num_labels
+        self.sequence_classifier = self.new_classifier(config.num_labels)
+        self.post_init()
+
+    def compute_logits(self, outputs: Any, attention_mask: torch.Tensor | None, shape: torch.Size) -> torch.Tensor:
+        return self.sequence_classifier(self.sequence_features(outputs, attention_mask))
+
+    def compute_loss(self, logits: torch.Tensor, labels: torch.Tensor, **counted: Any) -> torch.Tensor:
+        return self.loss_function(labels, logits, self.config)
 
 
-def _by_choice(name: str, values: torch.Tensor) -> torch.Tensor:
-    """Flatten inputs (B, C, ...) to (B * C, ...)."""
-    check_tensor(name, values)
-    if values.dim() < 3:
-        raise ValueError(f"`{name}` has shape {tuple(values.shape)}; multiple choice needs (batch, choices, length).")
-    return values.flatten(0, 1)
+class TokenClassificationHead(LabelingHead):
+    """Logits of each token, by dropout and a linear layer."""
+
+    output_class = LocalTokenClassifierOutput
+
+    def __init__(self, config: Any):
+        super().__init__(config)
+        self.add_base_model()
+        self.dropout = nn.Dropout(config.classifier_dropout)
+        self.num_labels = config.num_labels
+        self.token_classifier = nn.Linear(config.hidden_size, config.num_labels)
+        self.post_init()
+
+    def compute_logits(self, outputs: Any, attention_mask: torch.Tensor | None, shape: torch.Size) -> torch.Tensor:
+        return self.token_classifier(self.dropout(outputs.last_hidden_state))
+
+    def compute_loss(self, logits: torch.Tensor, labels: torch.Tensor, **counted: Any) -> torch.Tensor:
+        return self.loss_function(logits, labels, self.config, **counted)
 
 
-def _shape_of_choices(input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None) -> torch.Size:
-    """Return the number of examples and the number of choices per example, (B, C)."""
-    for name, values, wanted in (("input_ids", input_ids, 3), ("inputs_embeds", inputs_embeds, 4)):
-        if values is not None:
-            check_tensor(name, values)
-        if values is not None and values.dim() != wanted:
-            raise ValueError(
-                f"`{name}` has shape {tuple(values.shape)}; multiple choice needs (batch, choices, length"
-                f"{', width' if wanted == 4 else ''}), with the same number of choices for every example."
+class MultipleChoiceHead(LabelingHead):
+    """One logit for each choice; each choice is a text or a pair of texts."""
+
+    output_class = LocalMultipleChoiceOutput
+    accepts_loss_kwargs = False  # Trainer has to scale the loss, a mean over the batch
+
+    def __init__(self, config: Any):
+        super().__init__(config)
+        self.add_base_model()
+        self.choice_classifier = self.new_classifier(1)
+        self.post_init()
+
+    def by_text(self, name: str, values: torch.Tensor) -> torch.Tensor:
+        if values.dim() < 3:
+            raise ValueError(f"`{name}` has shape {tuple(values.shape)}; it must be (batch, choices, length).")
+        return values.flatten(0, 1)
+
+    def compute_logits(self, outputs: Any, attention_mask: torch.Tensor | None, shape: torch.Size) -> torch.Tensor:
+        return self.choice_classifier(self.sequence_features(outputs, attention_mask)).view(shape[:2])
+
+    def compute_loss(self, logits: torch.Tensor, labels: torch.Tensor, **counted: Any) -> torch.Tensor:
+        # Not `loss_function`: for a class of this name transformers chooses a loss that shifts labels.
+        return functional.cross_entropy(logits, labels)
+
+
+def build_reference_head(
+    mapping: Any, backbone_config: PreTrainedConfig, num_labels: int = 1, keeps_vocabulary: bool = False
+) -> PreTrainedModel:
+    """Build transformers' task class of a backbone with zero layers and a minimal vocabulary, to reuse its head.
+
+    Args:
+        mapping: Mapping from configurations to classes, such as `MODEL_FOR_MULTIPLE_CHOICE_MAPPING`.
+        backbone_config: Configuration of the backbone.
+        num_labels (*optional*, defaults to 1): Number of labels of the task.
+        keeps_vocabulary (*optional*, defaults to False): Keep the size of the vocabulary, for a head that predicts it.
+
+    Returns:
+        The model, with random weights.
+
+    Raises:
+        ValueError: If transformers has no such class for the backbone.
+    """
+    config = copy.deepcopy(backbone_config)
+    if type(config) not in mapping:
+        raise ValueError(f"transformers has no such task class for the backbone {config.model_type!r}.")
+    config.num_hidden_layers, config.num_labels = 0, num_labels
+    if not keeps_vocabulary:
+        config.vocab_size = (config.pad_token_id or 0) + 1
+    return mapping[type(config)](config)
+
+
+class GivenStates(nn.Module):
+    """Stand-in for the encoder inside transformers' class: returns the states that it is given."""
+
+    def forward(self, *args: Any, inputs_embeds: torch.Tensor, **kwargs: Any) -> BaseModelOutput:
+        """Return `inputs_embeds` (B, L, H) as the last hidden state."""
+        return BaseModelOutput(last_hidden_state=inputs_embeds)
+
+
+class MaskedLMHead(LabelingHead):
+    """Logits of the vocabulary for each token, by the head of transformers' masked language model for the backbone.
+
+    The output layer is tied to the word embeddings if `tie_word_embeddings` of the backbone's configuration is True.
+    Features of another width than the backbone's are projected to its width.
+    """
+
+    output_class = LocalMaskedLMOutput
+    backbone_auto_class = AutoModelForMaskedLM
+
+    def __init__(self, config: Any):
+        super().__init__(config)
+        self.add_base_model()
+        self.masked_lm_projection: nn.Linear | None = None
+        size = config.backbone_config.hidden_size
+        if config.mlm_residual or config.output_size != size:
+            self.masked_lm_projection = nn.Linear(config.output_size, size)
+        with init.no_init_weights():  # `post_init` below does it
+            self.masked_lm = build_reference_head(
+                MODEL_FOR_MASKED_LM_MAPPING, config.backbone_config, keeps_vocabulary=True
             )
-    given = inputs_embeds if input_ids is None else input_ids
-    if given is None:
-        raise ValueError("Give exactly one of `input_ids` and `inputs_embeds`.")
-    return given.shape[:2]
+        self.masked_lm.config = config.backbone_config  # with the layers, on which ModernBERT's initialization depends
+        self._tie_to_backbone(self.masked_lm)
+        self.post_init()
 
+    def _tie_to_backbone(self, stock: PreTrainedModel) -> None:
+        """Replace the encoder of transformers' class by a stand-in, and tie the head to the backbone instead."""
+        encoder, ours = f"{stock.base_model_prefix}.", f"{self.base_model_prefix}.backbone."
 
-def sum_question_answering_loss(
-    start_logits: torch.Tensor,
-    end_logits: torch.Tensor,
-    start_positions: torch.Tensor,
-    end_positions: torch.Tensor,
-    **kwargs: Any,
-) -> torch.Tensor:
-    """Return the sum of the start and end cross-entropy, not their mean.
+        def name_here(name: str) -> str:
+            return f"{ours}{name.removeprefix(encoder)}" if name.startswith(encoder) else f"masked_lm.{name}"
 
-    Source: COOL, section 3.4, "the sum of the negative log probabilities".
-    """
-    return 2 * ForQuestionAnsweringLoss(start_logits, end_logits, start_positions, end_positions, **kwargs)
+        tied = {name_here(target): name_here(source) for target, source in (stock._tied_weights_keys or {}).items()}
+        self._tied_weights_keys = tied
+        stock._tied_weights_keys, stock.all_tied_weights_keys = {}, {}
+        setattr(stock, stock.base_model_prefix, GivenStates())
 
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module) -> None:
+        super()._init_weights(module)
+        if self.config.mlm_residual and module is self.masked_lm_projection:
+            init.zeros_(module.weight)
+            init.zeros_(module.bias)
 
-def printed_question_answering_loss(
-    start_logits: torch.Tensor,
-    end_logits: torch.Tensor,
-    start_positions: torch.Tensor,
-    end_positions: torch.Tensor,
-    num_items_in_batch: torch.Tensor | int | None = None,
-    **kwargs: Any,
-) -> torch.Tensor:
-    """Return -log(p(start) + p(end)), averaged over the examples whose answer is in range.
+    @classmethod
+    def validate_architecture(cls, backbone_config: PreTrainedConfig) -> None:
+        super().validate_architecture(backbone_config)
+        kind = backbone_config.model_type
+        if type(backbone_config) not in MODEL_FOR_MASKED_LM_MAPPING:
+            able = [name for name in cls.config_class.tested_backbones if name != "xlnet"]
+            raise ValueError(
+                f"{cls.__name__} needs a backbone with a masked language model, and transformers has none for "
+                f"{kind!r}: use another one, such as {', '.join(able)}."
+            )
+        if not getattr(backbone_config, "legacy", True):
+            raise ValueError(
+                f"{cls.__name__} does not support `legacy=False` of the backbone {kind!r}, whose head reads the word "
+                "embeddings by itself: use a backbone with `legacy=True`."
+            )
 
-    Source: COOL, equation 16 as printed.
-    """
-    length = start_logits.shape[1]
-    device = start_logits.device
-    starts, ends = (given.view(-1).to(device).clamp(0, length) for given in (start_positions, end_positions))
-    inside = (starts < length) & (ends < length)
-    dtype = torch.promote_types(start_logits.dtype, torch.float32)
-    logs = [
-        functional.log_softmax(logits, dim=-1, dtype=dtype).gather(1, positions.clamp(max=length - 1)[:, None])
-        for logits, positions in ((start_logits, starts), (end_logits, ends))
-    ]
-    losses = -torch.logaddexp(*logs).squeeze(1)
-    count = inside.sum().clamp(min=1) if num_items_in_batch is None else num_items_in_batch
-    return losses.masked_fill(~inside, 0.0).sum() / count
+    def pretrained_parameters(self) -> Iterator[nn.Parameter]:
+        """Iterate over the parameters that come from the backbone's checkpoint, with those of its head."""
+        backbone = list(super().pretrained_parameters())
+        known = {id(parameter) for parameter in backbone}
+        yield from backbone
+        yield from (parameter for parameter in self.masked_lm.parameters() if id(parameter) not in known)
 
+    def get_output_embeddings(self) -> nn.Module:
+        """Return the output layer of the backbone's head."""
+        return self.masked_lm.get_output_embeddings()
 
-QUESTION_ANSWERING_LOSSES = {"sum": sum_question_answering_loss, "joint": printed_question_answering_loss}
+    def set_output_embeddings(self, new_embeddings: nn.Module) -> None:
+        """Replace the output layer of the backbone's head."""
+        self.masked_lm.set_output_embeddings(new_embeddings)
+
+    @property
+    def reads_hidden_states(self) -> bool:  # type: ignore[override]
+        """True if the head reads the states of the backbone."""
+        return self.config.mlm_residual
+
+    def compute_logits(self, outputs: Any, attention_mask: torch.Tensor | None, shape: torch.Size) -> torch.Tensor:
+        features = outputs.last_hidden_state
+        if self.masked_lm_projection is not None:
+            features = self.masked_lm_projection(features)
+        if self.config.mlm_residual:
+            features = outputs.hidden_states[-1] + features
+        return self.masked_lm(inputs_embeds=features, return_dict=True).logits
+
+    def compute_loss(self, logits: torch.Tensor, labels: torch.Tensor, **counted: Any) -> torch.Tensor:
+        return self.loss_function(logits, labels, vocab_size=logits.shape[-1], **counted)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 from transformers import BatchEncoding, PreTrainedTokenizerFast
 
-from .tokenizer_checks import check_file, check_settings, check_tokenizer, is_backends
+from .configuration_local_attention import LocalAttentionConfig
 
 # Settings that describe where a tokenizer was loaded from, or the padding and truncation saved in its file. Calls
 # choose padding and truncation themselves.
@@ -100,34 +100,9 @@ class BackboneTokenizer(PreTrainedTokenizerFast):
         return kwargs if kwargs.get("tokenizer_file") else super().convert_to_native_format(**kwargs)
 
     @classmethod
-    def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> Any:
-        """Load a tokenizer and check its files.
-
-        Raises:
-            ValueError: If the files are not a tokenizer's, name other files, or have patterns that could take forever
-                on some text (see tokenizer_checks.py).
-            OSError: If the files cannot be fetched.
-        """
-        try:
-            tokenizer = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
-        except (ValueError, OSError, ImportError):
-            raise
-        except BaseException as error:  # values of a wrong type can raise anything inside the base classes
-            if not is_backends(error):
-                raise
-            raise ValueError(
-                f"The tokenizer files of {str(pretrained_model_name_or_path)!r} cannot be read: "
-                f"{type(error).__name__}: {error}"
-            ) from error
-        check_tokenizer(tokenizer.backend_tokenizer)
-        return tokenizer
-
-    @classmethod
     def _from_pretrained(cls, resolved_vocab_files: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         if path := resolved_vocab_files.get("tokenizer_config_file"):
-            check_settings(path)
-        if path := resolved_vocab_files.get("tokenizer_file"):
-            check_file(path)
+            LocalAttentionConfig.installed.check_tokenizer(path)
         return super()._from_pretrained(resolved_vocab_files, *args, **kwargs)
 
     @property
@@ -149,12 +124,6 @@ class BackboneTokenizer(PreTrainedTokenizerFast):
         check_texts(text, text_pair, kwargs.get("is_split_into_words", False))
         try:
             return super()._encode_plus(text, text_pair, **kwargs)
-        except BaseException as error:
-            # The backend raises plain `Exception`, or a panic that does not derive from it.
-            if type(error) is not Exception and type(error).__name__ != "PanicException":
-                raise
-            remedy = "Give another `truncation`, `max_length` or `stride`."
-            raise ValueError(f"`text` cannot be encoded: {error}. {remedy}") from error
         finally:
             self._forget_call()
 

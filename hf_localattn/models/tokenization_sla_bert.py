@@ -8,8 +8,8 @@ from transformers import BatchEncoding
 from transformers.tokenization_utils_base import EncodingFast
 from transformers.utils import logging
 
-from .cue_markers import is_marker
-from .sla_alignment import NO_WORD, STRUCTURE, Words, align, checked_heads, shuffled
+from .configuration_sla_bert import STRUCTURE
+from .sla_alignment import NO_WORD, Words, align, checked_heads, shuffled
 from .sla_parser import WORDS, load_pipeline, parse, pipeline_version, whitespace_words
 from .tokenization_local_attention import BackboneTokenizer, is_batch, sample_numbers, samples_of, set_columns
 
@@ -17,6 +17,9 @@ logger = logging.get_logger(__name__)
 
 DEFAULT_PARSER = "en_core_web_sm"
 """Name of the default spaCy pipeline."""
+
+CUE_MARKERS = ("[CUE]", "[CUE:affix]", "[CUE:single]", "[CUE:multi]")
+"""Markers before the words of a negation cue, which are not parsed."""
 
 PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_")
 """Characters that the authors' code takes for punctuation marks."""
@@ -257,7 +260,7 @@ def _with_open_punctuation(word_index: Sequence[int], tokens: Sequence[str]) -> 
 
 
 def _without_markers(words: Sequence[str]) -> tuple[str, ...]:
-    return tuple(word for word in words if not is_marker(word))
+    return tuple(word for word in words if word not in CUE_MARKERS)
 
 
 def _words_of_tokens(encoding: EncodingFast, numbers: Sequence[Sequence[int]]) -> list[int | None]:
@@ -271,7 +274,7 @@ def _numbers_without_markers(words: Sequence[str]) -> list[int]:
     numbers, number = [], 0
     for word in words:
         numbers.append(number)
-        number += not is_marker(word)
+        number += word not in CUE_MARKERS
     return [min(one, number - 1) for one in numbers]
 
 

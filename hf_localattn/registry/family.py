@@ -92,7 +92,6 @@ class Family:
         Raises:
             ValueError: A name is unknown. The message has the nearest name.
         """
-        fields = self.config.current_names(fields)
         check_config_fields(self.config, fields, self.tokenizer_settings)
         settings = {name: value for name, value in fields.items() if name in self.tokenizer_settings}
         return {name: value for name, value in fields.items() if name not in settings}, settings

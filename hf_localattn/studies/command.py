@@ -9,7 +9,7 @@ from pathlib import Path
 from hf_localattn.claims import claimed
 from hf_localattn.errors import exit_on_user_error
 from hf_localattn.extras import require_train
-from hf_localattn.files import CannotWrite, remove_leftovers, writing
+from hf_localattn.files import remove_leftovers
 from hf_localattn.studies.cross_validation import CrossValidation
 from hf_localattn.studies.executors import TrialFailed
 from hf_localattn.studies.search import Search
@@ -37,7 +37,7 @@ class Command:
 
         If the disk is full or a trial has failed in a worker, the program exits with a one-line error.
         """
-        with self.claim, exit_on_user_error(CannotWrite, TrialFailed), writing(self.folder):
+        with self.claim, exit_on_user_error(OSError, TrialFailed):
             return self.work.execute()
 
 

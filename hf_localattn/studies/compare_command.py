@@ -11,7 +11,7 @@ from hf_localattn.errors import join_names
 from hf_localattn.studies.comparison import Comparison, compare_runs, format_interval, format_p
 from hf_localattn.studies.finished_results import Result, load_result
 from hf_localattn.studies.results import write_results
-from hf_localattn.studies.statistics import ORDERED, holm
+from hf_localattn.studies.statistics import holm
 
 
 def compare(first: str, second: str, metrics: Sequence[str] = (), output: Path | None = None) -> str:
@@ -63,7 +63,7 @@ def compare(first: str, second: str, metrics: Sequence[str] = (), output: Path |
 
 def _lines(one: Result, other: Result, found: dict[str, Comparison], corrected: dict[str, float | None]) -> list[str]:
     lines = [f"A: {one.name}", f"B: {other.name}", ""]
-    lines += ["| score | A | B | A - B | 95 % interval | corrected p (n) | order |", "|---|---|---|---|---|---|---|"]
+    lines += ["| score | A | B | A - B | 95 % interval | corrected p (n) |", "|---|---|---|---|---|---|"]
     # Shares such as accuracies have small differences.
     for name, own in found.items():
         means = [statistics.fmean(result.scores(name).values()) for result in (one, other)]
@@ -71,9 +71,8 @@ def _lines(one: Result, other: Result, found: dict[str, Comparison], corrected: 
         ends = None if own.interval is None else (scale * own.interval[0], scale * own.interval[1])
         assert own.difference is not None
         cells = [f"{name}{unit}", *(f"{scale * mean:.2f}" for mean in means), f"{scale * own.difference:+.2f}"]
-        order = "-" if own.dominance is None else f"{own.dominance:.2f}"
         lines.append(
-            f"| {' | '.join([*cells, format_interval(ends), f'{format_p(corrected[name])} ({own.pairs})', order])} |"
+            f"| {' | '.join([*cells, format_interval(ends), f'{format_p(corrected[name])} ({own.pairs})'])} |"
         )
     remarks: dict[str, list[str]] = {}
     for name, own in found.items():
@@ -85,5 +84,4 @@ def _lines(one: Result, other: Result, found: dict[str, Comparison], corrected: 
         lines.append("* Some runs have no digest of their data: check that both were scored on the same rows.")
     kind = "folds, with Nadeau and Bengio's correction" if one.folds else "seeds"
     lines.append(f"* n is the number of pairs of {kind}; p is corrected for {len(found)} scores (Holm).")
-    lines.append(f"* order: below {ORDERED}, A is almost stochastically greater than B (upper bound at 95 %).")
     return lines

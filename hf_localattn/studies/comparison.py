@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hf_localattn.studies.statistics import almost_stochastic_order, compare_paired
+from hf_localattn.studies.statistics import compare_paired
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,6 @@ class Comparison:
         difference: mean difference over the pairs of runs.
         interval: 95 % interval of the difference.
         p_value: two-sided p-value of the difference.
-        dominance: bound of `almost_stochastic_order`.
         pairs: number of runs that both results have.
         examples: number of test examples that the interval also covers; 0 if it covers runs only.
         remark: reason for a missing or limited comparison.
@@ -43,7 +42,6 @@ class Comparison:
     difference: float | None = None
     interval: tuple[float, float] | None = None
     p_value: float | None = None
-    dominance: float | None = None
     pairs: int = 0
     examples: int = 0
     remark: str | None = None
@@ -93,7 +91,6 @@ def compare_runs(
         difference=found.difference,
         interval=found.interval,
         p_value=found.p_value,
-        dominance=almost_stochastic_order(first, second) if found.pairs > 1 else None,
         pairs=found.pairs,
         examples=found.examples,
         remark="; ".join([*([found.note] if found.note else []), *remarks]) or None,

@@ -104,8 +104,11 @@ def _folds(name: str, folder: Path) -> Result:
     found = read_json(path)
     settings = entry(found, "settings", dict, path)
     partition = settings.get("data_seed", settings.get("seed"))
-    result = Result(name, folds=settings["num_folds"])
-    for number, metrics in enumerate(entry(found, "folds", list, path), start=1):
+    folds, count = entry(found, "folds", list, path), entry(settings, "num_folds", int, path)
+    if len(folds) < count:
+        raise ValueError(f"{path} has {len(folds)} of {count} folds: repeat the command of that run to finish it.")
+    result = Result(name, folds=count)
+    for number, metrics in enumerate(folds, start=1):
         result.add(number, metrics, folder / f"fold-{number}", {"seed of the folds": partition})
     return result
 
@@ -124,7 +127,7 @@ def _row_of_table(name: str, path: Path, row: str) -> Result:
     is_fold = own[0].get("fold") is not None
     folds = own[0].get("folds")
     if is_fold and folds is None:
-        raise ValueError(f"{path} does not tell the number of folds: repeat the `reproduce` command to renew it.")
+        raise ValueError(f"{path} does not tell the number of folds: repeat the command to renew it.")
     result = Result(name, folds=folds)
     for run in own:
         folder = path.parent / run["folder"] if "folder" in run else None

@@ -13,15 +13,9 @@ from typing import Any
 
 from hf_localattn.data.readers.tables import shorten
 from hf_localattn.files import atomic_write
-from hf_localattn.names import FORMER_PLAIN, PLAIN
 from hf_localattn.parsing import read_json
-from hf_localattn.registry import FAMILIES
 from hf_localattn.tasks import DataArguments
-from hf_localattn.training.arguments import (
-    FORMER_OPTIONS,
-    ModelArguments,
-    TrainingArguments,
-)
+from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.output_folder import check_unused
 
 # Options that may differ when a command is repeated. They have no effect on scores, or a negligible one (batch size of
@@ -35,9 +29,6 @@ WITHOUT_EFFECT = {
     *("search_trials", "workers", "ray_address", "do_train", "do_eval", "do_predict"),
 }
 WITHOUT_EFFECT_PREFIXES = ("log_", "logging_", "hub_", "push_", "trackio_", "ddp_")
-
-ADDED = {"skip_empty": False, "draw_train_samples": False}
-"""Options that older results lack, with their defaults. Default values are ignored, to match older results."""
 
 FOLDERS = ("dataset_name", "backbone", "model_name_or_path")
 """Options that may name a folder. The folder is identified by its content, not by its name."""
@@ -122,15 +113,12 @@ def settings_of(
         }
     for name, value in options.items():
         options[name] = digest_of(name, value)
-    words = [_without_path(word) for word in options["local_config"]]
-    options["local_config"] = [former_word(options["family"], word) for word in words]
-    options = former_names({**options, **training_args.to_dict()})
+    options["local_config"] = [_without_path(word) for word in options["local_config"]]
+    options |= training_args.to_dict()
     kept = {
         name: value
         for name, value in options.items()
-        if name not in WITHOUT_EFFECT
-        and not name.startswith(WITHOUT_EFFECT_PREFIXES)
-        and not (name in ADDED and value == ADDED[name])
+        if name not in WITHOUT_EFFECT and not name.startswith(WITHOUT_EFFECT_PREFIXES)
     }
     return as_written(kept)
 
@@ -147,24 +135,6 @@ def _without_path(assignment: str) -> str:
     name, equals, value = assignment.partition("=")
     is_folder = name.strip() == "parser" and Path(value).is_dir()
     return f"{name}{equals}{digest_of('backbone', value)}" if is_folder else assignment
-
-
-def former_names(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Rename options to their names in version 0.1.0. The names of result folders depend on these names."""
-    names = {new: former for former, new in FORMER_OPTIONS.items()}
-    found = {names.get(name, name): value for name, value in options.items()}
-    return {**found, "family": FORMER_PLAIN} if found["family"] == PLAIN else found
-
-
-def former_word(family: str | None, assignment: str) -> str:
-    """Rename field and value of a `field=value` string to their names in version 0.1.0, like `former_names`."""
-    if family not in FAMILIES:
-        return assignment
-    config = FAMILIES[family].config
-    name, equals, value = assignment.partition("=")
-    values = {new: former for former, new in config.renamed_values.get(name, {}).items()}
-    names = {new: former for former, new in config.attribute_map.items()}
-    return f"{names.get(name, name)}{equals}{values.get(value, value)}"
 
 
 def _files(path: Path) -> list[Path]:

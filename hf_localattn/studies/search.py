@@ -17,7 +17,7 @@ from typing import Any
 from hf_localattn.assignments import format_assignments, format_value
 from hf_localattn.errors import listed
 from hf_localattn.extras import import_extra
-from hf_localattn.files import STAGING, make_durable, remove_leftovers, writing
+from hf_localattn.files import STAGING, remove_leftovers
 from hf_localattn.studies.executors import Job, Outcome, TrialFailed, executor_of, reason_of
 from hf_localattn.studies.progress import Pace
 from hf_localattn.studies.results import as_written, read_results, settings_of, write_results
@@ -26,7 +26,6 @@ from hf_localattn.studies.search_space import MOST_SETTINGS, read_space
 from hf_localattn.studies.trial import Trial, free_memory, prepare_trial
 from hf_localattn.tasks import DataArguments, Task
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
-from hf_localattn.training.output_folder import ASIDE
 from hf_localattn.training.run_record import scores_of
 
 logger = logging.getLogger(__name__)
@@ -81,7 +80,7 @@ class Search:
         if not training_args.load_best_model_at_end:
             parts["save_strategy"] = "no"
         self.trial = Trial.of(task, model_args, data_args, training_args, **parts)
-        self.trials_folder = self.folder / f"{ASIDE}trials"  # temporary
+        self.trials_folder = self.folder / "_trials"  # temporary
         self.metric, self.direction = self._goal()
 
     def execute(self) -> dict[str, float]:
@@ -94,9 +93,8 @@ class Search:
         self.optuna.logging.set_verbosity(self.optuna.logging.ERROR)  # trials are logged below
         if not (self.folder / RESULTS).is_file():
             self._write([])
-        with writing(self.folder / STORAGE):
-            study = self.optuna.load_study(study_name=STUDY, storage=self._storage())
-            self._take_up(study)
+        study = self.optuna.load_study(study_name=STUDY, storage=self._storage())
+        self._take_up(study)
         trials = self._tried(study)
         self._write(trials)  # a killed search may not have written its last trial
         pace, broken = Pace(self.count - len(trials)), []
@@ -107,8 +105,7 @@ class Search:
                 broken.append(f"{self.as_options(self.space.setting(trial.params))}: {outcome.error}")
                 logger.error("A trial has no score, with %s; about %s left.", broken[-1], left)
                 continue
-            with writing(self.folder / STORAGE):
-                self._tell(study, trial, outcome)
+            self._tell(study, trial, outcome)
             shutil.rmtree(outcome.job.folder, ignore_errors=True)
             trials = self._tried(study)
             self._write(trials)
@@ -147,7 +144,6 @@ class Search:
                 storage = self.optuna.storages.RDBStorage(f"sqlite:///{new}")
                 self.optuna.create_study(study_name=STUDY, storage=storage, direction=self.direction)
                 storage.engine.dispose()
-                make_durable(new)
                 os.replace(new, path)
             finally:
                 remove_leftovers(self.folder)
@@ -165,14 +161,11 @@ class Search:
     def _jobs(self, study: Any, asked: dict[Path, Any]) -> Iterator[Job]:
         """Yield a job whenever the executor can start one, and store its Optuna trial in `asked`, by job folder."""
         while (number := len(self._begun(study))) < self.count:
-            with writing(self.folder / STORAGE):
-                self._queue(study)
-                is_parallel = self.base.workers > 1 or self.base.ray_address is not None
-                # Each trial has a new sampler with another seed, because a resumed sampler repeats its first draws.
-                study.sampler = self.optuna.samplers.TPESampler(
-                    seed=self.base.seed + number, constant_liar=is_parallel
-                )
-                trial = study.ask(self.space.distributions(self.optuna))
+            self._queue(study)
+            is_parallel = self.base.workers > 1 or self.base.ray_address is not None
+            # Each trial has a new sampler with another seed, because a resumed sampler repeats its first draws.
+            study.sampler = self.optuna.samplers.TPESampler(seed=self.base.seed + number, constant_liar=is_parallel)
+            trial = study.ask(self.space.distributions(self.optuna))
             run = self._trial_of(self.space.setting(trial.params))
             # TPE may draw the same setting for two parallel trials.
             folder = self.trials_folder / run.name

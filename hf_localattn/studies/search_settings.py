@@ -17,7 +17,7 @@ from hf_localattn.pretrained import resolve_backbone
 from hf_localattn.registry import get_family
 from hf_localattn.studies.search_space import SearchSpace
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
-from hf_localattn.training.lookahead import import_lookahead
+from hf_localattn.training.optimizers import import_lookahead
 
 
 class SettingCheck:
@@ -39,7 +39,7 @@ class SettingCheck:
         if of_model and model_args.family not in (None, PLAIN):
             source = resolve_backbone(model_args.source)
             hub = {"cache_dir": model_args.cache_dir, "revision": model_args.model_revision, "token": model_args.token}
-            with loading("backbone", source, model_args.cache_dir):
+            with loading("backbone", source):
                 self.backbone_config = AutoConfig.from_pretrained(source, **hub)
 
     def __call__(self, setting: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,12 +8,14 @@ import itertools
 import json
 import math
 import re
+import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hf_localattn.models.configuration_local_attention import field_types
 from hf_localattn.names import PLAIN
 from hf_localattn.parsing import parse_json, parse_yaml, read_utf8
 from hf_localattn.registry import get_family
@@ -173,10 +175,10 @@ def read_space(path: str, model_args: ModelArguments) -> SearchSpace:
     settings: tuple[str, ...] = ()
     if model_args.family not in (None, PLAIN):
         family = get_family(str(model_args.family))
-        content = family.config.current_names(content)
         # Types stay text, because `typing.get_type_hints` fails on transformers' configurations: their module imports
         # some names in annotations for type checkers only.
         fields = {field.name: str(field.type) for field in dataclasses.fields(family.config)}
+        fields |= {name: _plain(kind) for name, kind in field_types(family.config).items()}
         settings = family.tokenizer_settings
     space = SearchSpace({}, {})
     for name, values in content.items():
@@ -217,6 +219,15 @@ def _check_field(name: str, family: str | None, fields: Mapping[str, str]) -> No
     nearest = difflib.get_close_matches(name, SEARCHABLE, n=1)
     hint = f" Did you mean {nearest[0]!r}?" if nearest else " Fields of a configuration need --family and --backbone."
     raise ValueError(f"no such argument.{hint}")
+
+
+def _plain(kind: Any) -> str:
+    """Return the text of an annotation without the bounds of its values."""
+    if typing.get_origin(kind) is typing.Annotated:
+        return _plain(typing.get_args(kind)[0])
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        return " | ".join(map(_plain, typing.get_args(kind)))
+    return getattr(kind, "__name__", str(kind)) if isinstance(kind, type) else str(kind)
 
 
 def _dimension(values: Any, kind: str) -> Range | Choices:

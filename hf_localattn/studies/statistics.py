@@ -1,4 +1,4 @@
-"""Significance of differences between rows: intervals, paired tests, Holm's correction, almost stochastic order."""
+"""Significance of differences between rows: intervals, paired tests, Holm's correction."""
 
 from __future__ import annotations
 
@@ -16,10 +16,6 @@ optimize, special, stats = (
 
 LEVEL = 0.05
 """Probability of an error: tests at 5 %, intervals of 95 %."""
-ORDERED = 0.2
-"""Bound of almost stochastic order below which a row counts as greater (Ulmer et al. 2022)."""
-POWER = 0.8
-RESAMPLES = 2000
 SAME = 1e-9
 """Differences that vary less than this, relative to their size, are equal except for rounding."""
 
@@ -50,11 +46,11 @@ def compare_paired(
 ) -> Estimate:
     """Compare the runs of a row with the runs of its baseline that have the same seeds or folds.
 
-    Interval and p-value use Student's t distribution. A percentile bootstrap over 3, 5 or 10 seeds is too narrow; see
-    `hierarchical_bootstrap`. With scores of examples, the result also holds for other test examples. The variance is
-    that of a bootstrap over seeds and examples, in closed form. Its parts for seeds and for examples each have a t
-    distribution, and the squares of their half-widths are added (Howe 1974): such an interval is never too narrow,
-    even for 3 seeds, and at most slightly too wide. `scripts/simulate_statistics.py` measures this.
+    Interval and p-value use Student's t distribution. With scores of examples, the result also holds for other test
+    examples. The variance is that of a bootstrap over seeds and examples, in closed form. Its parts for seeds and for
+    examples each have a t distribution, and the squares of their half-widths are added (Howe 1974): such an interval
+    is never too narrow, even for 3 seeds, and at most slightly too wide.
+    `scripts/simulate_statistics.py` measures this.
 
     Args:
         own: scores of the row (pairs,).
@@ -135,28 +131,6 @@ def _crossed_variances(differences: np.ndarray) -> Variances:
     return [(float(of_runs.var(ddof=1)) / runs, runs - 1), (max(error - interaction, 0.0), examples - 1)]
 
 
-def hierarchical_bootstrap(differences: np.ndarray, resamples: int = RESAMPLES, seed: int = 0) -> tuple[float, float]:
-    """Return the 95 % percentile interval of the mean of paired differences under resampling of runs and examples.
-
-    The interval makes no assumption on the distribution, but is too narrow for few runs: over 3, 5, 10 and 20 seeds,
-    intervals of 95 % contain the true difference in 76, 83, 90 and 93 % of simulated cases; over 3, 5 and 10 seeds and
-    300 examples, in 85, 90 and 94 %. Therefore reports use `compare_paired`.
-
-    Args:
-        differences: differences (runs, examples); (runs, 1) without examples. All runs have the same examples.
-        resamples: number of resamples, *optional*, defaults to 2000.
-        seed: random seed, *optional*, defaults to 0.
-    """
-    rng = np.random.default_rng(seed)
-    runs, examples = differences.shape
-    of_runs = rng.multinomial(runs, np.full(runs, 1 / runs), size=resamples) @ differences / runs
-    means = [
-        np.bincount(rng.integers(examples, size=examples), minlength=examples) @ one / examples for one in of_runs
-    ]
-    low, high = np.quantile(means, (LEVEL / 2, 1 - LEVEL / 2))
-    return float(low), float(high)
-
-
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
     """Correct p-values for the number of tests (Holm 1979).
 
@@ -174,74 +148,3 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
         largest = max(largest, min(1.0, (len(known) - rank) * value))
         found[place] = largest
     return found
-
-
-def almost_stochastic_order(
-    own: Sequence[float] | np.ndarray, other: Sequence[float] | np.ndarray, resamples: int = RESAMPLES, seed: int = 0
-) -> float:
-    """Return an upper bound of the violation of "`own` is stochastically greater than `other`" (Dror et al. 2019).
-
-    The violation is the share of the squared distance of the two quantile functions at which `own` is below `other`,
-    between 0 (`own` is greater at every quantile) and 1. The bound holds with a confidence of 95 % for large samples;
-    its deviation is bootstrapped. `own` counts as almost stochastically greater if the bound is below `ORDERED`. Runs
-    need not be paired. The violation of equal samples is 0.5.
-
-    Args:
-        own: scores of runs.
-        other: scores of runs.
-        resamples: number of resamples, *optional*, defaults to 2000.
-        seed: random seed, *optional*, defaults to 0.
-    """
-    first, second = _finite(own), _finite(other)
-    if min(len(first), len(second)) < 2:
-        raise ValueError(f"At least two runs are needed on both sides; got {len(first)} and {len(second)}.")
-    rng = np.random.default_rng(seed)
-    draws = (rng.choice(values, size=(resamples, len(values))) for values in (first, second))
-    deviation = float(_violation(*draws).std())
-    bound = float(_violation(first[None], second[None])[0]) + float(stats.norm.ppf(1 - LEVEL)) * deviation
-    return min(1.0, bound)
-
-
-def _violation(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return the violation ratios (resamples,) of samples (resamples, size) of any two sizes."""
-    # Quantile functions are steps. Repeated values have steps of the same width on both sides.
-    steps = math.lcm(first.shape[1], second.shape[1])
-    quantiles = (np.repeat(np.sort(one, axis=1), steps // one.shape[1], axis=1) for one in (first, second))
-    gaps = np.subtract(*quantiles)
-    whole = (gaps**2).sum(axis=1)
-    return np.divide((np.minimum(gaps, 0) ** 2).sum(axis=1), whole, out=np.full(len(whole), 0.5), where=whole > 0)
-
-
-def detectable_difference(
-    deviation: float, pairs: int, *, overlap: float = 0.0, correlation: float = 0.0
-) -> float | None:
-    """Return the smallest true difference that a paired t-test at 5 % detects with a probability of 80 %.
-
-    Use it before training, to choose the number of runs. The power is computed from the noncentral t distribution.
-
-    Args:
-        deviation: standard deviation of the scores of the baseline over seeds. With 1, the result is in units of this
-            deviation.
-        pairs: number of runs of each row.
-        overlap: as for `compare_paired`.
-        correlation: correlation of the scores of both rows for the same seed, *optional*, defaults to 0.
-
-    Returns:
-        The difference, in the unit of the scores. None for fewer than two pairs.
-
-    Example:
-        >>> [round(detectable_difference(1.0, runs), 2) for runs in (3, 5, 10)]
-        [4.62, 2.38, 1.41]
-    """
-    if not math.isfinite(deviation) or deviation < 0:
-        raise ValueError(f"The deviation must be a number of at least 0; got {deviation}.")
-    if pairs < 2:
-        return None
-    freedom, limit = pairs - 1, stats.t.ppf(1 - LEVEL / 2, pairs - 1)
-
-    def missing(shift: float) -> float:
-        wrong_side = stats.nct.cdf(-limit, freedom, shift)  # SciPy returns NaN if it is practically 0
-        return 1 - POWER - float(stats.nct.cdf(limit, freedom, shift) - np.nan_to_num(wrong_side))
-
-    shift = optimize.brentq(missing, 1e-6, 2 * limit + 3)  # the power is above 80 % at this bound for any freedom
-    return shift * deviation * math.sqrt(2 * (1 - correlation)) * math.sqrt(1 / pairs + overlap)

@@ -20,7 +20,7 @@ import torch
 
 from hf_localattn.claims import LOCK, claimed
 from hf_localattn.data.folds import Fold
-from hf_localattn.files import UNFINISHED, writing
+from hf_localattn.files import UNFINISHED
 from hf_localattn.parsing import read_json
 from hf_localattn.studies.results import as_written, check_same_settings, entry, settings_of, write_results
 from hf_localattn.tasks import TASKS, DataArguments, Task, choose_task, get_task
@@ -178,16 +178,15 @@ def run_trial(
         if metrics is not None:
             return metrics
         try:
-            with writing(folder):
-                prepared = prepared or prepare_trial(trial, folder)
-                if set_up is not None:
-                    set_up(prepared.run)
-                metrics = prepared.run.execute()
-                if prepared.writes:
-                    # The file has metrics from before an interruption.
-                    metrics = read_json(folder / "all_results.json") | metrics
-                    write_results(folder / RESULT, {"settings": trial.settings, "metrics": metrics})
-                return metrics
+            prepared = prepared or prepare_trial(trial, folder)
+            if set_up is not None:
+                set_up(prepared.run)
+            metrics = prepared.run.execute()
+            if prepared.writes:
+                # The file has metrics from before an interruption.
+                metrics = read_json(folder / "all_results.json") | metrics
+                write_results(folder / RESULT, {"settings": trial.settings, "metrics": metrics})
+            return metrics
         finally:
             prepared = None
             free_memory()

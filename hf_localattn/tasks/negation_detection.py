@@ -21,7 +21,7 @@ from hf_localattn.data.rows.cue_questions import add_questions, split_sentences
 from hf_localattn.data.rows.negation_sentences import NegatedSentence, make_negation, rebuild_sentences
 from hf_localattn.files import atomic_write
 from hf_localattn.metrics import load_metric
-from hf_localattn.metrics.labeled_sentences import set_scores
+from hf_localattn.metrics.word_scores import set_scores
 from hf_localattn.model_utils import evaluating
 from hf_localattn.models.cue_labels import (
     INSIDE,

@@ -15,7 +15,7 @@ from transformers.trainer_utils import PredictionOutput
 from hf_localattn.data.features.generation import REFERENCE, generation_features
 from hf_localattn.data.rows.questions import load_answered, normalize_answered
 from hf_localattn.files import atomic_write
-from hf_localattn.metrics.generation.generation import meteor_name
+from hf_localattn.metrics.generation_scores import meteor_name
 from hf_localattn.tasks.arguments import DataArguments, option
 from hf_localattn.tasks.lengths import input_length
 from hf_localattn.tasks.splits import Data

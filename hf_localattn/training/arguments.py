@@ -14,81 +14,58 @@ from typing import Any
 from transformers import HfArgumentParser
 from transformers import TrainingArguments as StockTrainingArguments
 
-from hf_localattn.assignments import current_assignments, parse_config_fields
-from hf_localattn.names import FORMER_PLAIN, PLAIN, check_family_option
+from hf_localattn.assignments import parse_config_fields
+from hf_localattn.names import PLAIN, check_family_option
 from hf_localattn.parsing import parse_json, read_utf8
 from hf_localattn.registry import FAMILIES
-from hf_localattn.tasks.arguments import option
-from hf_localattn.training.lookahead import DEFAULT_ALPHA, check_lookahead
-
-FORMER_OPTIONS = {"folds": "num_folds", "search": "search_space", "stray_scopes": "unmatched_scopes"}
-"""Names of options in version 0.1.0 and their current names. Old names work, with a warning, until version 0.3.0."""
+from hf_localattn.tasks.arguments import documented
+from hf_localattn.training.optimizers import DEFAULT_ALPHA, check_lookahead
 
 logger = logging.getLogger(__name__)
 
 
+@documented
 @dataclass
 class ModelArguments:
     """The model to fine-tune: a checkpoint, or a pretrained backbone with new layers of a family.
 
     Args:
-        model_name_or_path (str, *optional*): Hub id or folder of the model. Give this, or `family` and
-            `backbone`.
-        family (str, *optional*): Family of the new layers, or "baseline" for the backbone alone.
-        backbone (str, *optional*): Hub id or folder of the pretrained encoder, or "tiny".
-        local_config (list[str], *optional*): Fields of the family's configuration as `field=value`.
-        config_name (str, *optional*): Hub id or folder of the configuration. Defaults to the model's.
-        tokenizer_name (str, *optional*): Hub id or folder of the tokenizer. Defaults to the model's.
+        model_name_or_path (str, *optional*): Hub id or folder of the model to fine-tune. Give either this, or `family`
+            and `backbone`.
+        family (str, *optional*): Family of the local attention layers to add to the backbone, or `baseline` for the
+            backbone alone. New layers are initialized randomly.
+        backbone (str, *optional*): Hub id or folder of the pretrained encoder for the family, or `tiny` for a small
+            random one.
+        local_config (list[str], *optional*): Fields of the family's configuration, such as `num_local_layers=2
+            use_conv=false`, and settings of its tokenizer, such as `parser=de_core_news_sm`. With
+            `model_name_or_path` only settings of the tokenizer.
+        config_name (str, *optional*): Hub id or folder of the configuration, if not the model's.
+        tokenizer_name (str, *optional*): Hub id or folder of the tokenizer, if not the model's.
         cache_dir (str, *optional*): Cache folder for files from the Hub.
-        model_revision (str, *optional*, defaults to "main"): Branch, tag or commit of the model.
-        token (str, *optional*): Token for the Hub.
-        ignore_mismatched_sizes (bool, *optional*, defaults to False): Initialize a new head if its size
-            differs from the checkpoint's.
-        trust_remote_code (bool, *optional*, defaults to False): Run the Python code of the model's repository.
+        model_revision (str, *optional*, defaults to "main"): Branch, tag or commit of the model on the Hub.
+        token (str, *optional*): Token for private repositories on the Hub; by default the one of `hf auth login`.
+        ignore_mismatched_sizes (bool, *optional*, defaults to False): Initialize a new head if that of the checkpoint
+            has another size, such as another number of labels.
+        trust_remote_code (bool, *optional*, defaults to False): Run the Python code of the model's repository. Use it
+            only if you have read that code.
 
     Raises:
-        ValueError: options contradict each other, or --family or --local_config has an invalid value.
+        ValueError: options contradict each other, or the family or one of its fields does not exist.
     """
 
-    model_name_or_path: str | None = option(
-        None, "Hub id or folder of the model to fine-tune. Give either this, or --family and --backbone."
-    )
-    family: str | None = option(
-        None,
-        f"Family of the local attention layers to add to --backbone: {', '.join(FAMILIES)}; or '{PLAIN}' for the"
-        " backbone alone. New layers are initialized randomly.",
-    )
-    backbone: str | None = option(
-        None, "Hub id or folder of the pretrained encoder for --family, or 'tiny' for a small random one."
-    )
-    local_config: list[str] = field(
-        default_factory=list,
-        metadata={
-            "help": "Fields of the family's configuration, e.g. --local_config num_local_layers=2 use_conv=false, and"
-            " settings of its tokenizer, e.g. parser=de_core_news_sm. With --model_name_or_path only settings of the"
-            " tokenizer."
-        },
-    )
-    config_name: str | None = option(None, "Hub id or folder of the configuration, if not the model's.")
-    tokenizer_name: str | None = option(None, "Hub id or folder of the tokenizer, if not the model's.")
-    cache_dir: str | None = option(None, "Cache folder for files from the Hub.")
-    model_revision: str = option("main", "Branch, tag or commit of the model on the Hub.")
-    token: str | None = option(
-        None, "Token for private repositories on the Hub; by default the one of `hf auth login`."
-    )
-    ignore_mismatched_sizes: bool = option(
-        False, "Initialize a new head if that of the checkpoint has another size, such as another number of labels."
-    )
-    trust_remote_code: bool = option(
-        False, "Run the Python code of the model's repository. Use it only if you have read that code."
-    )
+    model_name_or_path: str | None = None
+    family: str | None = None
+    backbone: str | None = None
+    local_config: list[str] = field(default_factory=list)
+    config_name: str | None = None
+    tokenizer_name: str | None = None
+    cache_dir: str | None = None
+    model_revision: str = "main"
+    token: str | None = None
+    ignore_mismatched_sizes: bool = False
+    trust_remote_code: bool = False
 
     def __post_init__(self) -> None:
-        if self.family == FORMER_PLAIN:
-            logger.warning(
-                "--family %s is called %s now. The former name is read until version 0.3.0.", FORMER_PLAIN, PLAIN
-            )
-            self.family = PLAIN
         if (self.model_name_or_path is None) == (self.family is None):
             raise ValueError("Give either --model_name_or_path, or --family together with --backbone.")
         if self.family is not None and self.backbone is None:
@@ -101,7 +78,6 @@ class ModelArguments:
             raise ValueError("--local_config sets fields of a family's config: it needs --family and --backbone.")
         if self.family not in (None, PLAIN):
             parse_config_fields(self.family, self.local_config)  # raise errors before the data is read
-            self.local_config = current_assignments(self.family, self.local_config)
         if self.config_name is not None and self.family not in (None, PLAIN):
             raise ValueError("--config_name cannot be used with --family: set fields with --local_config.")
 
@@ -111,6 +87,7 @@ class ModelArguments:
         return self.model_name_or_path or self.backbone or ""
 
 
+@documented
 @dataclass
 class TrainingArguments(StockTrainingArguments):
     """transformers' `TrainingArguments` with two learning rates, Lookahead, hyperparameter search and early stopping.
@@ -120,71 +97,45 @@ class TrainingArguments(StockTrainingArguments):
     its main score, or the trainer to "loss".
 
     Args:
-        local_learning_rate (float, *optional*): Learning rate of the parameters that are not pretrained.
+        local_learning_rate (float, *optional*): Learning rate of all parameters outside the backbone (local layers and
+            head); by default `learning_rate`.
         early_stopping_patience (int, *optional*): Stop training after this number of evaluations in a row without a
-            better score.
-        lookahead_steps (int, *optional*): Steps of the optimizer between two updates of Lookahead's slow weights.
-        lookahead_alpha (float, *optional*, defaults to 0.5): Step size of the slow weights. Needs `lookahead_steps`.
-        search_space (str, *optional*): Path of a .yaml or .json file with the values to try.
-        search_trials (int, *optional*): Number of trials of the search. Defaults to all combinations, if finite.
-        workers (int, *optional*, defaults to 1): Number of folds or trials to run at a time.
-        ray_address (str, *optional*): Address of the Ray cluster that runs folds or trials.
-        eval_strategy (str, *optional*): "no", "steps" or "epoch". Defaults to "no", or to "epoch" with early stopping.
-        save_strategy (str, *optional*): "no", "steps", "epoch" or "best". Defaults to "steps", or to
+            better score, and keep the best model. The score is `metric_for_best_model`, by default the task's main
+            score.
+        lookahead_steps (int, *optional*): Use Lookahead (Zhang et al. 2019): update its slow weights after every N
+            steps of the optimizer. The paper uses 5.
+        lookahead_alpha (float, *optional*): Step size of Lookahead's slow weights, above 0 and at most 1; by default
+            0.5. Needs `lookahead_steps`.
+        search_space (str, *optional*): Search hyperparameters: a .yaml or .json file of training arguments and fields
+            of the family's configuration, each with a list of values or a range such as {low: 1e-5, high: 1e-4, log:
+            true}. Each trial trains a model. The best trial is chosen by `metric_for_best_model`, by default the
+            task's main score.
+        search_trials (int, *optional*): Number of trials of the search; by default all combinations of values, if
+            their number is finite.
+        workers (int, *optional*, defaults to 1): Number of folds or of search trials to run at a time, each in a
+            process of its own and, if there are GPUs, on a GPU of its own.
+        ray_address (str, *optional*): Run folds or search trials on a Ray cluster: auto, HOST:PORT, or local. Its
+            nodes must share a file system. `workers` limits how many run at a time; by default one on each GPU.
+        eval_strategy (str, *optional*): When to evaluate during training: no, steps or epoch. By default no, or epoch
+            with early stopping.
+        save_strategy (str, *optional*): When to save checkpoints: no, steps, epoch or best. By default steps, or as
             `eval_strategy` with early stopping.
 
     Raises:
         ValueError: a strategy contradicts early stopping, a value is invalid, or an option needs another one.
     """
 
-    local_learning_rate: float | None = option(
-        None,
-        "Learning rate of all parameters outside the backbone (local layers and head); by default --learning_rate.",
-    )
-    early_stopping_patience: int | None = option(
-        None,
-        "Stop training after this number of evaluations in a row without a better score, and keep the best model. The"
-        " score is --metric_for_best_model, by default the task's main score.",
-    )
-    lookahead_steps: int | None = option(
-        None,
-        "Use Lookahead (Zhang et al. 2019): update its slow weights after every N steps of the optimizer. The paper"
-        " uses 5.",
-    )
-    lookahead_alpha: float | None = option(
-        None,
-        "Step size of Lookahead's slow weights, above 0 and at most 1; by default"
-        f" {DEFAULT_ALPHA}. Needs --lookahead_steps.",
-    )
-    search_space: str | None = option(
-        None,
-        "Search hyperparameters: a .yaml or .json file of training arguments and fields of the family's"
-        " configuration, each with a list of values or a range such as {low: 1e-5, high: 1e-4, log: true}. Each trial"
-        " trains a model. The best trial is chosen by --metric_for_best_model, by default the task's main score.",
-    )
-    search_trials: int | None = option(
-        None,
-        "Number of trials of --search_space; by default all combinations of values, if their number is finite.",
-    )
-    workers: int = option(
-        1,
-        "Number of folds or of search trials to run at a time, each in a process of its own and, if there are GPUs, on"
-        " a GPU of its own.",
-    )
-    ray_address: str | None = option(
-        None,
-        "Run folds or search trials on a Ray cluster: auto, HOST:PORT, or local. Its nodes must share a file system."
-        " --workers limits how many run at a time; by default one on each GPU.",
-    )
+    local_learning_rate: float | None = None
+    early_stopping_patience: int | None = None
+    lookahead_steps: int | None = None
+    lookahead_alpha: float | None = None
+    search_space: str | None = None
+    search_trials: int | None = None
+    workers: int = 1
+    ray_address: str | None = None
     # None marks an option that was not given. transformers' default could also have been given.
-    eval_strategy: str | None = option(
-        None, "When to evaluate during training: no, steps or epoch. By default no, or epoch with early stopping."
-    )
-    save_strategy: str | None = option(
-        None,
-        "When to save checkpoints: no, steps, epoch or best. By default steps, or as --eval_strategy with early"
-        " stopping.",
-    )
+    eval_strategy: str | None = None
+    save_strategy: str | None = None
 
     def __post_init__(self) -> None:
         undecided = self.early_stopping_patience is not None and self.metric_for_best_model is None
@@ -249,7 +200,7 @@ def parse_arguments(classes: Sequence[type], arguments: Sequence[str] | None = N
         ValueError: an option does not exist or has an invalid value, or the file cannot be read.
         FileNotFoundError: the file does not exist.
     """
-    arguments = [_current_option(word) for word in (sys.argv[1:] if arguments is None else arguments)]
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
     parser = HfArgumentParser(classes)
     if len(arguments) != 1 or not arguments[0].endswith(".json"):
         # A misspelt option is named before the dataclasses miss the one that was meant.
@@ -263,13 +214,4 @@ def parse_arguments(classes: Sequence[type], arguments: Sequence[str] | None = N
     content = parse_json(read_utf8(path), str(path))
     if not isinstance(content, dict):
         raise ValueError(f"{path}: expected an object of arguments; found {type(content).__name__}.")
-    return parser.parse_dict({_current_option(f"--{name}")[2:]: value for name, value in content.items()})
-
-
-def _current_option(word: str) -> str:
-    """Replace an option name of version 0.1.0 by the current name; return other words unchanged."""
-    name, equals, value = word.removeprefix("--").partition("=")
-    if not word.startswith("--") or name not in FORMER_OPTIONS:
-        return word
-    logger.warning("--%s is called --%s now. The former name works until version 0.3.0.", name, FORMER_OPTIONS[name])
-    return f"--{FORMER_OPTIONS[name]}{equals}{value}"
+    return parser.parse_dict(content)

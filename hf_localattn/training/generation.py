@@ -14,29 +14,27 @@ from transformers.trainer_utils import EvalLoopOutput, PredictionOutput
 
 from hf_localattn.data.features.generation import REFERENCE
 from hf_localattn.metrics import load_metric
-from hf_localattn.tasks.arguments import option
+from hf_localattn.tasks.arguments import documented
 from hf_localattn.training.arguments import TrainingArguments
 from hf_localattn.training.trainer import LocalAttentionTrainer
 
 
+@documented
 @dataclass
 class GenerationTrainingArguments(TrainingArguments, StockTrainingArguments):
     """`TrainingArguments` of this package and transformers' `Seq2SeqTrainingArguments` in one class.
 
     Args:
-        predict_with_generate (bool, *optional*, defaults to True): Generate texts for the evaluation.
-        generation_max_length (int, *optional*): Maximum number of generated tokens. Defaults to the number of tokens
-            of the longest reference text.
-        generation_num_beams (int, *optional*, defaults to 5): Number of beams of the beam search.
+        predict_with_generate (bool, *optional*, defaults to True): Generate texts and compare them with the
+            references; if false, evaluate the loss alone.
+        generation_max_length (int, *optional*): Maximum number of generated tokens; by default that of the longest
+            reference text.
+        generation_num_beams (int, *optional*, defaults to 5): Number of beams of the beam search; 1 is greedy search.
     """
 
-    predict_with_generate: bool = option(
-        True, "Generate texts and compare them with the references; if false, evaluate the loss alone."
-    )
-    generation_max_length: int | None = option(
-        None, "Maximum number of generated tokens; by default that of the longest reference text."
-    )
-    generation_num_beams: int | None = option(5, "Number of beams of the beam search; 1 is greedy search.")
+    predict_with_generate: bool = True
+    generation_max_length: int | None = None
+    generation_num_beams: int | None = 5
 
 
 class GenerationTrainer(LocalAttentionTrainer, StockTrainer):

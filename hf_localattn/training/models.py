@@ -15,9 +15,7 @@ from hf_localattn.names import PLAIN
 from hf_localattn.pretrained import load_tokenizer, missing_inputs, resolve_backbone
 from hf_localattn.registry import AUTO_CLASSES, family_of, get_family
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
-from hf_localattn.training.optimizer_settings import check_same_optimizer
-from hf_localattn.training.output_folder import check_same_model
-from hf_localattn.training.parameter_groups import pretrained_parameters, split_parameter_groups
+from hf_localattn.training.optimizers import pretrained_parameters, split_parameter_groups
 
 
 def load_model_and_tokenizer(
@@ -48,14 +46,14 @@ def load_model_and_tokenizer(
     source = resolve_backbone(model_args.source, generates=task == "text2text-generation")
     tokenizer_source = model_args.tokenizer_name or source
     if model_args.family in (None, PLAIN):
-        with loading("config", model_args.config_name or source, model_args.cache_dir):
+        with loading("config", model_args.config_name or source):
             config = AutoConfig.from_pretrained(model_args.config_name or source, **config_fields, **hub, **trust)
         settings = parse_tokenizer_settings(config.model_type, model_args.local_config)
         tokenizer = load_tokenizer(tokenizer_source, **settings, **hub, **trust)
         own = family_of(config)
         if own is not None and own.needs_parse(config) and hasattr(tokenizer, "check_parser"):
             tokenizer.check_parser()  # raise errors before the model is loaded and features are made
-        with loading("model", source, model_args.cache_dir), _one_of_its_class(task, model_args.source):
+        with loading("model", source), _one_of_its_class(task, model_args.source):
             model = AUTO_CLASSES[task].from_pretrained(
                 source,
                 config=config,
@@ -74,7 +72,7 @@ def load_model_and_tokenizer(
                 f" {', '.join(family.heads)}."
             )
         tokenizer = load_tokenizer(tokenizer_source, **hub, **trust)
-        with loading("backbone", source, model_args.cache_dir), _one_of_its_class(task, model_args.source):
+        with loading("backbone", source), _one_of_its_class(task, model_args.source):
             model = family.heads[task].from_backbone(source, **hub, **fields, **config_fields)
         tokenizer = family.adapt_tokenizer(tokenizer, model, **settings)
     missing = missing_inputs(tokenizer, model.config)
@@ -97,13 +95,6 @@ def load_model_and_tokenizer(
             [{"params": parameters}], pretrained_parameters(model), training_args.local_learning_rate
         )
     return model, tokenizer
-
-
-def check_resumed(model: PreTrainedModel, training_args: TrainingArguments) -> None:
-    """Raise `ValueError` if the checkpoint to resume from, if any, holds another model or optimizer."""
-    if training_args.do_train and training_args.resume_from_checkpoint:
-        check_same_model(training_args.resume_from_checkpoint, model)
-        check_same_optimizer(training_args.resume_from_checkpoint, training_args)
 
 
 @contextmanager
@@ -137,7 +128,7 @@ def head_config(model_args: ModelArguments, head: str) -> PreTrainedConfig | Non
     if model_args.family not in (None, PLAIN):
         return None
     source = model_args.config_name or resolve_backbone(model_args.source)
-    with loading("config", source, model_args.cache_dir):
+    with loading("config", source):
         config = AutoConfig.from_pretrained(
             source,
             cache_dir=model_args.cache_dir,

@@ -1,95 +1,50 @@
-"""Training loss saved in checkpoints, so that a resumed run reports the same loss as an uninterrupted run.
+"""Training loss of a resumed run, the same as that of an uninterrupted run.
 
 After a resumption, Trainer's `train_loss` and its first `loss` only cover the steps since the checkpoint.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import re
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
-from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import Trainer, TrainerCallback
 
 from hf_localattn.files import atomic_write
-from hf_localattn.parsing import read_json
-from hf_localattn.training.output_folder import STATE
 
 
-@dataclass(frozen=True)
-class LossSoFar:
-    """The training loss of a process, summed over all steps.
-
-    Args:
-        logged: sum up to the last logged step.
-        since: sum after the last logged step.
-        last_logged: number of the last logged step.
-    """
-
-    logged: float
-    since: float
-    last_logged: int
-
-    @classmethod
-    def of(cls, trainer: Trainer) -> LossSoFar:
-        """Read the loss from a trainer."""
-        return cls(trainer._total_loss_scalar, trainer._tr_loss.item(), trainer._globalstep_last_logged)
-
-    @classmethod
-    def load(cls, checkpoint: Path, process: int) -> LossSoFar | None:
-        """Read the loss from a checkpoint; return None if its file is missing or invalid."""
-        try:
-            found = read_json(checkpoint / file_name(process))
-            return cls(float(found["logged"]), float(found["since"]), int(found["last_logged"]))
-        except (OSError, TypeError, ValueError, KeyError):
-            return None
-
-    def save(self, checkpoint: Path, process: int) -> None:
-        """Write the loss to a checkpoint."""
-        atomic_write(checkpoint / file_name(process), json.dumps(dataclasses.asdict(self)))
-
-    def mean(self, steps: int) -> float:
-        """Return the mean over all steps, as Trainer computes it."""
-        return (self.logged + self.since) / max(steps, 0.001)
+def save_loss(trainer: Trainer, checkpoint: str) -> None:
+    """Write the loss of a process: its sum to the last logged step, its sum since then, and that step."""
+    loss = trainer._total_loss_scalar, trainer._tr_loss.item(), trainer._globalstep_last_logged
+    atomic_write(_path(checkpoint, trainer), json.dumps(loss))
 
 
-def file_name(process: int) -> str:
-    """Return the name of a process's file in a checkpoint."""
-    return f"training_loss_{process}.json"
+def load_loss(trainer: Trainer, checkpoint: str) -> tuple[float, float, int] | None:
+    """Return the loss that `save_loss` has written; None if there is none."""
+    path = _path(checkpoint, trainer)
+    return tuple(json.loads(path.read_text())) if path.is_file() else None
 
 
-class RestoreProgress(TrainerCallback):
-    """Callback that restores the loss and the path of the best checkpoint when training is resumed.
-
-    The state of a checkpoint contains the path of the best checkpoint. The path is wrong if the folder was moved, so
-    the best checkpoint is looked up by name in the current folder.
+class RestoreLoss(TrainerCallback):
+    """Callback that restores the loss after Trainer has reset it.
 
     Args:
         trainer: the trainer.
         checkpoint: the checkpoint to resume from.
     """
 
-    def __init__(self, trainer: Trainer, checkpoint: Path):
-        self.trainer, self.checkpoint = trainer, checkpoint
-        self.has_loss = False
+    def __init__(self, trainer: Trainer, checkpoint: str):
+        self.trainer, self.loss = trainer, load_loss(trainer, checkpoint)
 
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
-    ) -> None:
-        """Restore the loss and the path after Trainer has reset them."""
-        state.best_model_checkpoint = best_sibling(self.checkpoint)
-        if (loss := LossSoFar.load(self.checkpoint, args.process_index)) is not None:
-            self.has_loss, trainer = True, self.trainer
-            trainer._total_loss_scalar, trainer._globalstep_last_logged = loss.logged, loss.last_logged
-            trainer._tr_loss = torch.tensor(loss.since, device=args.device)
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Restore the loss."""
+        if self.loss is not None:
+            trainer, since = self.trainer, self.loss[1]
+            trainer._total_loss_scalar, _, trainer._globalstep_last_logged = self.loss
+            trainer._tr_loss = torch.tensor(since, device=args.device)
 
 
-def best_sibling(checkpoint: Path) -> str | None:
-    """Return the path of the best checkpoint, found by name in the folder of `checkpoint`; None if it is missing."""
-    best = TrainerState.load_from_json(str(checkpoint / STATE)).best_model_checkpoint
-    name = Path(best).name if isinstance(best, str) else ""
-    path = checkpoint.with_name(name) if re.fullmatch(r"checkpoint-\d+", name) else None
-    return str(path) if path is not None and path.is_dir() else None
+def _path(checkpoint: str, trainer: Trainer) -> Path:
+    return Path(checkpoint, f"training_loss_{trainer.args.process_index}.json")

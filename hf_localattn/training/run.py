@@ -8,29 +8,28 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from transformers import PreTrainedTokenizerBase, TrainerState
+from transformers import PreTrainedTokenizerBase
 from transformers.trainer_utils import PredictionOutput
 
 from hf_localattn.data.schema import INDEX
 from hf_localattn.errors import exit_on_user_error
 from hf_localattn.hub import Score
-from hf_localattn.parsing import read_json
 from hf_localattn.tasks import Checkpoint, DataArguments, Task, choose_task
 from hf_localattn.tasks.splits import Data, warn_of_no_query
 from hf_localattn.tasks.streaming import StreamedFeatures, check_streaming
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.example_scores import write_example_scores
 from hf_localattn.training.generation import GenerationTrainer, GenerationTrainingArguments
-from hf_localattn.training.lookahead import import_lookahead
-from hf_localattn.training.models import check_resumed, head_config, load_model_and_tokenizer
+from hf_localattn.training.models import head_config, load_model_and_tokenizer
+from hf_localattn.training.optimizers import import_lookahead
 from hf_localattn.training.output_folder import (
-    STATE,
     is_trained,
     mark_finished,
     mark_unfinished,
     prepare_output_folder,
 )
 from hf_localattn.training.run_record import record_of, scores_of_split
+from hf_localattn.training.same_run import arguments_of, check_same_run, digest_of, save_run
 from hf_localattn.training.trainer import ExampleTrainer, LocalAttentionTrainer
 
 logger = logging.getLogger(__name__)
@@ -115,21 +114,30 @@ def prepare_run(
         ValueError, OSError: arguments, data or model are invalid or cannot be loaded.
         ImportError: an argument needs an extra that is not installed.
     """
+    arguments = arguments_of(model_args, data_args, training_args)
+    is_longer = bool(training_args.resume_from_checkpoint)
     task = choose_task(task_class, data_args)(data_args)
     check_streaming(type(task), data_args, training_args)
     task.check_training(training_args)
     validate_arguments(training_args, task.metrics, all_reported=not task.metrics_depend_on_labels)
+    if training_args.do_train:
+        resumed = training_args.resume_from_checkpoint
+        origin = training_args.output_dir if resumed is None else Path(resumed).parent
+        check_same_run(origin, arguments, is_longer=is_longer)
     checkpoint = _checkpoint(task, model_args, training_args)
     task.check_checkpoint(checkpoint)
     hub = {"cache_dir": model_args.cache_dir, "token": model_args.token}
     data = task.load(needed_parts(training_args), seed=training_args.seed, **hub)
+    if training_args.do_train:
+        digests = {f"{split} data": digest_of(rows) for split, rows in data.items()}  # of a stream its first rows
+        check_same_run(origin, digests)
+        arguments |= digests
     fields = task.config_fields(data, checkpoint)
     if task.metrics_depend_on_labels:
         check_best_metric(training_args, task.reported_metrics)
     data = task.number_labels(data)
     model, tokenizer = load_model_and_tokenizer(task.model_task, model_args, training_args, **fields)
     task.adapt(model, tokenizer, data)
-    check_resumed(model, training_args)
     kept = {split: rows for split, rows in data.items() if split != "train" or task.training_rows is None}
     features = task.finish_features(kept, make_features(task, kept, tokenizer, training_args))
     data |= kept  # a task may have left out rows
@@ -155,7 +163,7 @@ def prepare_run(
         trainer = LocalAttentionTrainer(
             compute_metrics=task.compute_metrics, preprocess_logits_for_metrics=task.preprocess_logits, **kwargs
         )
-    return Run(task, trainer, data, features, model_args, fields)
+    return Run(task, trainer, data, features, model_args, fields, arguments)
 
 
 def training_arguments_of(task: type[Task]) -> type[TrainingArguments]:
@@ -219,6 +227,7 @@ class Run:
             ("validation_mismatched"). Their metrics have the same suffix ("eval_mismatched_accuracy").
         model_args: the model that training starts from.
         config_fields: fields of the configuration that depend on the data. They are needed to build the model again.
+        arguments: arguments and digests of the data, by which a repeated command is compared with this run.
     """
 
     def __init__(
@@ -229,9 +238,11 @@ class Run:
         features: Data,
         model_args: ModelArguments,
         config_fields: Mapping[str, Any] = MappingProxyType({}),
+        arguments: Mapping[str, Any] = MappingProxyType({}),
     ):
         self.task, self.trainer, self.data, self.features = task, trainer, data, features
         self.model_args, self.config_fields = model_args, config_fields
+        self.arguments = arguments
         self.scores: list[Score] = []
 
     def execute(self) -> dict[str, float]:
@@ -248,11 +259,7 @@ class Run:
         folder, checkpoint = Path(trainer.args.output_dir), trainer.args.resume_from_checkpoint
         if trainer.args.should_save:
             mark_unfinished(folder)
-        if checkpoint and Path(checkpoint).absolute() == folder.absolute():  # killed after training
-            trainer.state = TrainerState.load_from_json(str(folder / STATE))
-            trainer._load_from_checkpoint(checkpoint)
-            path = folder / "train_results.json"
-            return read_json(path) if path.is_file() else {}
+            save_run(folder, self.arguments)
         if checkpoint and is_trained(checkpoint, trainer.args):
             # Killed between the last checkpoint and the final save. Trainer would train one more step or epoch.
             logger.warning("%s is at its last step: no training is left to do.", checkpoint)

@@ -24,23 +24,20 @@ from transformers.trainer_utils import (
 from transformers.utils import PushInProgress
 
 from hf_localattn.data.features.windows import unpad_left
-from hf_localattn.errors import hub_reason, hub_upload_errors
-from hf_localattn.files import atomic_directory, atomic_write, discard, make_durable, writing
+from hf_localattn.errors import hub_upload_errors
+from hf_localattn.files import atomic_directory, atomic_write, discard
 from hf_localattn.hub import push_checkpoint, renew_card
 from hf_localattn.hub.background import upload_in_background
 from hf_localattn.parsing import read_json
 from hf_localattn.tasks import Task
-from hf_localattn.training.lookahead import with_lookahead
-from hf_localattn.training.optimizer_settings import OptimizerSettings
-from hf_localattn.training.output_folder import (
-    STATE,
-    is_last,
-    last_complete_checkpoint,
-    missing_parts,
-    remove_older_checkpoints,
+from hf_localattn.training.optimizers import (
+    describe_optimizer,
+    pretrained_parameters,
+    split_parameter_groups,
+    with_lookahead,
 )
-from hf_localattn.training.parameter_groups import describe_optimizer, pretrained_parameters, split_parameter_groups
-from hf_localattn.training.resuming import LossSoFar, RestoreProgress, best_sibling
+from hf_localattn.training.output_folder import STATE, last_complete_checkpoint
+from hf_localattn.training.resuming import RestoreLoss, load_loss, save_loss
 
 logger = logging.getLogger(__name__)
 
@@ -69,11 +66,11 @@ class LocalAttentionTrainer(Trainer):
             args.metric_for_best_model, args.greater_is_better = "loss", False
         super().__init__(model, args, *more, **kwargs)
         self.last_output: EvalLoopOutput | None = None
-        self._resumed: RestoreProgress | None = None
+        self._resumed: RestoreLoss | None = None
         # With gradient accumulation, Trainer expects a model to scale its loss if `forward` accepts any keyword. Only
         # models with an argument `num_items_in_batch` scale it.
-        self.model_accepts_loss_kwargs = "num_items_in_batch" in inspect.signature(self.model.forward).parameters
-        self.add_callback(OptimizerSettings())
+        scales = "num_items_in_batch" in inspect.signature(self.model.forward).parameters
+        self.model_accepts_loss_kwargs = getattr(self.model, "accepts_loss_kwargs", scales)
         patience = getattr(self.args, "early_stopping_patience", None)
         if patience is not None:
             self.add_callback(EarlyStoppingCallback(patience))
@@ -86,11 +83,9 @@ class LocalAttentionTrainer(Trainer):
     ) -> TrainOutput:
         """Train like `Trainer.train`. A resumed run gives the same result as an uninterrupted run."""
         if resume_from_checkpoint is True:
-            resume_from_checkpoint = last_complete_checkpoint(self.args.output_dir, tidy=self.args.process_index == 0)
-            resume_from_checkpoint = resume_from_checkpoint or True
+            resume_from_checkpoint = last_complete_checkpoint(self.args.output_dir) or True
         if isinstance(resume_from_checkpoint, str):
-            self._remove_older(Path(resume_from_checkpoint))
-            self._resumed = RestoreProgress(self, Path(resume_from_checkpoint))
+            self._resumed = RestoreLoss(self, resume_from_checkpoint)
             self.add_callback(self._resumed)
         try:
             result = super().train(resume_from_checkpoint, trial, ignore_keys_for_eval)
@@ -103,7 +98,7 @@ class LocalAttentionTrainer(Trainer):
         return result._replace(training_loss=result.metrics["train_loss"])
 
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
-        if "train_loss" in logs and self._resumed is not None and self._resumed.has_loss:
+        if "train_loss" in logs and self._resumed is not None and self._resumed.loss is not None:
             # Trainer divides by the steps since training was resumed. The restored loss is a sum over all steps.
             logs["train_loss"] = self._total_loss_scalar / max(self.state.global_step, 0.001)
         super().log(logs, *args, **kwargs)
@@ -115,23 +110,14 @@ class LocalAttentionTrainer(Trainer):
 
     def finish_training(self, checkpoint: str) -> dict[str, float]:
         """Load the checkpoint of a run whose steps are done, and return its metrics without timings."""
-        folder = Path(checkpoint)
-        self.state = TrainerState.load_from_json(str(folder / STATE))
-        self.state.best_model_checkpoint = best_sibling(folder)
-        self._remove_older(folder)
+        self.state = TrainerState.load_from_json(str(Path(checkpoint, STATE)))
         best = self.state.best_model_checkpoint if self.args.load_best_model_at_end else None
         self._load_from_checkpoint(best or checkpoint)
         metrics = {"total_flos": self.state.total_flos}
-        if (loss := LossSoFar.load(folder, self.args.process_index)) is not None:
-            metrics["train_loss"] = loss.mean(self.state.global_step)
+        if (loss := load_loss(self, checkpoint)) is not None:
+            metrics["train_loss"] = (loss[0] + loss[1]) / max(self.state.global_step, 0.001)
         self.log(metrics)
         return metrics
-
-    def _remove_older(self, checkpoint: Path) -> None:
-        """Remove older checkpoints, left over if the process was killed after it saved `checkpoint`."""
-        is_own = checkpoint.parent.absolute() == Path(self.args.output_dir).absolute()
-        if self.args.should_save and is_own and is_last(checkpoint):
-            remove_older_checkpoints(checkpoint, self.args.save_total_limit, best_sibling(checkpoint))
 
     def save_metrics(self, split: str, metrics: dict[str, float], combined: bool = True) -> None:
         """Write the files of `Trainer.save_metrics` atomically."""
@@ -250,7 +236,7 @@ class LocalAttentionTrainer(Trainer):
         super()._finish_current_push()
         for job in getattr(getattr(self, "push_in_progress", None), "jobs", ()):
             if job.done() and (error := job.exception()) is not None:
-                logger.warning("A checkpoint was not uploaded during training: %s", hub_reason(error) or error)
+                logger.warning("A checkpoint was not uploaded during training: %s", error)
 
     def _get_eval_sampler(self, eval_dataset: datasets.Dataset) -> torch.utils.data.Sampler | None:
         # Predictions are matched to rows by order. Trainer would change the order if training groups rows by length.
@@ -264,32 +250,16 @@ class LocalAttentionTrainer(Trainer):
             super()._save(staging, state_dict)
 
     def _save_checkpoint(self, model: torch.nn.Module, trial: Any) -> None:
-        args = self.args
         folder = Path(self._get_output_dir(trial), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
-        if args.should_save:
-            discard(folder)  # an old checkpoint of this step would look complete during the write
+        if self.args.should_save:
+            discard(folder)  # an old checkpoint of this step would look whole during the write
         self.accelerator.wait_for_everyone()
-        limit, args.save_total_limit = args.save_total_limit, None  # keep other checkpoints until this one is complete
-        try:
-            with writing(folder):
-                super()._save_checkpoint(model, trial)
-                if args.should_save:
-                    make_durable(folder / STATE, folder, folder.parent)
-        except Exception:
-            if args.should_save and missing_parts(folder):  # an incomplete checkpoint is useless
-                discard(folder)
-            raise
-        finally:
-            args.save_total_limit = limit
-        if args.should_save:
-            remove_older_checkpoints(folder, limit, self.state.best_model_checkpoint)
+        super()._save_checkpoint(model, trial)
 
     def _save_rng_state(self, output_dir: str) -> None:
-        # Trainer calls this just before it writes the state file. That file marks a checkpoint as complete.
+        # Trainer calls this just before it writes the state file. That file marks a checkpoint as whole.
         super()._save_rng_state(output_dir)
-        folder = Path(output_dir)
-        LossSoFar.of(self).save(folder, self.args.process_index)
-        make_durable(*(path for path in folder.rglob("*") if path.is_file()))
+        save_loss(self, output_dir)
         self.accelerator.wait_for_everyone()
 
 

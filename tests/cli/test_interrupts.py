@@ -21,7 +21,6 @@ def interrupt(*arguments):
     [
         (["init", "cool", "tiny", "x"], RESUMABLE),
         (["push", "x", "somebody/x"], RESUMABLE),
-        (["reproduce", "cool-1"], RESUMABLE),
         (["train", "qa"], RESUMABLE),
         (["inspect", "x", "text"], "Interrupted.\n"),
         ([], "Interrupted.\n"),

@@ -1,7 +1,6 @@
 """Running the scripts as processes of their own that something happens to, and telling what they leave behind.
 
-`Warm` starts them by forking a process that has imported everything, which saves ten seconds each; `start` as a user
-would.
+`Warm` starts them by forking a process that has imported everything, which saves ten seconds each.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 from hf_localattn.resources import reading_comprehension
@@ -39,11 +37,6 @@ COMMANDS = {
         *(*TEXTS, "--validation_file", str(SAMPLES / "reviews.csv"), "--max_steps", "2"),
         *("--search_space", "space.json", "--search_trials", "2"),
     ],
-    "reproduce": [
-        *("hf-localattn", "reproduce", "cool-4", "--rows", "outlook", "--num-runs", "1", "--backbone", "tiny"),
-        *("--data", "samples", "--max-samples", "4", "--args", "max_steps=4", "save_strategy=steps", "save_steps=2"),
-        *("max_seq_length=48", "doc_stride=16", "-o", OUT),
-    ],
     "init": ["hf-localattn", "init", "cool", "tiny", OUT],
 }
 SPACE = {"learning_rate": {"low": 1e-4, "high": 1e-2, "log": True}, "outlook_dropout": [0.0, 0.1]}
@@ -67,16 +60,6 @@ def environment(folder: Path) -> dict[str, str]:
         "HF_HOME": f"{folder}/home",
     }
     return {**os.environ, "PYTHONPATH": str(ROOT), **own}
-
-
-def start(name: str, folder: Path, *more: str) -> subprocess.Popen:
-    """A command as a user gives it; what it says is in `log`."""
-    program, *words = [*COMMANDS[name], *more]
-    call = ["-m", "hf_localattn.cli"] if program == "hf-localattn" else [str(ROOT / program)]
-    with (folder / "log").open("w") as log:
-        return subprocess.Popen(
-            [sys.executable, *call, *words], cwd=folder, env=environment(folder), stdout=log, stderr=log
-        )
 
 
 class Warm:
@@ -121,15 +104,12 @@ def last_line(folder: Path, log: str = "log") -> str:
 
 
 def outcome(folder: Path) -> dict[str, str]:
-    """All that a command has left, by name: digests of files, JSON without times.
-
-    A checkpoint is told by its weights and optimizer; one that was moved aside is what a kill may leave.
-    """
+    """All that a command has left, by name: digests of files, JSON without times."""
     out = folder / OUT
     found = {}
     for path in sorted(out.rglob("*")):
         name = str(path.relative_to(out))
-        if path.is_dir() or name.startswith("_incomplete-") or "/_incomplete-" in name:
+        if path.is_dir():
             continue
         if path.suffix == ".json":
             found[name] = json.dumps(_without_times(json.loads(path.read_text())), sort_keys=True)

@@ -11,7 +11,7 @@ import runpy
 import signal
 import sys
 import traceback
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import optuna
@@ -19,7 +19,6 @@ import torch
 
 import hf_localattn
 import hf_localattn.cli
-import hf_localattn.reproduction.request
 import hf_localattn.studies.command
 import hf_localattn.tasks
 from hf_localattn.resources import tiny_backbone
@@ -40,7 +39,6 @@ class Fault:
         signal: by which.
         tear: a file of `torch.save`: the process kills itself when half of the `count`-th one is written.
         limit: no file may become longer than so many bytes.
-        tell: a file for the list of all such operations.
     """
 
     before: str | None = None
@@ -48,13 +46,11 @@ class Fault:
     tear: str | None = None
     count: int = 1
     limit: int | None = None
-    tell: str | None = None
-    operations: list[str] = field(default_factory=list)
 
     def arm(self, out: Path) -> None:
         if self.limit is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (self.limit, self.limit))
-        if self.before is not None or self.tell is not None:
+        if self.before is not None:
             sys.addaudithook(lambda event, arguments: self.watch(event, arguments, f"{out}{os.sep}"))
         if self.tear is not None:
             save = torch.save
@@ -78,8 +74,7 @@ class Fault:
         if not path.startswith(out):
             return
         operation = f"{event} {path.removeprefix(out)}"
-        self.operations.append(operation)
-        if self.before is not None and re.search(self.before, operation) and self.is_it():
+        if re.search(self.before, operation) and self.is_it():
             os.kill(os.getpid(), self.signal)
 
     def is_it(self) -> bool:
@@ -110,8 +105,6 @@ def run(order: dict) -> int:
         code = 1
     sys.stdout.flush()
     sys.stderr.flush()
-    if fault.tell is not None:
-        Path(fault.tell).write_text(json.dumps(fault.operations))
     return code
 
 

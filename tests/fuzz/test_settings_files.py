@@ -9,13 +9,13 @@ import yaml
 
 from hf_localattn.hub import TrainingRecord, write_card
 from hf_localattn.hub.model_card import BOUNDARY
-from hf_localattn.reproduction import corpora
-from hf_localattn.reproduction.corpora import load_corpora
-from hf_localattn.reproduction.request import _assignment
-from hf_localattn.reproduction.tables import load_table, recipe_arguments
 from hf_localattn.studies.results import read_results
 from hf_localattn.studies.search_space import read_space
 from hf_localattn.training.arguments import ModelArguments
+from reproduction import corpora
+from reproduction.corpora import load_corpora
+from reproduction.request import _assignment
+from reproduction.tables import load_table, recipe_arguments
 from tests.fuzz.mutation import json_changes, mutated, nearly
 from tests.fuzz.properties import check, outcome, sizes
 from tests.fuzz.values import TEXTS, often

@@ -1,9 +1,5 @@
 """Hostile tokenizers, weights, cards, records, links, and files with settings to try."""
 
-import io
-
-import torch
-
 from tests.hostile.cases import Harmless, Stock, group, says
 from tests.hostile.writing import (
     ABSENT,
@@ -374,24 +370,6 @@ RECIPES = {
     "recipe-list": (content("recipe.yaml", "[1]"), says("recipe.yaml: must be names with values; found")),
     "recipe-names": (content("recipe.yaml", "7: 1"), says("recipe.yaml, 7, .*: must be a valid string; found 7")),
 }
-STATE = io.BytesIO()
-torch.save({}, STATE)
-STATE = STATE.getvalue()
-RESUMED = {
-    "resume-bin": (
-        several(*(pickled(f"checkpoint-1/{name}") for name in ("pytorch_model.bin", "optimizer.pt"))),
-        says("holds no checkpoint to resume from"),
-    ),
-    "resume-another": (
-        several(
-            *(linked(f"checkpoint-1/{name}", f"../{name}") for name in ("config.json", "model.safetensors")),
-            *(content(f"checkpoint-1/{name}", STATE) for name in ("optimizer.pt", "scheduler.pt", "rng_state.pth")),
-            content("checkpoint-1/trainer_state.json", "{}"),
-        ),
-        says("holds another model"),
-    ),
-}
-
 FILES = [
     *group("the parser, which spaCy loads", "sla", "checked_tokenizer sla_tokenizer", PARSERS),
     *group("a tokenizer's files", "sla", "built_tokenizer checked_tokenizer sla_tokenizer", TOKENIZERS),
@@ -405,5 +383,4 @@ FILES = [
     *group("the pages of `inspect`", "cool", "inspect", PAGES),
     *group("a file for --search_space", "cool", "search_space", SPACES),
     *group("a recipe", "cool", "recipe", RECIPES),
-    *group("an output folder", "cool", "resume", RESUMED),
 ]

@@ -18,12 +18,10 @@ from hf_localattn.cli import run
 from hf_localattn.hub import TrainingRecord, write_card
 from hf_localattn.hub.push import check_checkpoint, parser_of, shared_files
 from hf_localattn.pretrained import load_tokenizer
-from hf_localattn.reproduction.entries import read_yaml
 from hf_localattn.studies.search_space import read_space
 from hf_localattn.training.arguments import ModelArguments
-from hf_localattn.training.output_folder import check_same_model, prepare_output_folder
+from reproduction.entries import read_yaml
 from tests.hostile import fakes
-from tests.models.tiny import tiny_model
 
 __all__ = ["fakes"]
 
@@ -114,13 +112,6 @@ def search_space(folder):
 
 def recipe(folder):
     return read_yaml(folder / "recipe.yaml")
-
-
-def resume(folder):
-    """The checks of an output folder with a checkpoint."""
-    checkpoint = prepare_output_folder(folder, None)
-    check_same_model(checkpoint, tiny_model("cool"))
-    return checkpoint
 
 
 def _outputs(loaded):

@@ -6,7 +6,7 @@ import pytest
 from nltk.corpus import wordnet
 
 from hf_localattn.metrics import load_metric
-from hf_localattn.metrics.generation.generation import meteor_name
+from hf_localattn.metrics.generation_scores import meteor_name
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ from itertools import product
 from typing import Any
 
 from hf_localattn.models.configuration_cool import BASELINES
-from hf_localattn.models.configuration_sam_roberta import POOLINGS
+from hf_localattn.models.configuration_local_attention import choices
 from hf_localattn.models.oa_interaction import INTERACTIONS
 from hf_localattn.registry import FAMILIES
 
@@ -34,7 +34,7 @@ LOCAL_ENCODERS = [
 
 # Each of the paper's tables, and what they leave open.
 SAM_ROWS = {
-    **{pooling: {"pooling": pooling} for pooling in POOLINGS},
+    **{pooling: {"pooling": pooling} for pooling in choices(FAMILIES["sam-roberta"].config, "pooling")},
     "-fam": {"use_fam": False},
     "-tam": {"use_tam": False},
     "tam+fam": {"attention_order": "tam_fam"},

@@ -7,7 +7,6 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from hf_localattn import CoolConfig
-from hf_localattn.models import cool_baselines
 from hf_localattn.models.cool_local_encoder import LAYERS
 from tests.reference import cool_baselines as reference
 
@@ -140,30 +139,19 @@ def test_gradient_checkpointing_gives_the_same_gradients(kind, use_reentrant):
     assert_same([output, states.grad, *(parameter.grad for parameter in layer.parameters())], expected)
 
 
-def test_visual_outlook_keeps_no_scores(monkeypatch):
+def test_visual_outlook_keeps_no_scores():
     """Tensors saved for backward take a few times the memory of the states, not K**4 = 81 times."""
+    saved = {}
 
-    def saved_bytes():
-        saved = {}
-
-        def pack(tensor):
-            storage = tensor.untyped_storage()
-            saved[storage.data_ptr()] = storage  # held, or another tensor could take its address
-            return tensor
-
-        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-            output = layer(states, mask)[0]
-        return output, sum(storage.nbytes() for storage in saved.values())
+    def pack(tensor):
+        saved[tensor.untyped_storage().data_ptr()] = tensor  # held, or another tensor could take its address
+        return tensor
 
     layer = make_layer("visual_outlook")
     states, mask = make_inputs(65)
-    again, with_recomputing = saved_bytes()
-    monkeypatch.setattr(cool_baselines, "checkpoint", lambda function, *inputs, **_: function(*inputs))
-    plain, without = saved_bytes()
-    assert_same(with_gradients(layer, states, again), with_gradients(layer, states, plain))
-    size = states.untyped_storage().nbytes()
-    assert with_recomputing < 10 * size
-    assert without > 81 * size
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        layer(states, mask)
+    assert sum(tensor.untyped_storage().nbytes() for tensor in saved.values()) < 10 * states.nbytes
 
 
 @pytest.mark.parametrize("kind", ["gat", "hgt"])

@@ -33,20 +33,6 @@ def test_a_backbone_in_a_subfolder(tmp_path):
     assert all(torch.equal(one, weights(model)[key]) for key, one in expected.items())
 
 
-def test_one_device(monkeypatch):
-    assert SamRobertaModel.from_backbone("tiny", device_map="meta").device.type == "meta"
-    for several in ("auto", {"": "cpu"}):
-        with pytest.raises(
-            ValueError, match=r"`device_map` is .*; `from_backbone` takes one device, such as 'cuda:0'"
-        ):
-            SamRobertaModel.from_backbone("tiny", device_map=several)
-
-
-def test_the_former_name_of_dtype_is_told_the_new_one():
-    with pytest.raises(ValueError, match="`torch_dtype` is called `dtype`"):
-        SamRobertaModel.from_backbone("tiny", torch_dtype=torch.bfloat16)
-
-
 def test_the_code_of_a_backbone_is_not_run_even_if_it_is_trusted(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr("builtins.input", lambda question: pytest.fail("asked whether to run code"))
     folder = shutil.copytree(tiny_backbone(), tmp_path / "backbone")

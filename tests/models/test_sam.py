@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from transformers import Trainer, TrainingArguments
 
-from hf_localattn.models.configuration_sam_roberta import POOLINGS, SamRobertaConfig
+from hf_localattn.models.configuration_sam_roberta import SamRobertaConfig
 from hf_localattn.models.modeling_sam_roberta import (
     SamRobertaForMaskedLM,
     SamRobertaForMultipleChoice,
@@ -18,11 +18,9 @@ from hf_localattn.models.modeling_sam_roberta import (
 )
 from hf_localattn.models.sam_attention import FeatureAttention, TokenAttention
 from hf_localattn.models.sam_bilstm import RecurrentEncoder
-from tests.models.ablations import SAM_ROWS, SAM_SIZES
+from tests.models.ablations import SAM_SIZES
 from tests.models.tiny import (
     TINY_BACKBONES,
-    adapted,
-    gradients,
     loss,
     main_outputs,
     run,
@@ -64,41 +62,6 @@ def assert_close(actual, expected, tolerance=1e-5):
 
 
 # --- every row of the tables, every head
-
-
-@pytest.mark.parametrize("pooling", POOLINGS)
-def test_a_row_of_pads_counts_as_one_token(pooling):
-    model = model_of("text-classification", pooling=pooling).train()
-    inputs = {**INPUTS, "attention_mask": MASK.clone()}
-    inputs["attention_mask"][1] = 0
-    assert all(gradient.isfinite().all() for gradient in gradients(model, "text-classification", **inputs).values())
-    attention = model.sam(**inputs, output_attentions=True).token_attention
-    if attention is not None:
-        assert attention[1].tolist() == [1.0] + [0.0] * 10
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("row", SAM_ROWS)
-def test_half_precision(row, dtype):
-    model = model_of(**SAM_ROWS[row])
-    expected = model(**INPUTS).pooler_output
-    actual = model.to(dtype)(**INPUTS).pooler_output
-    assert actual.dtype == dtype
-    assert_close([actual.float()], [expected], tolerance=0.05)
-    assert all(gradient.isfinite().all() for gradient in gradients(model.train(), "headless", **INPUTS).values())
-
-
-@pytest.mark.parametrize("pooling", POOLINGS)
-def test_a_headless_checkpoint_becomes_every_head(pooling, tmp_path):
-    headless = model_of(pooling=pooling)
-    headless.save_pretrained(tmp_path)
-    for task in set(CLASSES) - {"headless"}:
-        _, report = CLASSES[task].from_pretrained(tmp_path, output_loading_info=True)
-        assert not report["unexpected_keys"]
-        assert {key.split(".")[0] for key in report["missing_keys"]} <= {
-            *("qa_outputs", "sequence_classifier", "token_classifier", "choice_classifier"),
-            *("masked_lm", "masked_lm_projection"),
-        }
 
 
 WITHOUT_LSTM = pytest.mark.parametrize("fields", [{"use_bilstm": False}, {"pooling": "disan"}], ids=["sam", "disan"])
@@ -179,13 +142,6 @@ def test_heads_of_texts_are_one_layer_on_the_vector(task):
     model.eval()
     expected = layers.output(model.sam(**INPUTS).pooler_output)
     assert_close(main_outputs(run(model, **INPUTS)), [expected])
-
-
-def test_regression():
-    model = model_of("text-classification", num_labels=1)
-    labels = torch.linspace(0, 5, 5)
-    output = model(**INPUTS, labels=labels)
-    torch.testing.assert_close(output.loss, ((output.logits.squeeze(-1) - labels) ** 2).mean())
 
 
 # --- threshold, order, length
@@ -308,11 +264,6 @@ def test_the_lstm_runs_in_full_precision_where_torchs_fails_under_autocast(mask,
     torch.testing.assert_close(encoded, encoder(states.float(), mask))
 
 
-def test_one_layer_has_no_place_for_dropout(recwarn):
-    assert RecurrentEncoder(7, 4, num_layers=1, dropout=0.5).lstm.dropout == 0.0
-    assert not recwarn.list
-
-
 # --- a frozen backbone
 
 
@@ -376,33 +327,6 @@ def test_a_backbone_is_frozen_from_the_start_and_keeps_so():
 
 
 @pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"pooling": "cls"}, "`pooling` is 'cls'; choose one of 'sam', 'none', 'rb', 'rba', 'disan'"),
-        ({"fam_threshold": 1.5}, r"`fam_threshold` is 1.5; it must be a number in \[0, 1\]"),
-        ({"fam_threshold": -0.1}, r"`fam_threshold` is -0.1; it must be a number in \[0, 1\]"),
-        ({"fam_threshold": True}, r"`fam_threshold` is True; it must be a number in \[0, 1\]"),
-        ({"fam_threshold": float("nan")}, "`fam_threshold` is nan"),
-        ({"fam_threshold": 1, "learn_fam_threshold": True}, "`fam_threshold` is 1; a learned threshold is a sigmoid"),
-        ({"fam_reduction": 0}, "`fam_reduction` is 0; it must be a whole number of at least 1"),
-        ({"tam_ffn": "positions"}, "`tam_ffn` is 'positions'; choose one of 'position', 'token'"),
-        ({"tam_max_length": 0}, "`tam_max_length` is 0"),
-        ({"tam_hidden_size": 0}, "`tam_hidden_size` is 0"),
-        ({"attention_order": "tam"}, "`attention_order` is 'tam'; choose one of 'fam_tam', 'tam_fam'"),
-        ({"bilstm_merge": "mean"}, "`bilstm_merge` is 'mean'; choose one of 'concat', 'sum'"),
-        ({"num_bilstm_layers": 0}, "`num_bilstm_layers` is 0"),
-        ({"bilstm_hidden_size": 2.5}, "`bilstm_hidden_size` is 2.5"),
-        ({"disan_hidden_size": 0}, "`disan_hidden_size` is 0"),
-        ({"dropout": 1.0}, "`dropout` is 1.0"),
-        ({"freeze_backbone": "yes"}, "`freeze_backbone` is 'yes'; it must be true or false"),
-    ],
-)
-def test_impossible_fields_are_named(fields, message):
-    with pytest.raises(ValueError, match=message):
-        config(**fields)
-
-
-@pytest.mark.parametrize(
     ("fields", "idle"),
     [
         ({}, []),
@@ -441,9 +365,3 @@ def test_new_layers_start_as_torch_starts_them(tmp_path):
                 assert 0.7 * bound < layer.weight.abs().max() <= bound
         cells = model.bilstm.lstm
         assert 0.7 < cells.weight_hh_l1_reverse.abs().max() * cells.hidden_size**0.5 <= 1
-
-
-def test_inputs_of_choices_come_as_rows():
-    model = model_of("multiple-choice", tam_max_length=6)
-    with pytest.raises(ValueError, match="a text has 11 tokens"):
-        model(**adapted(model, **INPUTS))

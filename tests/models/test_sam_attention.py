@@ -366,23 +366,6 @@ def test_networks_are_as_wide_as_specified(module, sizes):
     assert module.outer.weight.shape == sizes
 
 
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
-        (partial(FeatureAttention, SIZE, threshold=1.01), r"`fam_threshold` is 1\.01; .*\[0, 1\]"),
-        (partial(FeatureAttention, SIZE, threshold=-0.1), r"`fam_threshold` is -0\.1; .*\[0, 1\]"),
-        (partial(FeatureAttention, SIZE, threshold=float("nan")), r"`fam_threshold` is nan; .*\[0, 1\]"),
-        (partial(FeatureAttention, SIZE, threshold=1.0, learn_threshold=True), "`fam_threshold` is 1.*less than 1"),
-        (partial(TokenAttention, "word"), "'word'; choose one of 'position', 'token'"),
-        (partial(SequentialAttention, SIZE, "tam"), "'tam'; choose one of 'fam_tam', 'tam_fam'"),
-        (partial(RecurrentEncoder, SIZE, merge="mean"), "'mean'; choose one of 'concat', 'sum'"),
-    ],
-)
-def test_refuses_impossible_options(build, message):
-    with pytest.raises(ValueError, match=message):
-        build()
-
-
 def test_bilstm_drops_out_between_its_layers_in_training():
     module, inputs = randomized(RecurrentEncoder(SIZE, 5, dropout=0.5)), states(*MASK.shape)
     expected = module(inputs, MASK)

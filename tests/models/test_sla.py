@@ -345,10 +345,20 @@ def test_a_checkpoint_works_without_its_parser(tmp_path):
     encoded["input_ids"] %= 59  # the model's vocabulary is smaller
     assert "dep_heads" not in encoded
     assert loaded(**encoded).last_hidden_state.isfinite().all()
-    with pytest.raises(
-        ValueError, match=r"from_pretrained\(\.\.\., local_attention='window'\)`, and .* `parser=None`"
-    ):
+    with pytest.raises(ValueError, match="`local_attention='window'`"):
         model(**encoded)
+
+
+@pytest.mark.parametrize("task", ["question-answering", "token-classification", "fill-mask"])
+def test_the_loss_of_the_layers_is_scaled_with_that_of_the_task(task, inputs):
+    """A caller that divides by `num_items_in_batch` adds up batches: twice as many items, half the loss."""
+    model = tiny_model("sla-bert", task, local_attention="lisa")
+    given = {**adapted(model, **inputs), **labels(task, *inputs["input_ids"].shape)}
+    items = 3 if task == "question-answering" else int((given["labels"] != -100).sum())
+    once, half = (model(**given, num_items_in_batch=torch.tensor(number)).loss for number in (items, 2 * items))
+    torch.testing.assert_close(2 * half, once)
+    if task == "token-classification":
+        torch.testing.assert_close(once, model(**given).loss)
 
 
 # --- bad input
@@ -365,7 +375,7 @@ def test_what_is_missing_is_named(kind, inputs):
         return
     with pytest.raises(ValueError, match=r"needs `dep_heads`, .*if it has a `parser`"):
         model(**inputs, word_index=given["word_index"])
-    with pytest.raises(ValueError, match=r"`dep_heads` has shape \(3, 10\); .* here \(3, 11\)"):
+    with pytest.raises(ValueError, match=r"`dep_heads` has shape \(3, 10\)"):
         model(**inputs, word_index=given["word_index"], dep_heads=given["dep_heads"][:, 1:])
     given["dep_heads"][0, 1:10] = given["dep_heads"][0, 1:10].roll(1)
     with pytest.raises(ValueError, match="of row 0 at position"):
@@ -384,14 +394,6 @@ def test_an_attention_that_drops_the_mask_is_refused(implementation, tmp_path):
     model.backbone_model.config._attn_implementation = implementation  # past all checks
     with pytest.raises(ValueError, match=message):
         run(model, input_ids=token_ids(2, 5))
-
-
-def test_an_unknown_attention_is_refused_in_transformers_words():
-    model = tiny_model("sla-bert")
-    message = r'Specified `attn_implementation="foo"` is not supported with local attention.* Use one of .eager'
-    with pytest.raises(ValueError, match=message):
-        model.set_attn_implementation("foo")
-    assert {one._attn_implementation for one in (model.config, model.backbone_model.config)} == {"sdpa"}
 
 
 @pytest.mark.parametrize("kind", ["syntax", "lisa", "sgnet"])
@@ -441,17 +443,9 @@ def test_an_encoder_built_like_bert_runs_with_a_warning(inputs, caplog):
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("local_attention", "syntactic", "choose one of 'syntax', 'window', 'none', 'sgnet', 'lisa'"),
-        ("syntax_threshold", -1, "`syntax_threshold` is -1; .* at least 0"),
-        ("neighbor_window", 0.5, "`neighbor_window` is 0.5"),
-        ("window_size", True, "`window_size` is True"),
-        ("connect_roots", "yes", "`connect_roots` is 'yes'; it must be true or false"),
-        ("lisa_loss_weight", -1.0, "`lisa_loss_weight` is -1.0"),
-        ("gate_bias_init", "high", "`gate_bias_init` is 'high'"),
-        ("gate_bias_init", 2**63, "`gate_bias_init` is 9223372036854775808; it must be between"),
-        ("sla_layers", 3, "`sla_layers` is 3; give a list"),
+        ("sla_layers", 3, "`sla_layers` is 3; .* list"),
         ("sla_layers", [1, 1], r"`sla_layers` is \[1, 1\]; give a list of distinct"),
-        ("sla_layers", [[0]], r"`sla_layers` is \[\[0\]\]; give a list"),
+        ("sla_layers", [[0]], r"`sla_layers` is \[\[0\]\]; .* list"),
         ("sla_layers", [], r"`sla_layers` is \[\]; give a list"),
     ],
 )
@@ -518,10 +512,3 @@ def test_a_bottleneck_is_refused():
     backbone = {"model_type": "mobilebert", "vocab_size": 59, "num_hidden_layers": 1, **sizes}
     with pytest.raises(ValueError, match="'mobilebert' cannot have local attention"):
         SlaBertModel(SlaBertConfig(backbone_config=backbone))
-
-
-def test_whole_numbers_are_asked_for(inputs):
-    model = tiny_model("sla-bert")
-    given = adapted(model, **inputs)
-    with pytest.raises(ValueError, match=r"`dep_heads` is of torch.float32; it must be of torch.int64"):
-        model(**{**given, "dep_heads": given["dep_heads"].float()})

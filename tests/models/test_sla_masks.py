@@ -7,7 +7,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from hf_localattn.models.sla_masks import ancestor_mask, check_structure, syntax_mask, window_mask
+from hf_localattn.installed.structure import check_structure
+from hf_localattn.models.sla_masks import ancestor_mask, syntax_mask, window_mask
 from tests.reference import sla as reference
 
 OPTIONS = {"threshold": st.integers(0, 5), "neighbor_window": st.integers(0, 2), "connect_roots": st.booleans()}

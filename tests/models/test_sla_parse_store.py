@@ -7,9 +7,10 @@ import sqlite3
 import pytest
 import spacy
 
-from hf_localattn.models import sla_parse_store, sla_parser
+from hf_localattn.installed import parse_store as sla_parse_store
+from hf_localattn.installed.parse_store import VARIABLE, ParseStore, decode, encode, key_of
+from hf_localattn.models import sla_parser
 from hf_localattn.models.sla_alignment import Words
-from hf_localattn.models.sla_parse_store import VARIABLE, ParseStore, decode, encode, key_of
 from hf_localattn.models.sla_parser import load_pipeline, parse
 from scripts.tiny_parser import SENTENCES
 from tests.parsers import tiny_parser

@@ -11,8 +11,8 @@ from datasets import Dataset
 from datasets.fingerprint import Hasher
 from transformers import AutoTokenizer, BertConfig, DataCollatorWithPadding
 
+from hf_localattn.installed.parse_store import VARIABLE
 from hf_localattn.models import sla_parser, tokenization_sla_bert
-from hf_localattn.models.sla_parse_store import VARIABLE
 from hf_localattn.models.tokenization_sla_bert import SlaBertTokenizer
 from hf_localattn.resources import tiny_backbone
 from tests.fresh_process import run_fresh

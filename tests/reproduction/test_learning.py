@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from transformers import Trainer
 
-from hf_localattn.cli import main
-from hf_localattn.reproduction.arguments import SCRIPTS
-from hf_localattn.reproduction.corpora import load_corpora
-from hf_localattn.reproduction.tables import load_table, recipe_arguments, table_names
 from hf_localattn.training.run import Run
+from reproduction.__main__ import main
+from reproduction.arguments import SCRIPTS
+from reproduction.corpora import load_corpora
+from reproduction.tables import load_table, recipe_arguments, table_names
 
 LEARNS = {
     "cool-1": ("l2g-conv", "squad_v2", 1.5),
@@ -111,7 +111,7 @@ def train(tmp_path, monkeypatch):
         options += ["--num-runs", "1", "--rows", *rows.split(), "--tasks", task, "--test-corpora"]
         options += ["--args", *arguments, "-o", str(tmp_path)]
         permutes[:] = [True] * permuted
-        assert main(["reproduce", name, *options]) == 0
+        main([name, *options])
         runs = json.loads((tmp_path / f"{name}.json").read_text())["runs"]
         losses = [LOSS, "eval_loss"] if sample.get("validation") == sample["train"] else [LOSS]
         return max(found["metrics"][loss] for found in runs for loss in losses)

@@ -20,14 +20,14 @@ from hf_localattn.data.rows.texts import load_texts
 from hf_localattn.metrics.word_scores import select_metrics
 from hf_localattn.names import PLAIN
 from hf_localattn.registry import FAMILIES, get_family
-from hf_localattn.reproduction import corpora
-from hf_localattn.reproduction.arguments import SCRIPTS, make_trial
-from hf_localattn.reproduction.corpora import load_corpora
-from hf_localattn.reproduction.tables import load_table, recipe_arguments, select_rows, table_names
 from hf_localattn.resources import tiny_backbone
 from hf_localattn.studies.search_space import SEARCHABLE, read_space
 from hf_localattn.studies.trial import UNUSED
 from hf_localattn.tasks import NegationScope, question_answering, text_classification
+from reproduction import corpora
+from reproduction.arguments import SCRIPTS, make_trial
+from reproduction.corpora import load_corpora
+from reproduction.tables import load_table, recipe_arguments, select_rows, table_names
 
 RESOURCES = tiny_backbone().parent
 WORK = [(table, task) for table in map(load_table, table_names()) for task in table.tasks.values()]

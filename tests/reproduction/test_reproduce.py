@@ -1,4 +1,4 @@
-"""`hf-localattn reproduce` on the tiny encoder and the samples: numbers that mean nothing, machinery that is real."""
+"""`python -m reproduction` on the tiny encoder and the samples: numbers that mean nothing, machinery that is real."""
 
 import json
 import re
@@ -7,14 +7,14 @@ import sys
 
 import pytest
 
-from hf_localattn.cli import main
-from hf_localattn.reproduction.grid_search import GridSearch
-from hf_localattn.reproduction.plan import plan
-from hf_localattn.reproduction.request import Overrides, Selection
-from hf_localattn.reproduction.runs import Runner
-from hf_localattn.reproduction.tables import load_table, table_names
 from hf_localattn.resources import reading_comprehension, tiny_backbone
 from hf_localattn.studies.executors import Job
+from reproduction.__main__ import main
+from reproduction.grid_search import GridSearch
+from reproduction.plan import plan
+from reproduction.request import Overrides, Selection
+from reproduction.runs import Runner
+from reproduction.tables import load_table, table_names
 
 TINY = ("--backbone", "tiny", "--parser", "tiny", "--data", "samples", "--max-samples", "8", "--args", "max_steps=1")
 
@@ -24,7 +24,7 @@ TIMES = "second|runtime"
 
 def reproduce(folder, table, *arguments):
     """Run the command, and return what it has written."""
-    assert main(["reproduce", table, *TINY, "-o", str(folder), *arguments]) == 0
+    main([table, *TINY, "-o", str(folder), *arguments])
     path = folder / f"{table}.json"
     return json.loads(path.read_text()) if path.is_file() else None
 
@@ -74,7 +74,7 @@ def test_every_run_says_where_it_comes_from(whole):
 
 def test_the_whole_command_is_told(whole):
     assert whole["command"] == (
-        "hf-localattn reproduce cool-4 --rows bert outlook --num-runs 2 --max-samples 8 --backbone tiny --parser tiny"
+        "python -m reproduction cool-4 --rows bert outlook --num-runs 2 --max-samples 8 --backbone tiny --parser tiny"
         " --data samples --args max_steps=1"
     )
 
@@ -85,12 +85,12 @@ def test_nothing_names_this_machine(whole, folder):
 
 
 def test_again_nothing_is_run(whole, folder, monkeypatch):
-    monkeypatch.setattr("hf_localattn.reproduction.runs.run_trial", None)
+    monkeypatch.setattr("reproduction.runs.run_trial", None)
     assert reproduce(folder, "cool-4", "--rows", "bert", "outlook", "--num-runs", "2") == whole
 
 
 def test_tables_share_their_runs(whole, folder, monkeypatch):
-    monkeypatch.setattr("hf_localattn.reproduction.runs.run_trial", None)
+    monkeypatch.setattr("reproduction.runs.run_trial", None)
     own = reproduce(folder, "cool-3", "--rows", "bert", "--num-runs", "2")
     assert own["runs"] == [run for run in whole["runs"] if run["row"] == "bert"]
 
@@ -98,7 +98,7 @@ def test_tables_share_their_runs(whole, folder, monkeypatch):
 @pytest.mark.usefixtures("workers_are_warm")
 def test_workers_measure_the_same(whole, tmp_path, monkeypatch):
     """Bit for bit; processes of their own run all of it."""
-    monkeypatch.setattr("hf_localattn.reproduction.runs.Progress", None)
+    monkeypatch.setattr("reproduction.runs.Progress", None)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     own = reproduce(tmp_path, "cool-4", "--rows", "bert", "outlook", "--num-runs", "2", "--workers", "2")
 
@@ -170,28 +170,6 @@ def test_a_run_is_known_by_what_is_in_folders_not_by_their_names(tmp_path):
     assert Runner(tmp_path).folder_of(changed) != first
 
 
-def test_options_that_are_newer_than_a_result_count_only_where_they_are_set():
-    table = load_table("cool-4")
-
-    def settings(**arguments):
-        given = Overrides(backbone="tiny", data={"": "samples"}, arguments=arguments)
-        selection = Selection(table, [table.rows["bert"]], list(table.tasks.values()), given)
-        return plan(selection)[0].settings
-
-    assert "skip_empty" not in settings()
-    assert settings(skip_empty=False) == settings()
-    assert settings(skip_empty=True) == {**settings(), "skip_empty": True}
-
-
-@pytest.mark.parametrize(("table", "row"), [("oa-1", "c"), ("oa-2", "c")])
-def test_folders_are_named_in_the_words_of_before(table, row):
-    """A field that has another name now has its former one there, also in measures."""
-    table = load_table(table)
-    run = plan(Selection(table, [table.rows[row]], list(table.tasks.values()), Overrides(data={"": "samples"})))[0]
-    assert "local_attention=c" in run.command
-    assert "variant=c" in run.settings.get("words", run.settings.get("local_config"))
-
-
 def test_a_killed_table_goes_on(folder, monkeypatch):
     """The second of three runs is killed; then it and the third are left."""
     arguments = ("cool-9", "--rows", "bert", "rgcn", "gat", "--num-runs", "1")
@@ -202,12 +180,12 @@ def test_a_killed_table_goes_on(folder, monkeypatch):
     def killed(*arguments):
         run = prepare(*arguments)
         calls.append(run)
-        if len(calls) == 3:  # one estimates
+        if len(calls) == 2:
             monkeypatch.setattr(run, "evaluate", lambda: (_ for _ in ()).throw(KeyboardInterrupt))
         return run
 
     monkeypatch.setattr(trial, "prepare_run", killed)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(SystemExit, match="130"):
         reproduce(folder, *arguments)
     done = json.loads((folder / "cool-9.json").read_text())["runs"]
     monkeypatch.setattr(trial, "prepare_run", prepare)
@@ -223,7 +201,7 @@ def test_models_are_tested_on_other_corpora(folder, monkeypatch):
     found = reproduce(folder, "oa-2", "--rows", "baseline", "--tasks", "bioscope_papers", "--num-runs", "1")
     assert [cell["score"] for cell in found["scores"]] == ["F1", "F1 on BA", "F1 on SFU", "F1 on Sherlock"]
     assert [run["fold"] for run in found["runs"]] == [1]
-    monkeypatch.setattr("hf_localattn.reproduction.runs.run_trial", None)  # it serves fewer corpora as well
+    monkeypatch.setattr("reproduction.runs.run_trial", None)  # it serves fewer corpora as well
     fewer = reproduce(
         folder, "oa-2", "--rows", "baseline", "--tasks", "bioscope_papers", "--num-runs", "1", "--test-corpora", "BA"
     )
@@ -294,7 +272,6 @@ def test_the_grid_is_searched_first(folder):
     search = GridSearch(Runner(folder / "runs"))
     first, second = map(search.best, trials)
     assert search.space_of(trials[0]).keys() == {"learning_rate", "dropout"}
-    assert search.count(trials[0]) == 2
     assert GridSearch(search.runner, given=["learning_rate"]).space_of(trials[0]).keys() == {"dropout"}
     assert first.arguments == second.arguments
     assert first.command.count("--learning_rate ") == first.command.count("--local_config ") == 1
@@ -319,23 +296,17 @@ def test_dry_run_writes_nothing(tmp_path, capsys):
     assert reproduce(tmp_path / "none", "cool-4", "--num-runs", "1", "--dry-run") is None
     printed = capsys.readouterr().out
     assert printed.count("python run_qa.py") == 5
-    assert "5 of 5 runs are left. By a few steps of one of each task they take less than a minute; " in printed
+    assert "5 of 5 runs are left." in printed
     assert not (tmp_path / "none").exists()
 
 
-def test_a_dry_run_shows_the_plan_and_all_that_is_missing(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("hf_localattn.reproduction.preflight._memory", lambda: 1 << 20)
+def test_a_dry_run_shows_the_plan_and_what_is_missing(tmp_path, capsys):
     arguments = ("sla-1", "--backbone", "tiny", "--data", "samples", "--tasks", "cola")
     with pytest.raises(SystemExit):
-        main(["reproduce", *arguments, "--dry-run", "-o", str(tmp_path / "out")])
+        main([*arguments, "--dry-run", "-o", str(tmp_path / "out")])
     captured = capsys.readouterr()
     assert "python run_glue.py" in captured.out
-    _, *problems = re.split(r"\(\d\) ", captured.err)
-    memory, parser = sorted(problems, key=lambda problem: "spaCy" in problem)
-    assert all(f"{row} (cola)" in memory for row in ("bert", "wla", "sla"))
-    assert "GiB of memory" in memory
-    assert "lisa (cola), sgnet (cola), sla (cola)" in parser
-    assert "Cannot load the spaCy pipeline" in parser
+    assert re.search(r"lisa \(cola\), sgnet \(cola\), .*: Cannot load the spaCy pipeline", captured.err)
 
 
 def test_baselines_that_are_there_are_compared_with(whole, folder):
@@ -345,7 +316,7 @@ def test_baselines_that_are_there_are_compared_with(whole, folder):
 
 
 def test_without_a_table_all_are_listed(capsys):
-    assert main(["reproduce"]) == 0
+    main([])
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines if not line.startswith(" ")] == table_names()
     assert any(line.strip() == "tasks (corpora): squad_v2 (squad_v2)" for line in lines)
@@ -391,17 +362,10 @@ def test_without_a_table_all_are_listed(capsys):
 )
 def test_what_cannot_be_run_is_said_before_anything_is(arguments, message, tmp_path, capsys):
     with pytest.raises(SystemExit) as exit_code:
-        main(["reproduce", *arguments, "-o", str(tmp_path / "out")])
+        main([*arguments, "-o", str(tmp_path / "out")])
     assert exit_code.value.code == 2
     assert re.search(message.replace("(", r"\(").replace(")", r"\)"), capsys.readouterr().err)
     assert not (tmp_path / "out").exists()
-
-
-def test_too_little_memory_is_said(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("hf_localattn.reproduction.preflight._memory", lambda: 1 << 20)
-    with pytest.raises(SystemExit):
-        main(["reproduce", "cool-4", *TINY, "-o", str(tmp_path)])
-    assert "GiB of memory, but 0.0 are free: choose a smaller --backbone" in capsys.readouterr().err
 
 
 @pytest.mark.slow("every row of every table: minutes")

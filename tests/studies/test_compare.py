@@ -8,6 +8,8 @@ from scipy import stats
 
 from hf_localattn.cli import main
 from hf_localattn.hub import TrainingRecord
+from tests.qa_helpers import write_jsonl
+from tests.script_helpers import load_main
 
 ROWS = {"rows": 40, "digest": "sha256 a"}
 
@@ -77,16 +79,46 @@ def test_one_run_without_examples_has_no_interval(seeds):
     assert found["remark"] == "one run: no interval"
 
 
-def test_folds_are_corrected(tmp_path):
-    scores = {"a": [0.8, 0.9, 0.85, 0.8], "b": [0.7, 0.84, 0.83, 0.7]}
-    for name, own in scores.items():
-        (tmp_path / name).mkdir()
-        found = {"settings": {"seed": 0, "num_folds": 4}, "folds": [{"predict_accuracy": one} for one in own]}
-        (tmp_path / name / "folds.json").write_text(json.dumps(found))
+def test_folds_are_corrected(tmp_path, capsys):
+    rows = [{"text": f"{'white' if i % 2 else 'red'} roses {i}", "label": "ab"[i % 2]} for i in range(12)]
+    write_jsonl(tmp_path / "train.jsonl", rows)
+    for name, rate in {"a": "1e-2", "b": "1e-4"}.items():
+        load_main("run_glue")(
+            [
+                *("--family", "baseline", "--backbone", "tiny", "--train_file", str(tmp_path / "train.jsonl")),
+                *(
+                    "--num_folds",
+                    "4",
+                    "--max_steps",
+                    "3",
+                    "--max_seq_length",
+                    "16",
+                    "--use_cpu",
+                    "--save_strategy",
+                    "no",
+                ),
+                *(
+                    "--learning_rate",
+                    rate,
+                    "--use_cpu",
+                    "--save_strategy",
+                    "no",
+                    "--disable_tqdm",
+                    "true",
+                    "--output_dir",
+                    str(tmp_path / name),
+                ),
+            ]
+        )
     found = compare(tmp_path / "a", tmp_path / "b", folder=tmp_path)["predict_accuracy"]
+    folds = {name: json.loads((tmp_path / name / "folds.json").read_text()) for name in "ab"}
+    scores = {name: [fold["predict_accuracy"] for fold in own["folds"]] for name, own in folds.items()}
     differences = np.subtract(scores["a"], scores["b"])
     t = differences.mean() / np.sqrt(differences.var(ddof=1) * (1 / 4 + 1 / 3))
-    assert found["p_value"] == pytest.approx(2 * stats.t.sf(t, 3))
+    assert found["p_value"] == pytest.approx(2 * stats.t.sf(abs(t), 3))
+    unfinished = folds["b"] | {"folds": folds["b"]["folds"][:3]}
+    (tmp_path / "b" / "folds.json").write_text(json.dumps(unfinished))
+    refused([tmp_path / "a", tmp_path / "b"], "folds.json has 3 of 4 folds", capsys)
 
 
 def test_rows_of_a_table(tmp_path, capsys):

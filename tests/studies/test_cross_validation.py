@@ -169,7 +169,7 @@ def test_a_fold_that_fails_in_a_worker_is_named_when_the_others_are_done(tmp_pat
 def test_another_command_is_refused(tmp_path, train_file):
     prepare_run(Runs(), *arguments(tmp_path, train_file)).execute()
     for change, message in (
-        ({"folds": 4}, "its folds is 2, but now it is 4"),
+        ({"folds": 4}, "its num_folds is 2, but now it is 4"),
         ({"seed": 8}, "its seed is 7, but now it is 8"),
         ({"learning_rate": 1.0}, "its learning_rate is 5e-05, but now it is 1.0. Repeat the command of that run"),
     ):

@@ -18,7 +18,7 @@ def folder(tmp_path, capsys):
 
 def test_init_writes_a_checkpoint_with_its_code(folder):
     assert json.loads((folder / "config.json").read_text())["num_toy_layers"] == 1
-    assert {"modeling_toy.py", "toy_attention.py", "backbone_features.py"} <= {path.name for path in folder.iterdir()}
+    assert {"modeling_toy.py", "toy_attention.py", "task_heads.py"} <= {path.name for path in folder.iterdir()}
 
 
 def test_the_card_tells_of_the_family(folder):

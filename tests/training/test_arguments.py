@@ -55,28 +55,3 @@ def test_a_file_of_arguments(tmp_path):
         parse_arguments(CLASSES, [str(path)])
     with pytest.raises(FileNotFoundError, match=r"missing\.json: no such file"):
         parse_arguments(CLASSES, ["missing.json"])
-
-
-def test_former_options_are_read(tmp_path, caplog):
-    common = ["--family", "none", "--backbone", "tiny", "--train_file", "x.json", "--output_dir", "out"]
-    model_args, data_args, training_args = parse_arguments(CLASSES, [*common, "--folds", "3", "--search=space.yaml"])
-    assert (model_args.family, data_args.num_folds, training_args.search_space) == ("baseline", 3, "space.yaml")
-    for warning in (
-        "--family none is called baseline",
-        "--folds is called --num_folds",
-        "--search is called --search_",
-    ):
-        assert warning in caplog.text
-    path = tmp_path / "arguments.json"
-    path.write_text(
-        json.dumps({"family": "none", "backbone": "tiny", "train_file": "x", "output_dir": "o", "folds": 3})
-    )
-    assert parse_arguments(CLASSES, [str(path)])[1].num_folds == 3
-
-
-def test_former_fields_get_their_present_names():
-    fields = ["head=rb", " fam_reduction = 2"]
-    assert ModelArguments(family="sam-roberta", backbone="tiny", local_config=fields).local_config == [
-        "pooling=rb",
-        " fam_reduction = 2",
-    ]

@@ -5,11 +5,10 @@ import sys
 import datasets
 import pytest
 import torch
-from transformers import BertConfig, BertForSequenceClassification, TrainerControl, TrainerState
+from transformers import BertConfig, BertForSequenceClassification
 
 from hf_localattn.training.arguments import TrainingArguments
-from hf_localattn.training.lookahead import with_lookahead
-from hf_localattn.training.optimizer_settings import OptimizerSettings, check_same_optimizer
+from hf_localattn.training.optimizers import with_lookahead
 from hf_localattn.training.run import validate_arguments
 from hf_localattn.training.trainer import LocalAttentionTrainer
 from tests.models.tiny import token_ids
@@ -97,23 +96,3 @@ def test_without_the_library_nothing_is_begun(tmp_path, monkeypatch):
     with pytest.raises(ImportError, match=r"needs pytorch_optimizer: run `pip install 'hf_localattn\[lookahead\]'`"):
         validate_arguments(arguments, {"loss": False})
     assert not (tmp_path / "out").exists()
-
-
-def test_a_run_with_another_optimizer_does_not_go_on(tmp_path):
-    given = {"lookahead_steps": 3, "local_learning_rate": 1e-3, "use_cpu": True, "report_to": "none"}
-    args = TrainingArguments(output_dir=str(tmp_path), **given)
-    state = TrainerState(stateful_callbacks=[OptimizerSettings()])
-    OptimizerSettings().on_train_begin(args, state, TrainerControl())
-    state.save_to_json(str(tmp_path / "trainer_state.json"))
-    check_same_optimizer(tmp_path, args)
-    for change, message in (
-        ({"lookahead_steps": 5}, "its lookahead_steps is 3, but now it is 5. Repeat the command of that run"),
-        ({"lookahead_alpha": 0.8}, "its lookahead_alpha is 0.5, but now it is 0.8"),
-        ({"lookahead_steps": None}, "its lookahead_steps is 3, but now it is not set"),
-        ({"local_learning_rate": None}, "its local_learning_rate is 0.001, but now it is not set"),
-    ):
-        other = TrainingArguments(output_dir=str(tmp_path), **{**given, **change})
-        with pytest.raises(ValueError, match=message):
-            check_same_optimizer(tmp_path, other)
-    (tmp_path / "trainer_state.json").write_text("{}")  # of another program
-    check_same_optimizer(tmp_path, args)

@@ -8,7 +8,7 @@ from torch import nn
 from hf_localattn import SlaBertForSequenceClassification, SlaBertModel
 from hf_localattn.registry import FAMILIES
 from hf_localattn.training.arguments import TrainingArguments
-from hf_localattn.training.parameter_groups import pretrained_parameters, split_parameter_groups
+from hf_localattn.training.optimizers import pretrained_parameters, split_parameter_groups
 from hf_localattn.training.trainer import LocalAttentionTrainer
 from tests.models.test_generation import tiny_generator
 from tests.models.tiny import tiny_model

@@ -1,13 +1,9 @@
 """Configuration of the toy family."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
-from .configuration_local_attention import LocalAttentionConfig
-
-if TYPE_CHECKING:
-    # Never run: see configuration_cool.py.
-    from .modeling_toy import ToyModel  # noqa: F401
+from .configuration_local_attention import Count, LocalAttentionConfig, Positive, Probability
 
 
 class ToyConfig(LocalAttentionConfig):
@@ -22,16 +18,17 @@ class ToyConfig(LocalAttentionConfig):
     model_type = "toy"
     tested_backbones: ClassVar[Sequence[str]] = ("bert",)
 
-    num_toy_layers: int = 2
-    toy_window: int = 1
-    classifier_dropout: float = 0.0
+    heads: ClassVar[Mapping[str, str]] = {
+        "AutoModel": "Model",
+        "AutoModelForSequenceClassification": "ForSequenceClassification",
+        "AutoModelForTokenClassification": "ForTokenClassification",
+    }
+
+    num_toy_layers: Count = 2
+    toy_window: Positive = 1
+    classifier_dropout: Probability = 0.0
 
     @property
     def num_active_local_layers(self) -> int:
         """Number of layers with local attention weights."""
         return self.num_toy_layers
-
-    def check_fields(self) -> None:
-        self._check_at_least("num_toy_layers", 0)
-        self._check_at_least("toy_window", 1)
-        self._check_number("classifier_dropout", 0.0, 1.0)

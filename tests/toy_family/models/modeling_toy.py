@@ -6,10 +6,9 @@ import torch
 from torch import nn
 from transformers.utils import can_return_tuple
 
-from .backbone_features import LocalModelOutput
 from .configuration_toy import ToyConfig
 from .masking import ensure_nonempty_mask
-from .modeling_local_attention import LocalAttentionPreTrainedModel, register_auto_classes
+from .modeling_local_attention import LocalAttentionPreTrainedModel, LocalModelOutput
 from .task_heads import SequenceClassificationHead, TokenClassificationHead
 from .toy_attention import WindowAttention
 
@@ -72,11 +71,3 @@ class ToyForTokenClassification(ToyPreTrainedModel, TokenClassificationHead):
     """The toy model with a classifier of tokens on top."""
 
     base_model_class = ToyModel
-
-
-register_auto_classes(
-    ToyConfig,
-    AutoModel=ToyModel,
-    AutoModelForSequenceClassification=ToyForSequenceClassification,
-    AutoModelForTokenClassification=ToyForTokenClassification,
-)

@@ -1,1 +1,0 @@
-"""Metric for named entities."""

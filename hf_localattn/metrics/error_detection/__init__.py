@@ -1,1 +1,0 @@
-"""Metric for word-level error detection."""

@@ -1,1 +1,0 @@
-"""Metric for Chinese grammatical error diagnosis."""

@@ -1,0 +1,82 @@
+"""BLEU, ROUGE-L and METEOR of generated texts, without downloads."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from hf_localattn.extras import LazyExtra
+
+bleu, corpora, meteor, rouge, tokenize = (
+    LazyExtra(name, "train", "A score of generated texts")
+    for name in (
+        "sacrebleu.metrics",
+        "nltk.corpus",
+        "nltk.translate.meteor_score",
+        "torchmetrics.functional.text.rouge",
+        "nltk.tokenize",
+    )
+)
+
+
+class WithoutSynonyms:
+    """Empty replacement for WordNet."""
+
+    def synsets(self, word: str) -> list[Any]:
+        """Return no synonyms."""
+        return []
+
+
+def synonyms() -> Any:
+    """Return WordNet if it is installed, otherwise `WithoutSynonyms`."""
+    try:
+        corpora.wordnet.ensure_loaded()
+    except LookupError:
+        return WithoutSynonyms()
+    return corpora.wordnet
+
+
+def meteor_name() -> str:
+    """Return the key of METEOR: "meteor", or "meteor_no_synonyms" if WordNet is not installed."""
+    return "meteor_no_synonyms" if isinstance(synonyms(), WithoutSynonyms) else "meteor"
+
+
+def generation(predictions: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
+    """Return BLEU-4 of the corpus and mean ROUGE-L and METEOR of generated texts, in percent, case ignored.
+
+    Args:
+        predictions: list of generated texts, not tokenized.
+        references: list of reference texts, one per prediction, not tokenized.
+
+    Returns:
+        bleu: corpus BLEU-4 of sacrebleu.
+        bleu_signature: settings of sacrebleu; only values with the same signature are comparable.
+        rouge_l: mean F1 of the longest common subsequence of words, which are matches of [a-z0-9]+.
+        meteor: mean METEOR (2007 version, nltk) with exact, stem and WordNet matches, and nltk's tokenizer. Without
+            WordNet (`nltk.download("wordnet")`) synonyms do not match, and the key is meteor_no_synonyms.
+
+    Published values for question generation often come from other tools (multi-bleu.perl, METEOR 1.5) with other
+    tokenizers and weights, and are not comparable with these.
+
+    Example:
+        >>> from hf_localattn.metrics import load_metric
+        >>> metric = load_metric("generation")
+        >>> scores = metric.compute(predictions=["who baked the bread ?"], references=["who sold the bread ?"])
+        >>> round(scores["bleu"], 1), round(scores["rouge_l"], 1)
+        (42.7, 75.0)
+    """
+    of_corpus = bleu.BLEU(lowercase=True)
+    score = of_corpus.corpus_score(predictions, [references]).score
+    rouge_l = rouge.rouge_score(predictions, references, rouge_keys="rougeL")["rougeL_fmeasure"]
+    known, name = synonyms(), meteor_name()
+    pairs = zip(references, predictions, strict=True)
+    by_text = [meteor.single_meteor_score(_words(gold), _words(text), wordnet=known) for gold, text in pairs]
+    return {
+        "bleu": score,
+        "bleu_signature": str(of_corpus.get_signature()),
+        "rouge_l": 100 * float(rouge_l),
+        name: 100 * sum(by_text) / len(by_text),
+    }
+
+
+def _words(text: str) -> list[str]:
+    # Do not split into sentences: the splitter needs a download. METEOR converts to lower case.
+    return tokenize.word_tokenize(text, preserve_line=True)

@@ -1,1 +1,0 @@
-"""Metric for negation scopes."""

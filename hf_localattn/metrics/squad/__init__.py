@@ -1,1 +1,0 @@
-"""Metric for SQuAD 1.1."""

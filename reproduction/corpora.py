@@ -1,0 +1,163 @@
+"""Corpora of the tables, from the Hub, a local folder, or the samples of this package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import field_validator, model_validator
+
+from hf_localattn.resources import FOLDER as RESOURCES
+from hf_localattn.tasks.text_classification import GLUE
+from reproduction.entries import Entry, Settings, check_known, name_entries, read_yaml, validate
+
+FOLDER = Path(__file__).parent
+"""Folder of corpora.yaml and the tables."""
+
+SPLITS = {"train": ("train",), "validation": ("validation", "dev"), "test": ("test",)}
+"""Splits, each with the default names of its file."""
+
+SAMPLES = "samples"
+"""Value that stands for the sample rows of this package, in place of a folder."""
+
+SUFFIXES = ("", ".jsonl", ".json", ".csv", ".tsv", ".txt", ".conll", ".conllu", ".xml")
+
+
+class Corpus(Entry):
+    """A corpus on the Hub or in local files.
+
+    Attributes:
+        name: key in corpora.yaml.
+        title: printed name.
+        source: URL or description of the source.
+        license: license as stated by the source.
+        format: format of its files.
+        files: further names of each split's file in a folder of the corpus, in addition to the names in `SPLITS`,
+            with or without a suffix. "." is the folder itself.
+        sample: sample file of each split in the same format, relative to the folder of `hf_localattn.resources`.
+        hub: Hub id. By default, the corpus is only read from files.
+        config: configuration name on the Hub.
+        arguments: arguments of the script to read the corpus.
+        hub_arguments: further arguments for the data on the Hub.
+        file_arguments: further arguments for local files. Paths are relative to the folder of the corpus.
+        sample_arguments: further arguments for the samples.
+    """
+
+    name: str = ""
+    title: str
+    source: str
+    license: str
+    format: str
+    files: dict[str, list[str] | None] = {}
+    sample: dict[str, str] = {}
+    hub: str | None = None
+    config: str | None = None
+    arguments: Settings = {}
+    hub_arguments: Settings = {}
+    file_arguments: Settings = {}
+    sample_arguments: Settings = {}
+
+    @field_validator("files", "sample")
+    @classmethod
+    def _check_splits(cls, content: dict[str, Any]) -> dict[str, Any]:
+        check_known(content, SPLITS)
+        return content
+
+    @model_validator(mode="after")
+    def _compare_splits(self) -> Corpus:
+        if list(self.files) != list(self.sample):
+            raise ValueError(f"files has {', '.join(self.files)}, but sample has {', '.join(self.sample)}.")
+        return self
+
+    def stems(self, split: str) -> list[str]:
+        """Return the names that the file of a split may have, without a suffix."""
+        return [*SPLITS[split], *(self.files.get(split) or ())]
+
+
+@cache
+def load_corpora() -> dict[str, Corpus]:
+    """Return all corpora by name."""
+    where = "corpora.yaml"
+    content = read_yaml(FOLDER / where)
+    corpora = {name: validate(Corpus, own, f"{where}, {name}") for name, own in content.items()}
+    name_entries(corpora)
+    return corpora
+
+
+def corpus_arguments(
+    corpus: Corpus, splits: Sequence[str], where: str | None, optional: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return the data arguments of a script for the splits of a corpus.
+
+    Args:
+        corpus: the corpus.
+        splits: splits out of "train", "validation" and "test".
+        where: folder of the corpus, `SAMPLES`, or None for the Hub.
+        optional: further splits, read only if they exist.
+
+    Raises:
+        ValueError: the corpus is not on the Hub. The message names its source.
+        FileNotFoundError: the folder or the file of a split does not exist.
+    """
+    if where is None:
+        if corpus.hub is None:
+            raise ValueError(
+                f"{corpus.title} cannot be loaded from the Hub. Get it from {corpus.source} (license:"
+                f" {corpus.license}) and give its folder, --data {corpus.name}=FOLDER, with"
+                f" {_expected(corpus, splits)}: {corpus.format}"
+            )
+        # For a task of GLUE, --task_name is enough.
+        named = {} if corpus.hub == GLUE else {"dataset_name": corpus.hub, "dataset_config_name": corpus.config}
+        return {**named, **corpus.arguments, **corpus.hub_arguments}
+    if where == SAMPLES:
+        found = {split: RESOURCES / file for split, file in corpus.sample.items()}
+        own = {**corpus.arguments, **corpus.sample_arguments}
+    else:
+        found = _folder_files(corpus, splits, Path(where), optional)
+        own = {
+            name: str(Path(where, value)) if name.endswith("_file") else value
+            for name, value in {**corpus.arguments, **corpus.file_arguments}.items()
+        }
+    wanted = [split for split in (*splits, *optional) if split in found]
+    return {**{f"{split}_file": str(found[split]) for split in wanted}, **own}
+
+
+def describe_source(where: str | None, corpora: Mapping[str, Corpus], name: str) -> str:
+    """Describe the source of a corpus without local paths."""
+    if where is None:
+        corpus = corpora[name]
+        return f"the Hub: {corpus.hub}" + (f" ({corpus.config})" if corpus.config else "")
+    return "the samples of this package" if where == SAMPLES else "local files"
+
+
+def _folder_files(
+    corpus: Corpus, splits: Sequence[str], folder: Path, optional: Sequence[str] = ()
+) -> dict[str, Path]:
+    """Return the files of a corpus in a folder, by split.
+
+    Raises:
+        FileNotFoundError: the folder does not exist, or it lacks a split.
+    """
+    if not folder.is_dir():
+        raise FileNotFoundError(f"--data {corpus.name}={folder}: there is no such folder.")
+    found = {split: _find(folder, corpus.stems(split)) for split in (*splits, *optional)}
+    if missing := [split for split in splits if found[split] is None]:
+        raise FileNotFoundError(
+            f"--data {corpus.name}={folder} lacks the {' and '.join(missing)} data: it should hold"
+            f" {_expected(corpus, missing)}. {corpus.format}"
+        )
+    return {split: path for split, path in found.items() if path is not None}
+
+
+def _find(folder: Path, stems: Sequence[str]) -> Path | None:
+    candidates = (folder / f"{stem}{suffix}" for stem in stems for suffix in SUFFIXES)
+    return next((path for path in candidates if path.exists()), None)
+
+
+def _expected(corpus: Corpus, splits: Sequence[str]) -> str:
+    return ", ".join(
+        " or ".join("its own files" if stem == "." else f"{stem}.*" for stem in corpus.stems(split))
+        for split in splits
+    )

@@ -1,0 +1,92 @@
+"""Measures that need no training: sizes and inference times of models, and lengths of texts."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+
+from hf_localattn.registry import family_of
+from hf_localattn.studies.trial import Arguments
+from hf_localattn.training.models import load_model_and_tokenizer
+from hf_localattn.training.run import prepare_run
+from reproduction.arguments import SCRIPTS, make_trial
+
+BATCH_SIZES = (1, 8, 32)
+REPEATS = 5
+CUE = 1
+"""Number of query tokens of a text."""
+
+
+def profile(arguments: Mapping[str, Any]) -> dict[str, float]:
+    """Return the number of parameters of a token classification model, and its inference time for each batch size.
+
+    Each text consists of `max_seq_length` random tokens with one query token. The time is the minimum of several runs.
+
+    Args:
+        arguments: arguments of `run_ner.py` by name.
+    """
+    with TemporaryDirectory() as folder:
+        model_args, data_args, training_args = _parse("run_ner", arguments, folder)
+        fields = {"num_labels": 2, "id2label": {0: "O", 1: "SCOPE"}, "label2id": {"O": 0, "SCOPE": 1}}
+        model, _ = load_model_and_tokenizer("token-classification", model_args, training_args, **fields)
+        device = training_args.device
+    model.eval().to(device)
+    family = family_of(model.config)
+    metrics = {"parameters": float(sum(parameter.numel() for parameter in model.parameters()))}
+    positions = getattr(model.config, "max_position_embeddings", None) or data_args.max_seq_length
+    length = min(data_args.max_seq_length, positions)
+    for size in BATCH_SIZES:
+        inputs = {"input_ids": torch.randint(5, model.config.vocab_size, (size, length), device=device)}
+        if family is not None and family.query is not None and family.query.input in model.config.required_inputs:
+            inputs[family.query.input] = torch.zeros_like(inputs["input_ids"])
+            inputs[family.query.input][:, length // 2 : length // 2 + CUE] = 1
+        metrics[f"inference_seconds_batch_{size}"] = min(_seconds(model, inputs) for _ in range(REPEATS))
+    return metrics
+
+
+def text_statistics(arguments: Mapping[str, Any]) -> dict[str, float]:
+    """Return the number of texts of each split, and their maximum, mean and minimum length in tokens.
+
+    Special tokens are not counted. Texts are truncated to `max_seq_length` tokens.
+
+    Args:
+        arguments: arguments of `run_glue.py` by name.
+    """
+    with TemporaryDirectory() as folder:
+        model_args, data_args, training_args = _parse("run_glue", arguments, folder)
+        run = prepare_run(SCRIPTS["run_glue"], model_args, data_args, training_args)
+    special = run.trainer.processing_class.num_special_tokens_to_add()
+    metrics: dict[str, float] = {}
+    for split, features in run.features.items():
+        lengths = [len(ids) - special for ids in features["input_ids"]]
+        own = {"rows": len(lengths), "max": max(lengths), "mean": statistics.fmean(lengths), "min": min(lengths)}
+        metrics |= {f"{split}_{name}": float(value) for name, value in own.items()}
+    return metrics
+
+
+Measure = Callable[[Mapping[str, Any]], dict[str, float]]
+
+MEASURES: dict[str, Measure] = {
+    "profile": profile,
+    "statistics": text_statistics,
+}
+"""Measures, by name in a table."""
+
+
+def _parse(script: str, arguments: Mapping[str, Any], folder: str) -> Arguments:
+    return make_trial(script, arguments).arguments(Path(folder, "unused"))
+
+
+@torch.no_grad()
+def _seconds(model: torch.nn.Module, inputs: dict[str, Any]) -> float:
+    begun = time.perf_counter()
+    model(**inputs)
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.perf_counter() - begun

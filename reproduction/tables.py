@@ -1,0 +1,377 @@
+"""The papers' tables as data: models, tasks, scores and published numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, PositiveInt, model_validator
+
+from hf_localattn.names import PLAIN
+from hf_localattn.registry import FAMILIES, get_family
+from reproduction import corpora
+from reproduction.entries import (
+    Entry,
+    Settings,
+    check_known,
+    name_entries,
+    read_yaml,
+    validate,
+)
+
+PAPERS = tuple(family.paper for family in FAMILIES.values() if family.paper)
+"""Prefixes of table names, in the order of the papers."""
+
+INHERITED = ("backbone", "runs", "family", "baseline", "scores", "arguments")
+"""Keys that a table without them inherits from the table in its key `like`, in addition to tasks and rows."""
+
+
+def _metric_alone(content: Any) -> Any:
+    return {"metric": content} if isinstance(content, str) else content
+
+
+def _known_corpus(name: str) -> str:
+    check_known([name], corpora.load_corpora())
+    return name
+
+
+def _as_lists(content: Any) -> Any:
+    """Convert published numbers to a list for each task. If a table has only one task, its key is ""."""
+    content = content if isinstance(content, dict) else {"": content}
+    return {task: own if isinstance(own, list) else [own] for task, own in content.items()}
+
+
+CorpusName = Annotated[str, AfterValidator(_known_corpus)]
+
+
+class TableScore(Entry):
+    """A column of a table.
+
+    Attributes:
+        name: printed name, such as "F1".
+        metric: name of the metric in `all_results.json` of a script, such as "eval_f1" or "predict_f1";
+            or "train_seconds_per_epoch"; or a metric of the measures "profile" and "statistics".
+        scale: factor that converts the measured value to the paper's unit, such as 100 for a percentage.
+        ratio: show published and measured values, such as times, as ratios to the row's baseline.
+    """
+
+    name: str = ""
+    metric: str
+    scale: float = 1.0
+    ratio: bool = False
+
+
+class TableTask(Entry):
+    """A task of a table: training on a corpus, with its scores.
+
+    Attributes:
+        name: key of the task.
+        title: printed title above its scores.
+        script: training script, or a measure without training: "profile" (sizes and times) or "statistics" (lengths of
+            texts).
+        corpus: name of a `Corpus`.
+        scores: columns by name. Defaults to the table's.
+        arguments: arguments of the script by name, in addition to the table's.
+        folds: number of folds of the paper's cross-validation. By default, runs differ only in their seed.
+        search: the paper's grid, in the format of the scripts' `--search_space` files.
+        test_corpora: names of further corpora to test the trained model on, by title.
+        local_config: fields of the family's configuration for all rows that do not set them.
+        backbones: replacements of the rows' backbones for this task (SLA uses the cased BERT if capitals matter).
+    """
+
+    name: str = ""
+    title: str
+    script: Literal["run_qa", "run_glue", "run_ner", "run_swag", "run_qg", "profile", "statistics"]
+    corpus: CorpusName
+    scores: dict[str, Annotated[TableScore, BeforeValidator(_metric_alone)]] = {}
+    arguments: Settings = {}
+    folds: PositiveInt | None = None
+    search: Settings = {}
+    test_corpora: dict[str, CorpusName] = {}
+    local_config: Settings = {}
+    backbones: dict[str, str] = {}
+
+
+class Row(Entry):
+    """A row of a table: a model, or numbers that the paper quotes.
+
+    Attributes:
+        name: key of the row.
+        title: printed title.
+        family: family of the model. Defaults to the table's. "baseline" is the backbone alone; None means that the row
+            cannot be run.
+        backbone: Hub id of the backbone. Defaults to the table's.
+        local_config: fields of the family's configuration and settings of its tokenizer.
+        arguments: arguments of the scripts by name, in addition to the task's.
+        baseline: name of the row to compare with. Defaults to the table's.
+        published: printed numbers of each task, in the order of its scores and in the paper's unit. None if
+            missing. For a table with one task, a file may contain only a number or a list.
+        reason: reason why the row cannot be run.
+        tasks: names of the row's tasks. Defaults to all tasks of the table.
+    """
+
+    name: str = ""
+    title: str
+    family: str | None = None
+    backbone: str | None = None
+    local_config: Settings = {}
+    arguments: Settings = {}
+    baseline: str | None = None
+    published: Annotated[dict[str, list[float | None]], BeforeValidator(_as_lists)] = {}
+    reason: str | None = None
+    tasks: list[str] | None = None
+
+
+class Figure(Entry):
+    """A figure whose points are runs.
+
+    Attributes:
+        score: name of a score.
+        series: rows of each series, by title.
+    """
+
+    score: str
+    series: dict[str, list[str]]
+
+    @property
+    def rows(self) -> list[str]:
+        """Names of all rows of the series."""
+        return [row for rows in self.series.values() for row in rows]
+
+
+class Bars(Figure):
+    """A figure with a bar for each task: the difference between the scores of a series' first and second row."""
+
+    kind: Literal["bars"]
+
+
+class Curve(Figure):
+    """A figure with a point for each row, at its value of a field.
+
+    Attributes:
+        x: name of the field.
+        x_label: label of the x axis.
+        task: task whose score is drawn.
+        levels: rows that are drawn as horizontal lines, by title.
+    """
+
+    kind: Literal["curve"]
+    x: str
+    x_label: str
+    task: str
+    levels: dict[str, str] = {}
+
+
+class LearningCurve(Figure):
+    """A figure with a point for each task, at its value of an argument. Each series is one row.
+
+    Attributes:
+        x: name of the argument, such as "max_train_samples".
+        x_label: label of the x axis.
+    """
+
+    kind: Literal["learning_curve"]
+    x: str
+    x_label: str
+
+
+class Table(Entry):
+    """A table, a figure whose points are runs, or a study of this package, which has no published numbers.
+
+    Attributes:
+        name: key of the table.
+        title: printed title.
+        source: the paper, and the number of the table in it.
+        backbone: Hub id of the default backbone of rows.
+        family: default family of rows.
+        baseline: default baseline of rows.
+        scores: default scores of tasks.
+        arguments: arguments of all tasks.
+        tasks: tasks by name, in the paper's order.
+        rows: rows by name, in the paper's order.
+        runs: number of seeds that the paper averages over. 1 if the paper does not state it.
+        notes: differences from the paper with their reasons, and facts that the paper does not state.
+        figure: how a figure is drawn. None for a table.
+    """
+
+    name: str = ""
+    title: str
+    source: str
+    backbone: str
+    family: str | None = None
+    baseline: str | None = None
+    scores: dict[str, Annotated[TableScore, BeforeValidator(_metric_alone)]] = {}
+    arguments: Settings = {}
+    tasks: dict[str, TableTask] = {}
+    rows: dict[str, Row] = {}
+    runs: PositiveInt = 1
+    notes: list[str] = []
+    figure: Annotated[Curve | LearningCurve | Bars, Field(discriminator="kind")] | None = None
+
+    @model_validator(mode="after")
+    def _hand_down(self) -> Table:
+        for task in self.tasks.values():
+            task.scores = task.scores if "scores" in task.model_fields_set else self.scores
+            task.arguments = {**self.arguments, **task.arguments}
+            name_entries(task.scores)
+        for name, row in self.rows.items():
+            if row.reason is None:
+                row.family = row.family if "family" in row.model_fields_set else self.family
+                row.baseline = row.baseline if "baseline" in row.model_fields_set else self.baseline
+            if row.baseline == name:
+                row.baseline = None
+            if "" in row.published and len(self.tasks) == 1:
+                row.published = dict.fromkeys(self.tasks, row.published[""])
+        name_entries(self.tasks)
+        name_entries(self.rows)
+        return self
+
+    def published(self, row: Row, task: TableTask, score: str) -> float | None:
+        """Return the published number, or None if the paper does not print this number."""
+        numbers = dict(zip(self.tasks[task.name].scores, row.published.get(task.name, ()), strict=False))
+        return numbers.get(score)
+
+
+def recipe_arguments(table: Table, row: Row, task: TableTask) -> dict[str, Any]:
+    """Merge the arguments of table, task and row. Arguments of the row take precedence.
+
+    `local_config` is a mapping. Arguments of data and seed are not included.
+
+    Raises:
+        ValueError: the row cannot be run.
+    """
+    if row.family is None:
+        raise ValueError(f"Row {row.name!r} of {table.name} cannot be run: {row.reason}")
+    backbone = row.backbone or table.backbone
+    return {
+        "family": row.family,
+        "backbone": task.backbones.get(backbone, backbone),
+        "local_config": {**task.local_config, **row.local_config},
+        **task.arguments,
+        **row.arguments,
+    }
+
+
+def select_rows(table: Table, names: Sequence[str] | None) -> list[Row]:
+    """Return the rows with these names, or all rows, in the table's order. Baselines are not added.
+
+    Raises:
+        ValueError: the table has no such row. The message lists its rows.
+    """
+    if names is None:
+        return list(table.rows.values())
+    for name in names:
+        if name not in table.rows:
+            raise ValueError(f"{table.name} has no row {name!r}. It has {', '.join(table.rows)}.")
+    return [row for row in table.rows.values() if row.name in names]
+
+
+def table_names() -> list[str]:
+    """Return the names of all tables in the order of the papers: tables, then figures, then studies."""
+    return sorted((path.stem for path in (corpora.FOLDER / "tables").glob("*.yaml")), key=_place)
+
+
+def load_table(name: str) -> Table:
+    """Load a table or figure.
+
+    Raises:
+        ValueError: there is no such table (the message lists all), or its file is invalid.
+    """
+    if name not in table_names():
+        raise ValueError(f"There is no table {name!r}. Choose one of {', '.join(table_names())}.")
+    table = validate(Table, _content(name), name)
+    table.name = name
+    for task in table.tasks.values():
+        if not task.scores:
+            raise ValueError(f"{name}, tasks, {task.name}: has no scores.")
+    for row in table.rows.values():
+        _check_row(table, row, f"{name}, rows, {row.name}")
+    if table.figure is not None:
+        _check_figure(table, table.figure, f"{name}, figure")
+    return table
+
+
+def _place(name: str) -> tuple[int, int, int]:
+    found = re.fullmatch(r"(\w+)-(figure-|study-)?(\d+)", name)
+    if found is None or found[1] not in PAPERS:
+        raise ValueError(
+            f"tables/{name}.yaml: a name is one of {', '.join(PAPERS)}, -, figure- or study- or not, and a number."
+        )
+    return PAPERS.index(found[1]), (None, "figure-", "study-").index(found[2]), int(found[3])
+
+
+def _content(name: str, before: Sequence[str] = ()) -> dict[str, Any]:
+    """Read the file of a table and merge the table in its key `like`. That table must not be in `before`."""
+    content = read_yaml(corpora.FOLDER / "tables" / f"{name}.yaml")
+    other = content.pop("like", None)
+    if other is None:
+        return content
+    before = (*before, name)
+    check_known([other], [own for own in table_names() if own not in before], f"{name}, like")
+    base = _content(other, before)
+    tasks, rows = (_chosen(content, base, part, name, other) for part in ("tasks", "rows"))
+    for row, own in rows.items():
+        # Drop published numbers of tasks that are not inherited.
+        if own is base["rows"].get(row) and isinstance(own, dict) and isinstance(own.get("published"), dict):
+            published = {task: numbers for task, numbers in own["published"].items() if task in tasks}
+            rows[row] = {**own, "published": published}
+    return {**{key: base[key] for key in INHERITED if key in base}, **content, "tasks": tasks, "rows": rows}
+
+
+def _chosen(content: dict[str, Any], base: dict[str, Any], part: str, name: str, other: str) -> dict[str, Any]:
+    """Return the tasks or rows of a table. It inherits all, or the names in a list, or the names without a value."""
+    own, where = content.get(part), f"{name}, {part}"
+    known = validate(dict[str, Any], base.get(part), f"{other}, {part}")
+    if own is None:
+        return known
+    if isinstance(own, list):
+        check_known(own, known, where)
+        own = dict.fromkeys(own)
+    own = validate(dict[str, Any], own, where)
+    check_known([one for one, written in own.items() if written is None], known, where)
+    return {one: known[one] if written is None else written for one, written in own.items()}
+
+
+def _check_row(table: Table, row: Row, where: str) -> None:
+    """Check a row against the tasks and rows of its table, and its fields against its family."""
+    if row.baseline is not None and (row.baseline not in table.rows or table.rows[row.baseline].family is None):
+        raise ValueError(f"{where}: its baseline {row.baseline!r} is no row that can be run.")
+    if (row.family is None) != (row.reason is not None):
+        raise ValueError(f"{where}: give the family of the row's model, or the reason why it cannot be run.")
+    if row.reason is not None and (row.local_config or row.arguments or row.backbone):
+        raise ValueError(f"{where}: the row cannot be run, and needs no settings.")
+    if "" in row.published:
+        raise ValueError(f"{where}: say of which task the published numbers are.")
+    check_known([*(row.tasks or ()), *row.published], table.tasks, where)
+    for task, numbers in row.published.items():
+        scores = table.tasks[task].scores
+        if len(numbers) != len(scores):
+            raise ValueError(f"{where}: {task} has the scores {', '.join(scores)}; published is {numbers!r}.")
+    for own in table.tasks.values():
+        fields = {**own.local_config, **row.local_config}
+        if row.family == PLAIN and fields:
+            raise ValueError(f"{where}: the stock class has no {next(iter(fields))!r}.")
+        if row.family not in (None, PLAIN):
+            try:
+                get_family(str(row.family)).split_fields(fields)
+            except ValueError as error:
+                raise ValueError(f"{where}: {error}") from None
+
+
+def _check_figure(table: Table, figure: Figure, where: str) -> None:
+    check_known(figure.rows, table.rows, where)
+    tasks = list(table.tasks)
+    if isinstance(figure, Curve):
+        check_known(figure.levels.values(), table.rows, where)
+        check_known([figure.task], table.tasks, where)
+        tasks = [figure.task]
+        for row in figure.rows:
+            if figure.x not in table.rows[row].local_config:
+                raise ValueError(f"{where}: row {row!r} does not set {figure.x!r}.")
+    if isinstance(figure, LearningCurve):
+        for task in tasks:
+            if figure.x not in table.tasks[task].arguments:
+                raise ValueError(f"{where}: task {task!r} does not set {figure.x!r}.")
+    for task in tasks:
+        check_known([figure.score], table.tasks[task].scores, where)
