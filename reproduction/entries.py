@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter, ValidationError, model_validator
 
-from hf_localattn.data.readers.tables import shorten
+from hf_localattn.data.rows import shorten
 from hf_localattn.parsing import parse_yaml, read_utf8
 
 T = TypeVar("T")

@@ -132,7 +132,8 @@ def kinds_of(cues: str) -> tuple[str, ...]:
 
 def _corpus_rows(path: PathLike, cues: str, cue_in_scope: str, unmatched_scopes: str, all_sentences: bool) -> Dataset:
     rows, kinds, strays, number_of_sentences = [], Counter[str](), list[str](), 0
-    for number_of_sentences, sentence in enumerate(read_sentences(Path(path)), start=1):
+    for sentence in read_sentences(Path(path)):
+        number_of_sentences += 1
         strays += sentence.strays
         if strays and unmatched_scopes == "error":
             raise ValueError(

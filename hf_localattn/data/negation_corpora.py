@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hf_localattn.data.rows import read_text, shorten
-from hf_localattn.data.words import Line, read_lines, split_sentences
+from hf_localattn.data.words import read_lines, split_sentences
 from hf_localattn.data.xml import Element, attribute, one_of, parse_xml
 
 logger = logging.getLogger(__name__)
@@ -149,9 +149,9 @@ def _bioscope(root: Element, path: Path) -> Iterator[Sentence]:
 def _sfu(root: Element, path: Path, document_id: str) -> Iterator[Sentence]:
     """Yield the sentences of the SFU Review Corpus (Konstantinova et al. 2012).
 
-    A `cue` has an `ID`; an `xcope` has a `ref` whose `SRC` lists its cues. A cue without an `xcope` has an empty scope.
-    Each `cue` element is a cue (`or … or` are two, with the same scopes). If a scope continues in the next sentence,
-    only the part in the sentence of its cue is used.
+    A `cue` has an `ID`; an `xcope` has a `ref` whose `SRC` lists its cues. A cue without an `xcope` has an empty
+    scope. Each `cue` element is a cue (`or … or` are two, with the same scopes). If a scope continues in
+    the next sentence, only the part in the sentence of its cue is used.
     """
     known = {cue.get("ID") for cue in root.iter("cue")}
     for number, sentence in enumerate(root.iter("SENTENCE"), start=1):

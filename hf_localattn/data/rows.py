@@ -1,7 +1,7 @@
 """Rows of every task: reading them from a file, a data set or a part of a stream, and checking each of them once."""
 
-# csv and json are read here: `datasets` turns a label 1 into 1.0 if another one is 2.0, treats a missing field like null,
-# fills up rows of a table that are too short, and knows no line numbers.
+# csv and json are read here: `datasets` turns a label 1 into 1.0 if another one is 2.0, treats a missing field like
+# null, fills up rows of a table that are too short, and knows no line numbers.
 
 from __future__ import annotations
 
@@ -197,9 +197,7 @@ def convert_rows(
         given = source.rows.column_names
         if missing := [column for column in columns if column.required and not column.find(given)]:
             names = ", ".join(repr(str(column)) for column in missing)
-            raise ValueError(
-                f"{source.name}: has no column {names} (it has {', '.join(given)}){missing[0].advice}."
-            )
+            raise ValueError(f"{source.name}: has no column {names} (it has {', '.join(given)}){missing[0].advice}.")
 
         def convert_batch(batch: Any, numbers: list[int]) -> dict[str, list[Any]]:
             records = (dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True))
@@ -348,7 +346,7 @@ def _json_lines(path: Path, lines: Iterable[str]) -> Iterator[tuple[str, Any]]:
 
 
 def _separated(path: Path, text: str) -> Iterator[tuple[str, Record]]:
-    # GLUE's tab-separated files have no quoting. A quoted field of .csv may contain line breaks: no universal newlines.
+    # GLUE's tab-separated files have no quoting. A quoted field of .csv may contain line breaks.
     quoting: Any = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if path.suffix == ".tsv" else {"strict": True}
     reader = csv.reader(io.StringIO(text, newline=""), **quoting)
     try:

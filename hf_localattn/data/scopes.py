@@ -16,6 +16,7 @@ from hf_localattn.models.cue_labels import INSIDE, OUTSIDE, SCOPE_LABELS
 from hf_localattn.models.cue_markers import CUE_MARKER
 from hf_localattn.models.marked_words import NO_WORD, encode_marked, knows_cues, word_logits
 
+
 def check_knows_cues(tokenizer: PreTrainedTokenizerBase) -> None:
     """Raise `ValueError` if a tokenizer has no cue markers. Its model could not tell which cue is meant."""
     if not knows_cues(tokenizer):

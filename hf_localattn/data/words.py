@@ -119,7 +119,9 @@ def load_sentences(
     """
     columns = columns or TokenColumns()
     if columns.conllu not in CONLLU_COLUMNS:
-        raise ValueError(f"the column of a CoNLL-U file must be {' or '.join(CONLLU_COLUMNS)}; got {columns.conllu!r}.")
+        raise ValueError(
+            f"the column of a CoNLL-U file must be {' or '.join(CONLLU_COLUMNS)}; got {columns.conllu!r}."
+        )
     if isinstance(data, Dataset | Source):
         columns = _with_class_names(data, columns)
         return _load_rows(open_source(data, "sentences"), columns, require_labels, skip_empty)
@@ -426,7 +428,7 @@ def word_features(
 
     If a sentence has no labels, the first tokens of its words get 0, to mark their positions. `visible_word_ids` has
     the indices of the words with tokens. Words of control characters may have no tokens, and words after `max_length`
-    tokens are cut off. With `label_all_tokens`, all tokens of a word have its label; `B-` becomes `I-` after the first.
+    tokens are cut off. With `label_all_tokens`, all tokens of a word have its label; `B-` becomes `I-`.
     """
     inside = {i: label_ids.get(f"I-{name[2:]}", i) if name[:2] == "B-" else i for name, i in label_ids.items()}
     encoded = tokenizer(examples["tokens"], is_split_into_words=True, truncation=True, max_length=max_length)

@@ -14,7 +14,8 @@ etree = LazyExtra("lxml.etree", "train", "reading XML")
 Element = Any
 """An element of `lxml.etree`."""
 
-_DOCTYPE = re.compile(r"<!DOCTYPE\s+[^\s>\[\"']+(\s+(SYSTEM|PUBLIC\s+(\"[^\"]*\"|'[^']*'))\s+(\"[^\"]*\"|'[^']*'))?\s*>")
+_QUOTED = r"""\s+("[^"]*"|'[^']*')"""
+_DOCTYPE = re.compile(rf"""<!DOCTYPE\s+[^\s>\["']+(\s+(SYSTEM|PUBLIC{_QUOTED}){_QUOTED})?\s*>""")
 
 
 def parse_xml(text: str, name: str | Path, doctype: str = "") -> Element:

@@ -12,14 +12,14 @@ from datasets import Dataset
 from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.assignments import parse_tokenizer_settings
-from hf_localattn.data.features.scopes import SCOPE_LABELS
-from hf_localattn.data.readers.labels import SINGLE_LABEL
-from hf_localattn.data.readers.tables import SUFFIXES as TABLES
-from hf_localattn.data.readers.tables import read_text
-from hf_localattn.data.rows.negation import load_negation
-from hf_localattn.data.rows.questions import load_squad
-from hf_localattn.data.rows.sentences import TokenColumns, load_sentences
-from hf_localattn.data.rows.texts import TextColumns, load_texts
+from hf_localattn.data.labels import SINGLE_LABEL
+from hf_localattn.data.negation import load_negation
+from hf_localattn.data.questions import load_squad
+from hf_localattn.data.rows import SUFFIXES as TABLES
+from hf_localattn.data.rows import read_text
+from hf_localattn.data.scopes import SCOPE_LABELS
+from hf_localattn.data.texts import TextColumns, load_texts
+from hf_localattn.data.words import TokenColumns, load_sentences
 from hf_localattn.errors import loading
 from hf_localattn.extras import import_extra, require_train
 from hf_localattn.files import atomic_write

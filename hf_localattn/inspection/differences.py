@@ -11,9 +11,9 @@ import torch
 from datasets import ClassLabel, Dataset
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_localattn.data.features.texts import tokenize_texts
-from hf_localattn.data.features.words import word_features
-from hf_localattn.data.readers.labels import SINGLE_LABEL
+from hf_localattn.data.labels import SINGLE_LABEL
+from hf_localattn.data.texts import tokenize_texts
+from hf_localattn.data.words import word_features
 from hf_localattn.inference import answer_question, find_scope
 from hf_localattn.metrics.squad_scores import answer_scores, is_blank
 from hf_localattn.model_utils import MOST_TOKENS, evaluating
