@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import shlex
 from collections.abc import Mapping
 from functools import cache
@@ -26,7 +25,6 @@ from hf_localattn.tasks import (
 )
 from hf_localattn.training.arguments import ModelArguments
 from hf_localattn.training.run import training_arguments_of
-from reproduction.entries import first_problem
 
 SCRIPTS: dict[str, type[Task]] = {
     "run_glue": TextClassification,
@@ -59,8 +57,7 @@ def make_trial(script: str, values: Mapping[str, Any], seed: int = 0, fold: Fold
     classes = (ModelArguments, *_own_classes(task))
     known = [name for cls in classes for name in _types(cls)]
     if unknown := [name for name in values if name not in known]:
-        nearest = difflib.get_close_matches(unknown[0], known, n=1)
-        raise ValueError(f"Unknown option --{unknown[0]}." + (f" Did you mean --{nearest[0]}?" if nearest else ""))
+        raise ValueError(f"Unknown option --{unknown[0]}.")
     model, data, training = (_typed_values(cls, values) for cls in classes)
     return Trial(task.name, model, data, {**training, **COMMON}, seed, fold)
 
@@ -97,7 +94,7 @@ def _typed(name: str, kind: Any, value: Any) -> Any:
     except ValidationError as error:
         if kind is str or str in get_args(kind):  # YAML reads some names as numbers
             return format_value(value)
-        raise ValueError(first_problem(error, f"--{name}")) from None
+        raise ValueError(f"--{name}: {error.errors()[0]['msg']}; found {value!r}.") from None
 
 
 def to_cli_args(arguments: Mapping[str, Any]) -> list[str]:

@@ -62,7 +62,7 @@ class Corpus(Entry):
     @field_validator("files", "sample")
     @classmethod
     def _check_splits(cls, content: dict[str, Any]) -> dict[str, Any]:
-        check_known(content, SPLITS)
+        check_known(content, SPLITS, "a split")
         return content
 
     @model_validator(mode="after")

@@ -1,16 +1,14 @@
-"""Entries of YAML files as pydantic models, with one-line errors that name the place and the problem."""
+"""Entries of YAML files as pydantic models."""
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from hf_localattn.data.rows import shorten
 from hf_localattn.parsing import parse_yaml, read_utf8
 
 T = TypeVar("T")
@@ -26,13 +24,6 @@ class Entry(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _check_names(cls, content: Any) -> Any:
-        if isinstance(content, dict):
-            check_known(content, [field for field in cls.model_fields if field != "name"])
-        return content
 
 
 def name_entries(entries: Mapping[str, Any]) -> None:
@@ -64,30 +55,14 @@ def validate(kind: type[T], content: Any, where: str) -> T:
     try:
         return TypeAdapter(kind).validate_python(content)
     except ValidationError as error:
-        raise ValueError(first_problem(error, where)) from None
+        raise ValueError(f"{where}: {error}") from None
 
 
-def first_problem(error: ValidationError, where: str) -> str:
-    """Format the first problem of a pydantic error on one line, with the path of its entry."""
-    found = error.errors(include_url=False)[0]
-    kind, path = found["type"], [where, *(str(key) for key in found["loc"] if key != "")]
-    if kind == "missing":
-        return f"{', '.join(path[:-1])}: {path[-1]} is missing."
-    if kind == "value_error":  # raised by a validator of this package
-        return f"{', '.join(path)}: {found['ctx']['error']}"
-    text = found["msg"].replace("Input should be", "must be", 1)
-    if kind in ("dict_type", "model_type"):
-        text = "must be names with values"
-    return f"{', '.join(path)}: {text}; found {shorten(found['input'])}."
-
-
-def check_known(names: Iterable[Any], known: Collection[str], where: str = "") -> None:
-    """Raise `ValueError` for the first name that is not in `known`. The message suggests the most similar name."""
+def check_known(names: Iterable[Any], known: Collection[str], where: str) -> None:
+    """Raise `ValueError` for the first name that is not in `known`."""
     for name in names:
-        if not isinstance(name, str) or name not in known:
-            nearest = difflib.get_close_matches(str(name), list(known), n=1)
-            hint = f" Did you mean {nearest[0]!r}?" if nearest else f" There can be {', '.join(known)}."
-            raise ValueError(f"{where}{': ' if where else ''}there is no {shorten(name)}.{hint}")
+        if name not in known:
+            raise ValueError(f"{where}: there is no {name!r}. There can be {', '.join(known)}.")
 
 
 def _check_numbers(content: Any) -> Any:

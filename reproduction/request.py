@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -186,9 +185,6 @@ def _assignment(word: str) -> tuple[str, Any]:
         raise ValueError(f"--args {word}: write ARGUMENT=VALUE, such as num_train_epochs=1.")
     if name in SET_OTHERWISE or name.endswith("_file"):
         raise ValueError(f"--args {name}: {SET_OTHERWISE.get(name, 'data are given by --data.')}")
-    known = argument_names()
-    if name not in known:
-        nearest = difflib.get_close_matches(name, known, n=1)
-        hint = f" Did you mean {nearest[0]}?" if nearest else ""
-        raise ValueError(f"--args {name}: the scripts have no such argument.{hint}")
+    if name not in argument_names():
+        raise ValueError(f"--args {name}: the scripts have no such argument.")
     return name, read_value(value, word)

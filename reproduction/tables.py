@@ -32,7 +32,7 @@ def _metric_alone(content: Any) -> Any:
 
 
 def _known_corpus(name: str) -> str:
-    check_known([name], corpora.load_corpora())
+    check_known([name], corpora.load_corpora(), "corpora.yaml")
     return name
 
 

@@ -54,7 +54,6 @@ told["train --help"] = command("train", "qa", "--help")
 told["train"] = command("train", "qa", "--model_name_or_path", "model", "--do_eval", "--output_dir", "out",
                         "--validation_file", str(files["validation"]))
 told["compare"] = command("compare", "one", "other")
-told["inspect"] = command("inspect", "model", "--kind", "answers", "--compare", "other", "--file", "rows.json")
 told["plot"] = command("inspect", "model", "Ada", "-o", "map.png")
 told["export"] = command("export", "model", "graph")
 told["demo"] = command("demo", "model")
@@ -91,7 +90,6 @@ ALL_OF_TRAIN = "nltk, sacrebleu, scipy, seqeval, sklearn, torchmetrics"
     [
         ("train", f"error: The script needs {ALL_OF_TRAIN}: run `pip install 'hf_localattn[train]'`."),
         ("compare", f"error: `hf-localattn compare` needs {ALL_OF_TRAIN}: run `pip install 'hf_localattn[train]'`."),
-        ("inspect", f"error: --kind answers needs {ALL_OF_TRAIN}: run `pip install 'hf_localattn[train]'`."),
         ("plot", "error: -o map.png needs matplotlib: run `pip install 'hf_localattn[plot]'`."),
         ("export", "error: hf-localattn export needs onnx: run `pip install 'hf_localattn[onnx]'`."),
         ("demo", "error: `hf-localattn demo` needs gradio: run `pip install 'hf_localattn[demo]'`."),

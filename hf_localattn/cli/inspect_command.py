@@ -9,12 +9,22 @@ from typer import Argument, Option
 
 from hf_localattn.cli.options import Settings
 
-Kind = Literal["auto", "self", "local", "gates", "tokens", "answers"]
+Kind = Literal["auto", "self", "local", "gates", "tokens"]
 
 
 def inspect(
     checkpoint: Annotated[
         str, Argument(metavar="CHECKPOINT", help="Hub id or folder of a model of a family, or of any encoder.")
+    ],
+    output: Annotated[
+        Path,
+        Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            dir_okay=False,
+            help="Output file, which is overwritten: .png, .svg, .pdf, .html or .json.",
+        ),
     ],
     texts: Annotated[
         list[str] | None, Argument(metavar="TEXT", help="Input texts. For OA write [CUE] before each cue word.")
@@ -30,20 +40,18 @@ def inspect(
         Option(
             metavar="FILE",
             help="File of texts, in place of TEXT: one per line (.txt), or a column of a table (.csv, .tsv, .json,"
-            " .jsonl). With --compare, rows of the task of both models, in a format of its training script.",
+            " .jsonl).",
         ),
     ] = None,
-    max_samples: Annotated[int | None, Option(metavar="N", help="Use only the first N rows of --file.")] = None,
+    max_samples: Annotated[int | None, Option(min=1, metavar="N", help="Use only the first N rows of --file.")] = None,
     text_column_names: Annotated[
         str | None, Option(metavar="NAMES", help="Text columns of --file: one, or two separated by a comma.")
     ] = None,
-    label_column_name: Annotated[str | None, Option(metavar="NAME", help="Label column of --file.")] = None,
     kind: Annotated[
         Kind,
         Option(
             help="auto: the mechanism of the model's family; self: map of the encoder's self-attention; local: map of"
-            " the local attention; gates: SLA's mean gate of each layer; tokens: SAM's token weights; answers: rows of"
-            " --file for which the predictions of the two checkpoints differ."
+            " the local attention; gates: SLA's mean gate of each layer; tokens: SAM's token weights."
         ),
     ] = "auto",
     layers: Annotated[
@@ -56,38 +64,24 @@ def inspect(
         bool, Option("--trust-remote-code", help="Run the Python code of the checkpoints.")
     ] = False,
     config: Settings = None,
-    output: Annotated[
-        Path | None,
-        Option(
-            "-o",
-            "--output",
-            metavar="FILE",
-            help="Output file, which is overwritten: .png, .svg, .pdf, .html or .json. Without it --kind answers"
-            " prints to stdout.",
-        ),
-    ] = None,
 ) -> None:
-    """Show attention maps, gates or token weights of a checkpoint, alone or next to those of another one.
-
-    With --kind answers, show the rows of a data set for which the predictions of two checkpoints differ.
-    """
+    """Show attention maps, gates or token weights of a checkpoint, alone or next to those of another one."""
     from hf_localattn.inspection.command import Inspection, run
 
     run(
         Inspection(
             checkpoint,
+            output,
             tuple(texts or ()),
             pair=pair,
             compare=compare,
             file=file,
             max_samples=max_samples,
             text_column_names=text_column_names,
-            label_column_name=label_column_name,
             kind=kind,
             layers=layers,
             special_tokens=special_tokens,
             trust_remote_code=trust_remote_code,
             settings=tuple(config or ()),
-            output=output,
         )
     )

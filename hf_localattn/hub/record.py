@@ -6,10 +6,13 @@ import dataclasses
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+from pydantic import StrictInt, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
 
 from hf_localattn.files import atomic_write
 from hf_localattn.parsing import parse_json, read_utf8
@@ -53,7 +56,7 @@ class TrainingRecord:
     rows: dict[str, int] = field(default_factory=dict)
     scores: tuple[Score, ...] = ()
     hyperparameters: dict[str, Any] = field(default_factory=dict)
-    seed: int | None = None
+    seed: StrictInt | None = None
     versions: dict[str, str] = field(default_factory=lambda: {name: version(name) for name in LIBRARIES})
 
     def save(self, folder: str | os.PathLike[str]) -> None:
@@ -71,29 +74,24 @@ class TrainingRecord:
         if not path.is_file():
             return None
         try:
-            return cls.from_dict(dict(parse_json(read_utf8(path), RECORD)))
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            return cls.from_dict(parse_json(read_utf8(path), RECORD))
+        except ValueError as error:
+            reason = _first_problem(error) if isinstance(error, ValidationError) else str(error)
             raise ValueError(
-                f"{path} is not a record of a training run ({error}): remove it, or restore the original."
+                f"{path} is not a record of a training run ({reason}): remove it, or restore the original."
             ) from None
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> TrainingRecord:
-        """Build a record from the content of a file. Entries of later versions are ignored."""
-        known = {name.name for name in dataclasses.fields(cls)} & content.keys()
-        for name in ("files", "rows", "hyperparameters", "versions"):
-            if not isinstance(content.get(name, {}), dict):
-                raise TypeError(f"its {name} are {content[name]!r}")
-        if not isinstance(content.get("seed"), int | None):
-            raise TypeError(f"its seed is {content['seed']!r}")
-        scores = content.get("scores", [])
-        if not isinstance(scores, list) or not all(isinstance(score, dict) for score in scores):
-            raise TypeError(f"its scores are {scores!r}")
-        texts = [content.get(name) for name in ("base_model", "dataset", "dataset_config")]
-        texts += [content["task"], *content.get("files", {}).values()]
-        texts += [score[name] for score in scores for name in ("split", "metric")]
-        for text in texts:
-            if not isinstance(text, str | None):
-                raise TypeError(f"it has {text!r} where a string is expected")
-        scores = tuple(Score(score["split"], score["metric"], float(score["value"])) for score in scores)
-        return cls(**{**{name: content[name] for name in known}, "scores": scores})
+        """Build a record from the content of a file. Unknown entries are ignored.
+
+        Raises:
+            ValueError: An entry is missing, or has another type.
+        """
+        return TypeAdapter(cls).validate_python(content)
+
+
+def _first_problem(error: ValidationError) -> str:
+    """Return the place and the reason of the first problem on one line."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    return ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))

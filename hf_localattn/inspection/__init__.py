@@ -1,6 +1,5 @@
 """Attention maps, gates and token weights of a model, as arrays, pictures and HTML pages."""
 
-from hf_localattn.inspection.differences import Difference, differing_answers
 from hf_localattn.inspection.draw import draw_bars, draw_curves, draw_gates, draw_maps, draw_token_weights, picture
 from hf_localattn.inspection.html import render_page
 from hf_localattn.inspection.maps import AttentionMap, attention_map
@@ -8,11 +7,9 @@ from hf_localattn.inspection.weights import GateValues, TokenWeights, gate_value
 
 __all__ = [
     "AttentionMap",
-    "Difference",
     "GateValues",
     "TokenWeights",
     "attention_map",
-    "differing_answers",
     "draw_bars",
     "draw_curves",
     "draw_gates",

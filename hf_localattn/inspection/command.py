@@ -8,22 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from datasets import Dataset
 from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.assignments import parse_tokenizer_settings
-from hf_localattn.data.labels import SINGLE_LABEL
-from hf_localattn.data.negation import load_negation
-from hf_localattn.data.questions import load_squad
 from hf_localattn.data.rows import SUFFIXES as TABLES
 from hf_localattn.data.rows import read_text
-from hf_localattn.data.scopes import SCOPE_LABELS
 from hf_localattn.data.texts import TextColumns, load_texts
-from hf_localattn.data.words import TokenColumns, load_sentences
 from hf_localattn.errors import loading
-from hf_localattn.extras import import_extra, require_train
+from hf_localattn.extras import import_extra
 from hf_localattn.files import atomic_write
-from hf_localattn.inspection.differences import differing_answers, task_of
 from hf_localattn.inspection.draw import FORMATS
 from hf_localattn.inspection.findings import SUFFIXES, Findings, labels
 from hf_localattn.inspection.maps import AUTO, LOCAL, SELF, attention_map, usual_kind
@@ -32,7 +25,7 @@ from hf_localattn.inspection.weights import gate_values, gates_of, token_weights
 from hf_localattn.pretrained import load_tokenizer, resolve_backbone
 from hf_localattn.registry import AUTO_CLASSES, FAMILIES, family_of, task_of_class
 
-GATES, TOKENS, ANSWERS = "gates", "tokens", "answers"
+GATES, TOKENS = "gates", "tokens"
 Loaded = tuple[PreTrainedModel, PreTrainedTokenizerBase]
 
 
@@ -42,35 +35,33 @@ class Inspection:
 
     Attributes:
         checkpoint: Hub id or folder of a model.
+        output: File to write.
         texts: Input texts, unless `file` is given.
         pair: Second text of a pair. `texts` then has only the first text.
         compare: Hub id or folder of a second model.
-        file: File with texts, or with rows of a task.
+        file: File with texts.
         max_samples: Largest number of rows read from the file.
         text_column_names: Columns of the file with texts: one name, or two separated by a comma.
-        label_column_name: Column of the file with labels.
-        kind: AUTO, SELF, LOCAL, GATES, TOKENS or ANSWERS.
+        kind: AUTO, SELF, LOCAL, GATES or TOKENS.
         layers: Indices of layers, separated by commas. Defaults to all layers.
         special_tokens: If True, show special tokens such as [CLS].
         trust_remote_code: If True, run the code of the checkpoints.
         settings: `setting=value` strings for the tokenizers.
-        output: File to write.
     """
 
     checkpoint: str
+    output: Path
     texts: tuple[str, ...] = ()
     pair: str | None = None
     compare: str | None = None
     file: str | None = None
     max_samples: int | None = None
     text_column_names: str | None = None
-    label_column_name: str | None = None
     kind: str = AUTO
     layers: str | None = None
     special_tokens: bool = False
     trust_remote_code: bool = False
     settings: tuple[str, ...] = ()
-    output: Path | None = None
 
 
 def run(arguments: Inspection) -> None:
@@ -84,32 +75,17 @@ def run(arguments: Inspection) -> None:
     check(arguments)
     layers = _layers(arguments.layers)
     names = [arguments.checkpoint, *([arguments.compare] if arguments.compare else [])]
-    answers = _asks_for_answers(arguments)
-    texts = [] if answers else _texts(arguments)
-    trust = arguments.trust_remote_code
-    models = [load(name, settings=arguments.settings, trust_remote_code=trust) for name in names]
-    if answers:
-        findings = _differences(arguments, models, labels(names))
-    else:
-        findings = _looks(arguments, models, labels(names), texts, layers)
-    if arguments.output is None:
-        print(findings.table())
-        return
+    texts = _texts(arguments)
+    models = [load(name, settings=arguments.settings, trust_remote_code=arguments.trust_remote_code) for name in names]
     path = arguments.output
-    content, replaced = findings.render(path.suffix), path.exists()
+    content = _looks(arguments, models, labels(names), texts, layers).render(path.suffix)
+    replaced = path.exists()
     atomic_write(path, content)
     print(f"Wrote {path}{', replacing the former file' if replaced else ''}.")
-    if answers:
-        print(findings.summary())
 
 
 def check(arguments: Inspection) -> None:
     """Raise `ValueError` or `ImportError` for invalid arguments, before anything is loaded."""
-    answers = _asks_for_answers(arguments)
-    if answers and not (arguments.compare and arguments.file):
-        raise ValueError(f"--kind {ANSWERS} needs a second model (--compare) and rows to answer (--file).")
-    if answers:
-        require_train(f"--kind {ANSWERS}")
     if bool(arguments.texts) == bool(arguments.file):
         raise ValueError("Give either TEXT or --file.")
     if arguments.compare == arguments.checkpoint:
@@ -122,24 +98,15 @@ def check(arguments: Inspection) -> None:
             raise ValueError(
                 f"--config {setting}: no tokenizer has this setting; choose one of {', '.join(sorted(known))}."
             )
-    if arguments.max_samples is not None and arguments.max_samples < 1:
-        raise ValueError(f"--max-samples must be at least 1; got {arguments.max_samples}.")
     if arguments.layers is not None and arguments.kind not in (AUTO, SELF, LOCAL):
         raise ValueError(
             f"--layers cannot be used with --kind {arguments.kind}: it selects the layers of an attention map."
         )
-    if arguments.output is None and not answers:
-        raise ValueError(f"Pass the file to write with -o. It must end in one of {', '.join(SUFFIXES)}.")
-    if arguments.output is not None:
-        suffix = arguments.output.suffix
-        if suffix not in SUFFIXES:
-            raise ValueError(f"-o {arguments.output}: choose a file that ends in one of {', '.join(SUFFIXES)}.")
-        if arguments.output.is_dir():
-            raise ValueError(f"-o {arguments.output} is a folder; give a file.")
-        if suffix.removeprefix(".") in FORMATS:
-            if answers:
-                raise ValueError(f"-o {arguments.output}: there are no pictures of rows; use .html or .json.")
-            import_extra("matplotlib", "plot", f"-o {arguments.output}")
+    suffix = arguments.output.suffix
+    if suffix not in SUFFIXES:
+        raise ValueError(f"-o {arguments.output}: choose a file that ends in one of {', '.join(SUFFIXES)}.")
+    if suffix.removeprefix(".") in FORMATS:
+        import_extra("matplotlib", "plot", f"-o {arguments.output}")
 
 
 def load(name: str, *, settings: Sequence[str] = (), trust_remote_code: bool = False) -> Loaded:
@@ -170,11 +137,6 @@ def load(name: str, *, settings: Sequence[str] = (), trust_remote_code: bool = F
     return model.eval(), tokenizer
 
 
-def _asks_for_answers(arguments: Inspection) -> bool:
-    compares_rows = arguments.compare and arguments.file and Path(arguments.file).suffix != ".txt"
-    return arguments.kind == ANSWERS or (arguments.kind == AUTO and bool(compares_rows))
-
-
 def _layers(text: str | None) -> list[int] | None:
     if text is None:
         return None
@@ -190,7 +152,8 @@ def _texts(arguments: Inspection) -> Sequence[Text]:
         return [(arguments.texts[0], arguments.pair)] if arguments.pair is not None else list(arguments.texts)
     path = Path(arguments.file)
     if path.suffix in TABLES:
-        rows = load_texts(path, _layout(arguments), require_labels=False)
+        names = (name.strip() for name in (arguments.text_column_names or "").split(","))
+        rows = load_texts(path, TextColumns(tuple(name for name in names if name)), require_labels=False)
         columns = [rows[name][:] for name in ("text", "text_pair") if name in rows.column_names]
         return list(zip(*columns, strict=True) if len(columns) > 1 else columns[0])[: arguments.max_samples]
     return [line.strip() for line in read_text(path).split("\n") if line.strip()][: arguments.max_samples]
@@ -234,34 +197,3 @@ def _common_kind(models: list[Loaded], *, of_file: bool) -> str:
         else:
             kinds.add(usual_kind(model.config))
     return kinds.pop() if len(kinds) == 1 else SELF
-
-
-def _differences(arguments: Inspection, models: list[Loaded], names: tuple[str, ...]) -> Findings:
-    rows = _rows(arguments, models[0][0])
-    if arguments.max_samples is not None:
-        rows = rows.select(range(min(arguments.max_samples, len(rows))))
-    differences = differing_answers(*models[0], *models[1], rows)
-    return Findings(names, differences=differences, num_rows=len(rows))
-
-
-def _rows(arguments: Inspection, model: PreTrainedModel) -> Dataset:
-    """Read the rows of the file for the task of a model."""
-    assert arguments.file is not None  # `check` has asked for it
-    task, known = task_of(model), list(model.config.id2label.values())
-    if task == "question-answering":
-        return load_squad(arguments.file)
-    if task == "text-classification":
-        return load_texts(
-            arguments.file, _layout(arguments, names=tuple(known), problem_type=SINGLE_LABEL), require_labels=False
-        )
-    if set(known) == set(SCOPE_LABELS):
-        return load_negation(arguments.file, require_scopes=False)
-    columns = TokenColumns(text=arguments.text_column_names, label=arguments.label_column_name, names=known)
-    return load_sentences(arguments.file, columns, require_labels=False)
-
-
-def _layout(arguments: Inspection, **known: Any) -> TextColumns:
-    columns = (arguments.text_column_names or "").split(",")
-    return TextColumns(
-        tuple(name.strip() for name in columns if name.strip()), arguments.label_column_name or "label", **known
-    )

@@ -7,7 +7,6 @@ from importlib.resources import files
 
 from jinja2 import Environment, StrictUndefined
 
-from hf_localattn.inspection.differences import Difference
 from hf_localattn.inspection.maps import AttentionMap
 from hf_localattn.inspection.weights import GateValues, TokenWeights
 
@@ -21,8 +20,6 @@ def render_page(
     maps: Sequence[tuple[str, AttentionMap]] = (),
     texts: Sequence[tuple[str, TokenWeights]] = (),
     gates: Mapping[str, GateValues] | None = None,
-    differences: Sequence[Difference] | None = None,
-    names: Sequence[str] = ("first", "second"),
 ) -> str:
     """Render results as an HTML page with one color scale. Hovering over a cell shows the value.
 
@@ -31,8 +28,6 @@ def render_page(
         maps (*optional*): Headings and maps.
         texts (*optional*): Headings and token weights.
         gates (*optional*): Gates by the name of the model.
-        differences (*optional*): Rows that two models answer differently.
-        names (*optional*, defaults to ("first", "second")): Names of these models.
 
     Returns:
         The page.
@@ -52,8 +47,6 @@ def render_page(
         texts=texts,
         gates=by_layer,
         layers=sorted({layer for values in by_layer.values() for layer in values}),
-        differences=differences,
-        names=names,
         most=most if weights or gates else None,
         scale_label="weight of a token" if texts else "gate" if gates else "attention",
         color=lambda weight: color(share(weight)),

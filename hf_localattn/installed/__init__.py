@@ -27,9 +27,9 @@ __all__ = ["Package", "code_files"]
 class Package(Installed):
     """Services of the installed package for `models/`."""
 
-    def check_config(self, content: Mapping[str, Any]) -> Mapping[str, Any]:
+    def check_config(self, config_class: Any, content: Mapping[str, Any]) -> Mapping[str, Any]:
         """Raise `ValueError` if the content of a `config.json` is more than data; drop its pipelines."""
-        return check_config(content)
+        return check_config(config_class, content)
 
     def check_backbone(self, config: Any) -> None:
         """Raise `ValueError` for a backbone that local layers cannot read. Warn of one that was not tested."""

@@ -34,6 +34,9 @@ NOT_DATA = {
 }
 """Entries that are instructions to transformers and not data, each with its remedy."""
 
+INSTRUCTIONS = ("_auto_class", "attribute_map", "per_layer_config", "sub_configs")
+"""Attributes of a configuration that change how it is read, built or saved."""
+
 CONVERSION = (
     "A .bin file is a pickle, which may run any code when it is read. If you trust it, convert it in its folder: "
     'python -c "import torch; from safetensors.torch import save_file; '
@@ -43,8 +46,8 @@ CONVERSION = (
 """Remedy for weights that would have to be unpickled."""
 
 
-def check_config(content: Any) -> dict[str, Any]:
-    """Check the content of a `config.json`.
+def check_config(config_class: Any, content: Any) -> dict[str, Any]:
+    """Check the content of a `config.json` for a class of configurations.
 
     Returns:
         The content without `custom_pipelines`: the package registers its own, which need no trust.
@@ -54,6 +57,9 @@ def check_config(content: Any) -> dict[str, Any]:
     """
     if not isinstance(content, Mapping):
         raise ValueError(f"`config.json` is {content!r}; it must be an object of names and values.")
+    for name in content:
+        if callable(getattr(config_class, name, None)) or name in INSTRUCTIONS:
+            raise ValueError(f"`{name}` is not a field of {config_class.__name__}: remove it.")
     for path, value in _entries(content):
         name = path.rpartition(".")[2]
         if name in NOT_DATA and value:

@@ -44,7 +44,14 @@ class WordScore(Protocol):
     """Function of the predicted and the true labels of each sentence."""
 
     def __call__(self, predictions: Labels, references: Labels, *, each: bool = False) -> dict[str, float]:
-        """Return the overall scores and, if `each`, the scores of each type or label."""
+        """Return the overall scores.
+
+        Args:
+            predictions: predicted labels of each sentence's words.
+            references: correct labels of each sentence's words.
+            each: add `<type>_precision`, `_recall`, `_f1` and `_number` of each type or label, *optional*, defaults to
+                False.
+        """
 
 
 class Scoring(NamedTuple):
@@ -77,13 +84,7 @@ def mark_entities(names: Iterable[str]) -> bool:
 
 
 def entity_scores(predictions: Labels, references: Labels, *, each: bool = False) -> dict[str, float]:
-    """Return precision, recall and F1 of entities, and the accuracy of all labels.
-
-    Args:
-        predictions: predicted labels of each sentence's words.
-        references: correct labels of each sentence's words.
-        each: add `<type>_precision`, `_recall`, `_f1` and `_number` of each type, *optional*, defaults to False.
-    """
+    """Return precision, recall and F1 of entities, and the accuracy of all labels; see `WordScore`."""
     result = entities(predictions, references)
     scores = {name: result.pop(f"overall_{name}") for name in ENTITY_SCORES}
     if each:
@@ -92,13 +93,7 @@ def entity_scores(predictions: Labels, references: Labels, *, each: bool = False
 
 
 def word_scores(predictions: Labels, references: Labels, *, each: bool = False) -> dict[str, float]:
-    """Return the accuracy, and the mean F1 over the labels that occur.
-
-    Args:
-        predictions: predicted labels of each sentence's words.
-        references: correct labels of each sentence's words.
-        each: add `<label>_precision`, `_recall`, `_f1` and `_number` of each label, *optional*, defaults to False.
-    """
+    """Return the accuracy, and the mean F1 over the labels that occur; see `WordScore`."""
     predicted, true = (np.array(list(chain.from_iterable(labels))) for labels in (predictions, references))
     if not true.size:
         return dict.fromkeys(WORD_SCORES, 0.0)
@@ -113,25 +108,13 @@ def word_scores(predictions: Labels, references: Labels, *, each: bool = False) 
 
 
 def detection_scores(predictions: Labels, references: Labels, *, each: bool = False) -> dict[str, float]:
-    """Return precision, recall and F0.5 of the words labeled as errors ("i"), and the `word_scores`.
-
-    Args:
-        predictions: predicted labels of each sentence's words, "c" or "i".
-        references: correct labels of each sentence's words.
-        each: see `word_scores`.
-    """
+    """Return `error_detection` of the words labeled "i", and the `word_scores`; see `WordScore`."""
     scores = error_detection(predictions, references)
     return scores | word_scores(predictions, references, each=each)
 
 
 def diagnosis_scores(predictions: Labels, references: Labels, *, each: bool = False) -> dict[str, float]:
-    """Return the scores of the three levels of CGED (`error_diagnosis`), and the accuracy of all labels.
-
-    Args:
-        predictions: predicted labels of each sentence's characters.
-        references: correct labels of each sentence's characters.
-        each: see `entity_scores`.
-    """
+    """Return `error_diagnosis`, and the accuracy of all labels; see `WordScore`."""
     scores = error_diagnosis(predictions, references)
     # the F1 of entities equals F1 on the position level
     found = entity_scores(predictions, references, each=each)

@@ -82,7 +82,7 @@ def choices(config_class: Any, field: str) -> tuple[str, ...]:
 class Installed:
     """Services of the package, which do nothing until `hf_localattn` replaces `LocalAttentionConfig.installed`."""
 
-    def check_config(self, content: Mapping[str, Any]) -> Mapping[str, Any]:
+    def check_config(self, config_class: Any, content: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the content of a `config.json` that may come from a stranger, without entries that are not read."""
         return content
 
@@ -325,7 +325,7 @@ class LocalAttentionConfig(PreTrainedConfig):
         Raises:
             ValueError: If the content is of another model type, or is not a valid configuration.
         """
-        config_dict = dict(cls.installed.check_config(config_dict))
+        config_dict = dict(cls.installed.check_config(cls, config_dict))
         model_type = config_dict.get("model_type", cls.model_type)
         if cls.model_type and model_type != cls.model_type:
             raise ValueError(

@@ -81,6 +81,8 @@ def prepare_command(
     check_streaming(choose_task(task, data_args), data_args, training_args)
     folder = Path(training_args.output_dir)
     with ExitStack() as claim:
+        if data_args.fold is not None:
+            folder = folder / f"fold-{data_args.fold}"
         if training_args.process_index == 0:  # one process locks the folder for all processes of the run
             claim.enter_context(claimed(folder))
             remove_leftovers(folder)

@@ -30,7 +30,8 @@ class CrossValidation:
 
     Fold k is trained in `output_dir/fold-k` with the seed `seed + k - 1`. `output_dir/folds.json` contains the
     settings, the metrics of the folds before the first unfinished fold, and their mean and sample standard deviation.
-    To resume a killed cross-validation, repeat the command.
+    To resume a killed cross-validation, repeat the command. With `fold`, only this fold is run, and processes with
+    other folds may run at the same time.
 
     Args:
         task: one of `hf_localattn.tasks.TASKS`.
@@ -48,7 +49,7 @@ class CrossValidation:
     ):
         assert data_args.num_folds is not None
         _check_arguments(training_args)
-        self.count, self.training_args = data_args.num_folds, training_args
+        self.count, self.only, self.training_args = data_args.num_folds, data_args.fold, training_args
         self.folder = Path(training_args.output_dir)
         self.settings = settings_of(model_args, data_args, training_args)
         args = training_args
@@ -65,7 +66,7 @@ class CrossValidation:
             folder = self.folder / f"fold-{number}"
             if number not in self.results and (metrics := result_of(trial, folder)) is not None:
                 self.results[number] = metrics
-            if number not in self.results:
+            if number not in self.results and self.only in (None, number):
                 self.jobs[number] = Job(trial, folder)
         if self.jobs:  # one fold is enough to find errors in arguments, data or model before training
             self.executor.check(next(iter(self.jobs.values())))
@@ -74,12 +75,14 @@ class CrossValidation:
         """Run the unfinished folds.
 
         Returns:
-            Mean and standard deviation of each score (`eval_f1_mean`, `eval_f1_std`).
+            Mean and standard deviation of each score (`eval_f1_mean`, `eval_f1_std`), or the metrics of a single
+            `fold`.
 
         Raises:
             TrialFailed: some folds have failed in a worker. All other folds are finished.
         """
-        self._write()
+        if self.only is None or not (self.folder / RESULTS).is_file():
+            self._write()
         pace, failed = Pace(len(self.jobs)), []
         for outcome in self.executor.run(self.jobs.values()):
             fold, left = outcome.job.trial.fold, pace.step()
@@ -91,13 +94,16 @@ class CrossValidation:
                 raise outcome.error
             else:
                 self.results[fold.number] = outcome.metrics
-                self._write()
+                if self.only is None:
+                    self._write()
                 scores = ", ".join(f"{name} {value:.4f}" for name, value in scores_of(outcome.metrics).items())
                 logger.info("Fold %d of %d: %s; about %s left.", fold.number, self.count, scores, left)
         if failed:
             raise TrialFailed(
                 f"{listed(failed)}. The other folds are finished: repeat the command to run only the failed ones."
             )
+        if self.only is not None:
+            return self.results[self.only]
         means, deviations = summary_of(self._done())
         logger.info("Scores of %d folds:\n%s", self.count, table_of(means, deviations))
         return {f"{name}_mean": value for name, value in means.items()} | {
@@ -112,6 +118,8 @@ class CrossValidation:
     def _read(self) -> list[dict[str, Any]]:
         """Return the metrics of the folds in the result file."""
         path = self.folder / RESULTS
+        if self.only is not None and not path.is_file():  # other processes may already have written their folds
+            return []
         known = read_results(path, self.settings, "folds")
         folds = entry(known, "folds", list, path) if known is not None else []
         if not all(isinstance(metrics, dict) for metrics in folds):

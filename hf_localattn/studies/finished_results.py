@@ -126,8 +126,6 @@ def _row_of_table(name: str, path: Path, row: str) -> Result:
     own = [run for run in own if run["task"] == (task or tasks[0])]
     is_fold = own[0].get("fold") is not None
     folds = own[0].get("folds")
-    if is_fold and folds is None:
-        raise ValueError(f"{path} does not tell the number of folds: repeat the command to renew it.")
     result = Result(name, folds=folds)
     for run in own:
         folder = path.parent / run["folder"] if "folder" in run else None

@@ -26,7 +26,7 @@ WITHOUT_EFFECT = {
     *("per_device_eval_batch_size", "eval_accumulation_steps", "save_total_limit", "save_on_each_node"),
     *("activation_checkpointing", "gradient_checkpointing", "torch_empty_cache_steps", "dataloader_num_workers"),
     *("dataloader_pin_memory", "dataloader_persistent_workers", "dataloader_prefetch_factor", "include_for_metrics"),
-    *("search_trials", "workers", "ray_address", "do_train", "do_eval", "do_predict"),
+    *("search_trials", "workers", "ray_address", "do_train", "do_eval", "do_predict", "fold"),
 }
 WITHOUT_EFFECT_PREFIXES = ("log_", "logging_", "hub_", "push_", "trackio_", "ddp_")
 

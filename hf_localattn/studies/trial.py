@@ -88,7 +88,7 @@ class Trial:
         Raises:
             ValueError: the task is not in `TASKS`.
         """
-        fold = changes.pop("fold", data_args.fold)
+        fold = changes.pop("fold", data_args.held_out)
         # `to_dict` masks the token. Only uploads need the token.
         fixed = {"hub_token": None, "workers": 1, "ray_address": None}
         training = as_written({**training_args.to_dict(), **fixed, **changes})
@@ -96,7 +96,9 @@ class Trial:
         name = next((name for name, known in TASKS.items() if known is choose_task(task, data_args)), None)
         if name is None:
             raise ValueError(f"The task {task.__name__} cannot be sent to other processes: it is not in `TASKS`.")
-        return cls(name, _initial(model_args), _initial(data_args), training, training.pop("seed"), fold)
+        return cls(
+            name, _initial(model_args), {**_initial(data_args), "fold": None}, training, training.pop("seed"), fold
+        )
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Trial:
@@ -112,7 +114,7 @@ class Trial:
         """
         task = get_task(self.task)
         data_args = task.DataArguments(**self.data)
-        data_args.fold = self.fold
+        data_args.held_out = self.fold
         training_args = training_arguments_of(task)(**self.training, seed=self.seed, output_dir=str(folder))
         # Use one GPU, as in a worker. With several GPUs, Trainer would use larger batches.
         training_args._n_gpu = min(1, training_args.n_gpu)

@@ -70,7 +70,12 @@ class DataArguments:
         " another part of the training data; mean and deviation of the scores are reported. All runs use the"
         " --test_file or --validation_file, if given.",
     )
-    fold: Fold | None = field(default=None, init=False)  # not an option: the fold of this run
+    fold: int | None = option(
+        None,
+        "Run only this fold of --num_folds, from 1, such as one task of a SLURM array. When all are finished, the same"
+        " command without --fold reports mean and deviation.",
+    )
+    held_out: Fold | None = field(default=None, init=False)  # not an option: the fold of the data of this run
 
     def __post_init__(self) -> None:
         files = (self.train_file, self.validation_file, self.test_file)
@@ -84,6 +89,8 @@ class DataArguments:
         if self.draw_train_samples and (self.max_train_samples is None or self.streaming):
             problem = "cannot be used with --streaming" if self.streaming else "needs --max_train_samples"
             raise ValueError(f"--draw_train_samples {problem}: it draws that many of all rows.")
+        if self.fold is not None and not 1 <= self.fold <= (self.num_folds or 0):
+            raise ValueError(f"--fold must be between 1 and --num_folds; got {self.fold} of {self.num_folds}.")
         if self.num_folds is not None:
             if self.streaming:
                 raise ValueError("--streaming cannot be used with --num_folds, which splits all rows: leave one out.")

@@ -88,7 +88,7 @@ class QuestionAnswering(Task):
 
     def check_rows(self, data: Splits) -> None:
         if not self.args.version_2_with_negative:
-            check_all_answered(data, answered_tests=self.args.fold is not None)
+            check_all_answered(data, answered_tests=self.args.held_out is not None)
 
     def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Splits) -> None:
         self.max_length = input_length(model, tokenizer, self.args)

@@ -38,8 +38,8 @@ def load_splits(
 ) -> Splits:
     """Load the rows of the needed splits (train, validation, test), and limit their numbers.
 
-    If `data_args.fold` is set, test and validation rows are held out from the training data unless their own files are
-    given, and test rows must have labels. A data set on the Hub is then read only from its training split.
+    If `data_args.held_out` is set, test and validation rows are held out from the training data unless their own files
+    are given, and test rows must have labels. A data set on the Hub is then read only from its training split.
 
     Args:
         task: task that reads files, and checks the rows of data sets. If a part has several `hub_splits`, the
@@ -64,11 +64,11 @@ def load_splits(
             )
     files = {part: getattr(data_args, f"{part}_file") for part in SPLITS}
     folded: Splits = {}
-    if data_args.fold is not None:
+    if data_args.held_out is not None:
         rows = _training_rows(task, data_args, hub)
         held_out = [part for part in ("test", "validation") if files[part] is None]
         folded = split_rows(
-            rows, data_args.fold, held_out, group_column=task.group_column, class_column=task.class_column
+            rows, data_args.held_out, held_out, group_column=task.group_column, class_column=task.class_column
         )
     elif data_args.num_folds is not None:
         raise ValueError(
@@ -82,7 +82,7 @@ def load_splits(
         if limit is not None:
             limit += task.rows_beyond_limit
         draw = seed if part == "train" and data_args.draw_train_samples else None
-        labeled = part != "test" or data_args.fold is not None
+        labeled = part != "test" or data_args.held_out is not None
         names = [name for name in task.hub_splits[part] if name in hub]
         if part == "train" and data_args.streaming and (files[part] is not None or names):
             source = files[part] or f"{data_args.dataset_name} ({names[0]})"

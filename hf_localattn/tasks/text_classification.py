@@ -140,7 +140,7 @@ class TextClassification(Task):
     def config_fields(self, data: Splits, checkpoint: Checkpoint) -> dict[str, Any]:
         self.labels = choose_labels(data, checkpoint, fixed=self.args.layout.names is not None)
         check_same_texts(data)
-        warn_of_lone_classes(data, "label", self.args.fold)
+        warn_of_lone_classes(data, "label", self.args.held_out)
         self.score_names = metric_names(self.labels, self.args)
         self.combined = COMBINED_METRICS.get(self.args.task_name or "", ())
         what = str(self.labels)

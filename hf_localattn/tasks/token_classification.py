@@ -154,7 +154,7 @@ class TokenClassification(Task):
         known, args = checkpoint_names(checkpoint.config), self.args
         if not self._declared and "train" in data:
             # the splits of a fold are all parts of the training rows
-            for split in data if args.fold is not None and args.dataset_name is not None else ("train",):
+            for split in data if args.held_out is not None and args.dataset_name is not None else ("train",):
                 self._found.update(chain.from_iterable(data[split]["labels"]))
         self.names = choose_names(
             self._declared or sorted_labels(self._found),

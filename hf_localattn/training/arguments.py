@@ -4,24 +4,24 @@ The dataclasses are parsed by `transformers.HfArgumentParser`. Each field is a c
 """
 
 import difflib
-import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 from transformers import HfArgumentParser
 from transformers import TrainingArguments as StockTrainingArguments
 
 from hf_localattn.assignments import parse_config_fields
 from hf_localattn.names import PLAIN, check_family_option
-from hf_localattn.parsing import parse_json, read_utf8
+from hf_localattn.parsing import read_json
 from hf_localattn.registry import FAMILIES
 from hf_localattn.tasks.arguments import documented
 from hf_localattn.training.optimizers import DEFAULT_ALPHA, check_lookahead
 
-logger = logging.getLogger(__name__)
+ANY_TYPE = ConfigDict(arbitrary_types_allowed=True)
 
 
 @documented
@@ -205,13 +205,23 @@ def parse_arguments(classes: Sequence[type], arguments: Sequence[str] | None = N
     if len(arguments) != 1 or not arguments[0].endswith(".json"):
         # A misspelt option is named before the dataclasses miss the one that was meant.
         if unknown := parser.parse_known_args(arguments)[1]:
-            nearest = difflib.get_close_matches(unknown[0], parser._option_string_actions, n=1)
-            raise ValueError(f"Unknown option {unknown[0]}." + (f" Did you mean {nearest[0]}?" if nearest else ""))
+            raise ValueError(_unknown(unknown[0], parser._option_string_actions))
         return parser.parse_args_into_dataclasses(args=arguments)
     path = Path(arguments[0])
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file of arguments.")
-    content = parse_json(read_utf8(path), str(path))
-    if not isinstance(content, dict):
-        raise ValueError(f"{path}: expected an object of arguments; found {type(content).__name__}.")
+    content = read_json(path)
+    hints = {name: hint for one in classes for name, hint in get_type_hints(one).items()}
+    for name, value in content.items():
+        if name not in hints:
+            raise ValueError(f"{path}: {_unknown(name, hints)}")
+        try:
+            content[name] = TypeAdapter(hints[name], config=ANY_TYPE).validate_python(value)
+        except ValidationError as error:
+            raise ValueError(f"{path}: {name} is {value!r}. {error.errors()[0]['msg']}.") from None
     return parser.parse_dict(content)
+
+
+def _unknown(name: str, known: Iterable[str]) -> str:
+    nearest = difflib.get_close_matches(name, list(known), n=1)
+    return f"Unknown option {name}." + (f" Did you mean {nearest[0]}?" if nearest else "")

@@ -46,6 +46,11 @@ def prepare_output_folder(
     if isinstance(wanted, str):
         if not is_whole(Path(wanted)):
             raise ValueError(f"--resume_from_checkpoint {wanted} is not a whole checkpoint; choose another one.")
+        if Path(wanted).absolute().parent != folder.absolute() and any(Path(wanted).glob("*/.metadata")):
+            raise ValueError(
+                f"--resume_from_checkpoint {wanted} is sharded, and torch unpickles its index: resume such a run in"
+                " its own --output_dir."
+            )
         return wanted
     checkpoint = last_complete_checkpoint(folder)
     if wanted:

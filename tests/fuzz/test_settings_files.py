@@ -105,7 +105,7 @@ def test_search_spaces(examples, tmp_path):
         lambda ending: st.tuples(
             st.just(ending),
             (yaml_files if ending == ".yaml" else json_files)(SPACE),
-            st.sampled_from(["cool", "cool", "none", "sla-bert"]),
+            st.sampled_from(["cool", "cool", "baseline", "sla-bert"]),
         )
     )
     check(holds, files, examples)

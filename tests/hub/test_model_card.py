@@ -260,7 +260,7 @@ def test_a_card_of_others_is_not_overwritten_unless_told_to(checkpoint, capsys):
         ("training_record.json", "[1]", "training_record.json is not a record of a training run"),
         ("training_record.json", '{"scores": [{}], "task": "x"}', "training_record.json is not a record"),
         ("training_record.json", "{}", "training_record.json is not a record"),
-        ("training_record.json", '{"task": "x", "hyperparameters": null}', "its hyperparameters are None"),
+        ("training_record.json", '{"task": "x", "hyperparameters": null}', "hyperparameters"),
         (
             "training_record.json",
             '{"task": "x", "scores": [{"split": "a", "metric": "b", "value": "c"}]}',

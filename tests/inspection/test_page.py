@@ -4,7 +4,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 
-from hf_localattn.inspection import AttentionMap, Difference, GateValues, TokenWeights, render_page
+from hf_localattn.inspection import AttentionMap, GateValues, TokenWeights, render_page
 from hf_localattn.inspection.html import color
 
 VOID = {"meta", "br", "link", "img"}
@@ -58,23 +58,16 @@ def test_a_page_needs_nothing_else():
     assert "@import" not in text
 
 
-def test_tokens_gates_and_differences():
+def test_tokens_and_gates():
     page = Page(
         render_page(
             "t",
             texts=[("SAM", TokenWeights(("<i>", "joke"), np.array([0.25, 0.75])))],
             gates={"one": GateValues((0, 2), np.array([0.5, 0.25]), 3)},
-            differences=[Difference("7", "who?", "", ("Mira",), ("Mira", "Tom & Al"), (True, False))],
-            names=("A", "B"),
         )
     )
     assert [span["title"] for span in page.of("span") if "title" in span] == ["0.2500", "0.7500"]
-    assert {"SAM", "<i>", "0.500", "0.250", "layer 2", "who?", "Mira", "Tom & Al", "A", "B"} <= set(page.texts)
-    assert [cell["class"] for cell in page.of("td") if "class" in cell] == ["right", "wrong"]
-
-
-def test_no_difference_is_said():
-    assert "0 rows are answered differently." in Page(render_page("t", differences=[])).texts
+    assert {"SAM", "<i>", "0.500", "0.250", "layer 2"} <= set(page.texts)
 
 
 def test_colors_run_from_light_to_dark():

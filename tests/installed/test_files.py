@@ -20,6 +20,9 @@ REFUSED = {
     "weights": {"transformers_weights": "../other.safetensors"},
     "classes": {"fusion_config": {"a": 1}},
     "Python's": {"__class__": "x"},
+    "a method": {"to_dict": "x"},
+    "names": {"attribute_map": {"hidden_size": "auto_map"}},
+    "another class": {"_auto_class": "AutoModel"},
 }
 
 

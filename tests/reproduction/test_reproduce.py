@@ -336,7 +336,7 @@ def test_without_a_table_all_are_listed(capsys):
         (["cool-4", "--data", "squid=here"], "there is no corpus 'squid'. cool-4 reads squad_v2."),
         (
             ["cool-4", *TINY, "--args", "learning_rat=1"],
-            "the scripts have no such argument. Did you mean learning_rate",
+            "the scripts have no such argument.",
         ),
         (["cool-4", *TINY, "--args", "max_steps"], "--args max_steps: write ARGUMENT=VALUE"),
         (
@@ -349,8 +349,8 @@ def test_without_a_table_all_are_listed(capsys):
             "lisa (cola, sst2, conll2003, fce), sgnet (cola, .*: Cannot load the spaCy pipeline 'en_core_web",
         ),
         (["sla-1", *TINY, "--parser", "nowhere"], "Cannot load the spaCy pipeline 'nowhere'"),
-        (["cool-4", *TINY, "--args", "max_steps=1.5"], "--max_steps: must be a valid integer; found 1.5"),
-        (["cool-4", *TINY, "--args", "learning_rate=true"], "--learning_rate: must be a valid number; found True"),
+        (["cool-4", *TINY, "--args", "max_steps=1.5"], "--max_steps: .* found 1.5"),
+        (["cool-4", *TINY, "--args", "learning_rate=true"], "--learning_rate: .* found True"),
         (["cool-4", *TINY, "--num-runs", "0"], "--num-runs must be at least 1; got 0"),
         (
             ["oa-2", *TINY, "--num-runs", "11"],

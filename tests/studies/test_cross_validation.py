@@ -48,7 +48,7 @@ class Runs:
                 self.cycle, self.model = self, model
 
             def execute(run):
-                number = data_args.fold.number
+                number = data_args.held_out.number
                 if number == self.failing:
                     raise RuntimeError("killed")
                 write_all_results(training_args, {"train_loss": 1.0, "eval_samples": 4})
@@ -100,12 +100,12 @@ def test_every_fold_is_a_run_of_its_own(tmp_path, train_file, caplog):
     assert result == pytest.approx(
         {"eval_f1_mean": 0.2, "eval_f1_std": 0.1, "predict_f1_mean": 0.5, "predict_f1_std": 0.0}
     )
-    folds = [(data.fold.number, data.fold.count, data.fold.seed) for _, data, _ in runs.prepared]
+    folds = [(data.held_out.number, data.held_out.count, data.held_out.seed) for _, data, _ in runs.prepared]
     assert folds == [(1, 3, 3), (2, 3, 3), (3, 3, 3)]
     assert runs.seeds == [7, 8, 9]
     assert [args.output_dir for *_, args in runs.prepared] == [str(tmp_path / f"out/fold-{k}") for k in (1, 2, 3)]
     assert all(args.do_train and args.do_eval and args.do_predict for *_, args in runs.prepared)
-    assert (given[1].max_seq_length, given[2].seed, given[1].fold) == (128, 7, None)
+    assert (given[1].max_seq_length, given[2].seed, given[1].held_out) == (128, 7, None)
     written = json.loads((tmp_path / "out" / "folds.json").read_text())
     assert (written["mean"]["eval_f1"], written["std"]["predict_f1"]) == pytest.approx((0.2, 0.0))
     assert [fold["eval_f1"] for fold in written["folds"]] == [0.1, 0.2, 0.3]
@@ -129,12 +129,33 @@ def test_finished_folds_are_read_and_not_run_again(tmp_path, train_file):
         (tmp_path / "out" / "fold-2" / name).touch()
     again = Runs()
     result = prepare_run(again, *arguments(tmp_path, train_file, logging_steps=3)).execute()
-    assert [(data.fold.number, data.fold.seed) for _, data, _ in again.prepared] == [(2, 7)]
+    assert [(data.held_out.number, data.held_out.seed) for _, data, _ in again.prepared] == [(2, 7)]
     assert not (tmp_path / "out" / "fold-2" / "eval_predictions.json").exists()
     assert result["eval_f1_mean"] == pytest.approx(0.15)
     third = Runs()
     assert prepare_run(third, *arguments(tmp_path, train_file)).execute() == result
     assert not third.prepared
+
+
+def test_single_folds_make_the_same_cross_validation(tmp_path, train_file):
+    whole = prepare_run(Runs(), *arguments(tmp_path / "whole", train_file)).execute()
+    for fold in (2, 1):
+        runs, (model, data, training) = Runs(), arguments(tmp_path, train_file)
+        data.fold = fold
+        metrics = prepare_run(runs, model, data, training).execute()
+        assert [data.held_out.number for _, data, _ in runs.prepared] == [fold]
+        assert metrics["eval_f1"] == pytest.approx(0.1 * fold)
+    rest = Runs()
+    assert prepare_run(rest, *arguments(tmp_path, train_file)).execute() == whole
+    assert not rest.prepared
+    written = [json.loads((tmp_path / folder / "folds.json").read_text()) for folder in ("out", "whole/out")]
+    assert written[0] == written[1]
+
+
+@pytest.mark.parametrize(("fold", "folds"), [(4, 3), (0, 3), (1, None)])
+def test_a_fold_beyond_their_number_is_refused(fold, folds, train_file):
+    with pytest.raises(ValueError, match=f"--fold .* got {fold} of {folds}"):
+        DataArguments(train_file=train_file, num_folds=folds, fold=fold)
 
 
 def test_a_fold_that_is_trained_is_only_scored(tmp_path, train_file):

@@ -40,7 +40,7 @@ def test_arguments_go_through_json_as_they_are(name, more, tmp_path):
     again = Trial.from_dict(json.loads(json.dumps(dataclasses.asdict(trial))))
     assert (again, again.seed, again.task) == (trial, 5, name)
     found = again.arguments(tmp_path)
-    data_args.fold = Fold(2, 3, 0)
+    data_args.held_out = Fold(2, 3, 0)
     assert found[:2] == (model_args, data_args)
     assert found[2].to_dict() == training_args.to_dict()
 

@@ -31,7 +31,7 @@ def loaded(seed, number, fold=None, **given):
     task = SimpleNamespace(read=lambda path, labeled: rows, hub_splits=SPLITS, rows_beyond_limit=0, **columns)
     files = {"train_file": "x", "validation_file": "y", "max_train_samples": number, "max_eval_samples": 5}
     data_args = DataArguments(**files, **given)
-    data_args.fold = fold
+    data_args.held_out = fold
     parts = {"train": "--do_train", "validation": "--do_eval"}
     return {split: rows["number"][:] for split, rows in load_splits(task, data_args, parts, seed=seed).items()}
 

@@ -55,3 +55,27 @@ def test_a_file_of_arguments(tmp_path):
         parse_arguments(CLASSES, [str(path)])
     with pytest.raises(FileNotFoundError, match=r"missing\.json: no such file"):
         parse_arguments(CLASSES, ["missing.json"])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[1]", "expected an object"),
+        ('{"lerning_rate": 1}', "Unknown option lerning_rate. Did you mean learning_rate"),
+        ('{"learning_rate": "fast"}', "learning_rate is 'fast'"),
+        ('{"max_seq_length": 1.5}', "max_seq_length is 1.5"),
+        ('{"local_config": "mode=l2g"}', "local_config is 'mode=l2g'"),
+    ],
+)
+def test_a_file_of_other_values(content, message, tmp_path):
+    (tmp_path / "options.json").write_text(content)
+    with pytest.raises(ValueError, match=message):
+        parse_arguments(CLASSES, [str(tmp_path / "options.json")])
+
+
+def test_values_of_a_file_have_their_types(tmp_path):
+    given = {"model_name_or_path": "x", "train_file": "y.json", "output_dir": "out", "report_to": "none"}
+    given |= {"learning_rate": "1e-4", "max_steps": 5, "lr_scheduler_type": "linear", "optim": "sgd", "seed": 3}
+    (tmp_path / "options.json").write_text(json.dumps(given))
+    args = parse_arguments(CLASSES, [str(tmp_path / "options.json")])[2]
+    assert (args.learning_rate, args.max_steps, args.seed, args.optim) == (1e-4, 5, 3, "sgd")

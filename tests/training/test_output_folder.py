@@ -64,3 +64,12 @@ def test_a_half_written_checkpoint_is_passed_over(tmp_path, state, caplog):
     whole = checkpoint(tmp_path, 2)
     assert prepare_output_folder(tmp_path, None) == str(whole)
     assert f"half-written checkpoint {half}" in caplog.text
+
+
+def test_a_sharded_checkpoint_of_another_folder_is_refused(tmp_path):
+    sharded = checkpoint(tmp_path / "theirs", 2)
+    (sharded / "optimizer_0").mkdir()
+    (sharded / "optimizer_0" / ".metadata").touch()
+    assert prepare_output_folder(tmp_path / "theirs", str(sharded)) == str(sharded)
+    with pytest.raises(ValueError, match="unpickles"):
+        prepare_output_folder(tmp_path / "ours", str(sharded))
