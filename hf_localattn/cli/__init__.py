@@ -73,8 +73,8 @@ def run(words: Sequence[str]) -> int:
     except typer.Exit as ended:  # raised by --help and --version
         return ended.exit_code
     except typer.TyperException as error:
-        context = getattr(error, "ctx", None)
-        remedy = "" if context is None else f" -- See `{context.command_path} --help`."
+        place = getattr(error, "ctx", None)
+        remedy = "" if place is None else f" -- See `{place.command_path} --help`."
         raise ValueError(error.format_message() + remedy) from error
 
 
