@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_localattn.data.features.answers import AnswerSettings, Candidate, QuestionAnswers, extract_answers
-from hf_localattn.data.features.scopes import SCOPE_LABELS, check_knows_cues
-from hf_localattn.data.features.windows import BOOKKEEPING, evaluation_features
+from hf_localattn.data.answers import AnswerSettings, Candidate, QuestionAnswers, extract_answers
+from hf_localattn.data.scopes import SCOPE_LABELS, check_knows_cues
+from hf_localattn.data.windows import BOOKKEEPING, evaluation_features
 from hf_localattn.model_utils import MOST_TOKENS, evaluating
 from hf_localattn.models.forward_inputs import longest_input
 from hf_localattn.models.negation_finder import word_probabilities

@@ -1,4 +1,4 @@
-"""Model inputs for sentences with a marked cue, and the conversion of logits to the words in its scope."""
+"""Model inputs of rows of negation, and the conversion of logits to the words in scope."""
 
 from __future__ import annotations
 
@@ -11,24 +11,10 @@ import torch
 from datasets import Dataset
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
-from hf_localattn.data.features.words import IGNORED
+from hf_localattn.data.words import IGNORED
 from hf_localattn.models.cue_labels import INSIDE, OUTSIDE, SCOPE_LABELS
 from hf_localattn.models.cue_markers import CUE_MARKER
 from hf_localattn.models.marked_words import NO_WORD, encode_marked, knows_cues, word_logits
-
-__all__ = [
-    "INSIDE",
-    "NO_WORD",
-    "OUTSIDE",
-    "SCOPE_LABELS",
-    "ScopeExamples",
-    "Unseen",
-    "check_knows_cues",
-    "find_unseen",
-    "scope_features",
-    "word_labels",
-    "words_in_scope",
-]
 
 
 def check_knows_cues(tokenizer: PreTrainedTokenizerBase) -> None:
