@@ -4,7 +4,7 @@ import importlib
 import importlib.util
 from typing import Any
 
-TRAIN = ("nltk", "sacrebleu", "scipy", "seqeval", "sklearn", "torchmetrics")
+TRAIN = ("lxml", "nltk", "sacrebleu", "scipy", "seqeval", "sklearn", "torchmetrics")
 """Modules that `hf_localattn[train]` installs, for metrics, folds and statistics."""
 
 

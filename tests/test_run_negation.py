@@ -7,7 +7,7 @@ import torch
 from transformers import AutoModelForTokenClassification, AutoTokenizer
 
 from hf_localattn import OaXLNetTokenizer
-from hf_localattn.data import load_starsem
+from hf_localattn.data import load_negation
 from hf_localattn.models.negation_finder import FoundCue, NegationFinder
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
@@ -106,9 +106,9 @@ def test_official_scores_and_columns_of_starsem(main, files, tmp_path):
     work = ["--do_train", "--do_eval", "--do_predict", "--max_eval_samples", "9", "--eval_steps", "1", *best]
     metrics = main(options(files, out, *data, *work))
     assert {f"eval_{name}" for name in OFFICIAL_SCORES} <= set(metrics)
-    rows = load_starsem(corpus)
-    assert rows.to_list() == load_starsem(out / "starsem_gold.txt").to_list()
-    found = load_starsem(out / "starsem_predicted.txt", cue_in_scope="corpus").to_list()
+    rows = load_negation(corpus)
+    assert rows.to_list() == load_negation(out / "starsem_gold.txt").to_list()
+    found = load_negation(out / "starsem_predicted.txt", cue_in_scope="corpus").to_list()
     assert [row["id"] for row in found] == rows["id"][:]
     assert [row["scope"] for row in found] == [row["predicted_scope"] for row in predicted(out)]
     scores = score_scopes(rows, [row["scope"] for row in found])

@@ -7,7 +7,7 @@ import shlex
 import pytest
 from transformers import AutoTokenizer, pipeline
 
-from hf_localattn.data.rows.negation import load_negation
+from hf_localattn.data.negation import load_negation
 from hf_localattn.models.negation_finder import SCOPE_LABELS, cue_label_names
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone

@@ -5,7 +5,7 @@ import json
 import pytest
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-from hf_localattn.data.features.generation import source
+from hf_localattn.data.generation import source
 from hf_localattn.registry import FAMILIES
 from tests.generation_helpers import tiny_writer
 from tests.qa_helpers import question, tiny_bert, unanswerable, word_pieces, write_jsonl

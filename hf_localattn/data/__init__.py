@@ -1,20 +1,19 @@
-"""Readers for corpora and data sets, and the conversion of their rows to model inputs."""
+"""Loaders of rows for every task, and the conversion of rows to model inputs."""
 
-from hf_localattn.data.readers.cged import load_cged
-from hf_localattn.data.readers.column_files import load_conll, load_conllu
-from hf_localattn.data.readers.negation import load_bioscope, load_sfu, load_starsem
-from hf_localattn.data.rows.negation import load_negation
-from hf_localattn.data.rows.questions import count_unanswerable, load_squad, normalize_squad
+from hf_localattn.data.choices import load_choices
+from hf_localattn.data.negation import load_negation
+from hf_localattn.data.questions import count_unanswerable, load_answered, load_squad
+from hf_localattn.data.rows import Source
+from hf_localattn.data.texts import load_texts
+from hf_localattn.data.words import load_sentences
 
 __all__ = [
+    "Source",
     "count_unanswerable",
-    "load_bioscope",
-    "load_cged",
-    "load_conll",
-    "load_conllu",
+    "load_answered",
+    "load_choices",
     "load_negation",
-    "load_sfu",
+    "load_sentences",
     "load_squad",
-    "load_starsem",
-    "normalize_squad",
+    "load_texts",
 ]

@@ -11,9 +11,9 @@ import torch
 from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.assignments import parse_tokenizer_settings
-from hf_localattn.data.readers.tables import SUFFIXES as TABLES
-from hf_localattn.data.readers.tables import read_text
-from hf_localattn.data.rows.texts import TextColumns, load_texts
+from hf_localattn.data.rows import SUFFIXES as TABLES
+from hf_localattn.data.rows import read_text
+from hf_localattn.data.texts import TextColumns, load_texts
 from hf_localattn.errors import loading
 from hf_localattn.extras import import_extra
 from hf_localattn.files import atomic_write

@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from hf_localattn.data.readers.tables import shorten
+from hf_localattn.data.rows import shorten
 from hf_localattn.files import atomic_write
 from hf_localattn.parsing import read_json
 from hf_localattn.tasks import DataArguments

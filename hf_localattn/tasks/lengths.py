@@ -10,7 +10,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from hf_localattn.models.forward_inputs import longest_input
 from hf_localattn.registry import family_of
 from hf_localattn.tasks.arguments import DataArguments
-from hf_localattn.tasks.splits import Data
+from hf_localattn.tasks.splits import Splits
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ def check_room(tokenizer: PreTrainedTokenizerBase, max_length: int, *, pair: boo
         )
 
 
-def report_cut(features: Data, max_length: int) -> None:
+def report_cut(features: Splits, max_length: int) -> None:
     """Warn of inputs of maximum length: nearly all of these inputs have been cut."""
     for split, rows in features.items():
         lengths = ([ids] if not ids or isinstance(ids[0], int) else ids for ids in rows["input_ids"])

@@ -13,14 +13,18 @@ import numpy as np
 from transformers import EvalPrediction, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.trainer_utils import PredictionOutput
 
-from hf_localattn.data.features.choices import MultipleChoiceCollator, choice_features
-from hf_localattn.data.rows.choices import ChoiceColumns, load_choices, normalize_choices
-from hf_localattn.data.schema import row_numbers
+from hf_localattn.data.choices import (
+    ChoiceColumns,
+    MultipleChoiceCollator,
+    choice_features,
+    load_choices,
+)
+from hf_localattn.data.rows import Data, row_numbers
 from hf_localattn.files import atomic_write
 from hf_localattn.metrics.classification_scores import SCORES
 from hf_localattn.tasks.arguments import DataArguments, option
 from hf_localattn.tasks.lengths import check_room, input_length, padding, report_cut
-from hf_localattn.tasks.splits import Data
+from hf_localattn.tasks.splits import Splits
 from hf_localattn.tasks.task import Task
 
 SWAG = ("allenai/swag", "regular")
@@ -61,22 +65,17 @@ class MultipleChoice(Task):
     metrics = MappingProxyType({"loss": False, "accuracy": True})
     args: MultipleChoiceDataArguments
 
-    def read(self, path: str, labeled: bool) -> datasets.Dataset:
-        return load_choices(path, self.args.columns, require_labels=labeled, skip_empty=self.args.skip_empty)
+    def read(self, data: Data, labeled: bool) -> datasets.Dataset:
+        return load_choices(data, self.args.columns, require_labels=labeled, skip_empty=self.args.skip_empty)
 
-    def normalize(self, rows: datasets.Dataset, name: str, labeled: bool) -> datasets.Dataset:
-        return normalize_choices(
-            rows, name, self.args.columns, require_labels=labeled, skip_empty=self.args.skip_empty
-        )
-
-    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Data) -> None:
+    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Splits) -> None:
         self.max_length = input_length(model, tokenizer, self.args)
         check_room(tokenizer, self.max_length, pair=True)
 
     def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
         return choice_features, {"max_length": self.max_length}
 
-    def finish_features(self, data: Data, features: Data) -> Data:
+    def finish_features(self, data: Splits, features: Splits) -> Splits:
         report_cut(features, self.max_length)
         return features
 

@@ -16,24 +16,23 @@ import numpy as np
 from transformers import DataCollatorForTokenClassification, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.trainer_utils import PredictionOutput
 
-from hf_localattn.data.features.scopes import (
+from hf_localattn.data.negation import describe_cues, load_negation
+from hf_localattn.data.rows import Data, row_numbers
+from hf_localattn.data.scopes import (
     SCOPE_LABELS,
     ScopeExamples,
     check_knows_cues,
     find_unseen,
     scope_features,
 )
-from hf_localattn.data.features.words import prepare_tokenizer
-from hf_localattn.data.readers.negation import describe_cues
-from hf_localattn.data.rows.negation import load_negation, normalize_negation
-from hf_localattn.data.schema import row_numbers
+from hf_localattn.data.words import prepare_tokenizer
 from hf_localattn.files import atomic_write
 from hf_localattn.metrics import load_metric
 from hf_localattn.models.cue_markers import CUE_MARKER, is_marker
 from hf_localattn.models.negation_finder import knows_cues
 from hf_localattn.tasks import starsem
 from hf_localattn.tasks.lengths import input_length, padding
-from hf_localattn.tasks.splits import Data
+from hf_localattn.tasks.splits import Splits
 from hf_localattn.tasks.task import Checkpoint, Task
 from hf_localattn.tasks.token_classification import NEGATION, TokenClassificationDataArguments
 from hf_localattn.tasks.word_labels import checkpoint_names, choose_names, label_fields
@@ -80,10 +79,10 @@ class NegationScope(Task):
     """True if the validation rows have part-of-speech tags."""
     examples: dict[str, ScopeExamples]
 
-    def read(self, path: str, labeled: bool) -> datasets.Dataset:
+    def read(self, data: Data, labeled: bool) -> datasets.Dataset:
         args = self.args
         return load_negation(
-            path,
+            data,
             args.cues,
             args.cue_in_scope,
             unmatched_scopes=args.unmatched_scopes,
@@ -92,19 +91,7 @@ class NegationScope(Task):
             all_sentences=args.detect_cues,
         )
 
-    def normalize(self, rows: datasets.Dataset, name: str, labeled: bool) -> datasets.Dataset:
-        args = self.args
-        return normalize_negation(
-            rows,
-            name,
-            args.cue_in_scope,
-            require_scopes=labeled,
-            skip_empty=args.skip_empty,
-            cues=args.cues,
-            all_sentences=args.detect_cues,
-        )
-
-    def load(self, parts: Mapping[str, str], **hub: Any) -> Data:
+    def load(self, parts: Mapping[str, str], **hub: Any) -> Splits:
         data = super().load(parts, **hub)
         if "train" in data and not any(chain.from_iterable(data["train"]["scope"][:])):
             raise ValueError("No train row has a word in scope: give training data with scopes.")
@@ -124,7 +111,7 @@ class NegationScope(Task):
         """The labels that the model needs."""
         return list(SCOPE_LABELS)
 
-    def config_fields(self, data: Data, checkpoint: Checkpoint) -> dict[str, Any]:
+    def config_fields(self, data: Splits, checkpoint: Checkpoint) -> dict[str, Any]:
         self.trained = checkpoint.trained
         self.names = choose_names(
             self.label_names,
@@ -138,7 +125,7 @@ class NegationScope(Task):
     def reported_metrics(self) -> Sequence[str]:
         return [name for name in self.metrics if self.has_tags or name not in starsem.OFFICIAL_SCORES]
 
-    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Data) -> None:
+    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Splits) -> None:
         if self.trained:
             add_cue_marker(tokenizer, model)
         check_knows_cues(tokenizer)
@@ -154,7 +141,7 @@ class NegationScope(Task):
         label_ids = {name: number for number, name in enumerate(self.names)}
         return scope_features, {"max_length": self.max_length, "label_ids": label_ids}
 
-    def finish_features(self, data: Data, features: Data) -> Data:
+    def finish_features(self, data: Splits, features: Splits) -> Splits:
         """Return the features of the rows whose cue the model sees."""
         kept = {}
         for split, rows in data.items():

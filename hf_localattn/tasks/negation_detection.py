@@ -15,10 +15,9 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.trainer_utils import PredictionOutput
 
-from hf_localattn.data.features.scopes import ScopeExamples, word_labels, words_in_scope
-from hf_localattn.data.readers.negation.rows import Options
-from hf_localattn.data.rows.cue_questions import add_questions, split_sentences
-from hf_localattn.data.rows.negation_sentences import NegatedSentence, make_negation, rebuild_sentences
+from hf_localattn.data.negation import add_questions, kinds_of, split_questions
+from hf_localattn.data.negation_sentences import NegatedSentence, make_negation, rebuild_sentences
+from hf_localattn.data.scopes import ScopeExamples, word_labels, words_in_scope
 from hf_localattn.files import atomic_write
 from hf_localattn.metrics import load_metric
 from hf_localattn.metrics.word_scores import set_scores
@@ -34,7 +33,7 @@ from hf_localattn.models.negation_finder import (
 )
 from hf_localattn.tasks import starsem
 from hf_localattn.tasks.negation import PREDICTIONS, NegationScope
-from hf_localattn.tasks.splits import LIMITS, Data
+from hf_localattn.tasks.splits import LIMITS, Splits
 
 BATCH = 32
 """Sentences per forward pass when the scopes of found cues are predicted."""
@@ -79,19 +78,19 @@ class NegationDetection(NegationScope):
 
     rows_beyond_limit = 1
 
-    def load(self, parts: Any, **hub: Any) -> Data:
+    def load(self, parts: Any, **hub: Any) -> Splits:
         limits = {split: getattr(self.args, name) for split, name in LIMITS.items()}
         return {split: add_questions(rows, limits.get(split)) for split, rows in super().load(parts, **hub).items()}
 
     @property
     def _kinds(self) -> tuple[str, ...]:
-        return Options(self.args.cues).kinds
+        return kinds_of(self.args.cues)
 
     @property
     def label_names(self) -> list[str]:
         return [*SCOPE_LABELS, *cue_label_names(self._kinds)]
 
-    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Data) -> None:
+    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Splits) -> None:
         super().adapt(model, tokenizer, data)
         self.finder = NegationFinder(model, tokenizer, self.max_length)
 
@@ -99,7 +98,7 @@ class NegationDetection(NegationScope):
         self, logits: tuple[np.ndarray, ...], examples: ScopeExamples, features: datasets.Dataset
     ) -> tuple[list[list[Negation]], dict[str, float]]:
         """Return the negations found in each sentence, and the scores."""
-        sentences = split_sentences(examples.rows)
+        sentences = split_questions(examples.rows)
         cues, scopes = self._read_logits(logits[0], examples)
         true = [[_negation(row) for row in rows] for _, *rows in sentences]
         found = self._end_to_end([question["tokens"] for question, *_ in sentences], cues, true, scopes)
@@ -177,7 +176,7 @@ class NegationDetection(NegationScope):
         Rows with part-of-speech tags are also written in the columns of *SEM 2012 (`starsem.write_sentences`).
         """
         lines = []
-        for (question, *cues), found in zip(split_sentences(rows), output.predictions, strict=True):
+        for (question, *cues), found in zip(split_questions(rows), output.predictions, strict=True):
             line = {name: question[name] for name in ("sentence_id", "tokens")}
             line["negations"] = [asdict(_negation(row)) for row in cues]
             line["predicted_negations"] = list(map(asdict, found))

@@ -12,19 +12,20 @@ import numpy as np
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.trainer_utils import PredictionOutput
 
-from hf_localattn.data.features.answers import AnswerSettings, QuestionAnswers, extract_answers, write_answers
-from hf_localattn.data.features.windows import (
+from hf_localattn.data.answers import AnswerSettings, QuestionAnswers, extract_answers, write_answers
+from hf_localattn.data.questions import count_unanswerable, load_squad
+from hf_localattn.data.rows import Data
+from hf_localattn.data.windows import (
     QuestionAnsweringCollator,
     check_window_settings,
     evaluation_features,
     train_features,
 )
-from hf_localattn.data.rows.questions import count_unanswerable, load_squad, normalize_squad
 from hf_localattn.metrics import load_metric
 from hf_localattn.metrics.squad_scores import is_blank, question_scores
 from hf_localattn.tasks.arguments import DataArguments, option
 from hf_localattn.tasks.lengths import input_length
-from hf_localattn.tasks.splits import Data
+from hf_localattn.tasks.splits import Splits
 from hf_localattn.tasks.task import Task
 
 BEST_METRICS = {
@@ -77,22 +78,19 @@ class QuestionAnswering(Task):
             null_score_diff_threshold=args.null_score_diff_threshold,
         )
 
-    def read(self, path: str, labeled: bool) -> datasets.Dataset:
-        return load_squad(path, require_answers=labeled, skip_empty=self.args.skip_empty)
+    def read(self, data: Data, labeled: bool) -> datasets.Dataset:
+        return load_squad(data, require_answers=labeled, skip_empty=self.args.skip_empty)
 
-    def normalize(self, rows: datasets.Dataset, name: str, labeled: bool) -> datasets.Dataset:
-        return normalize_squad(rows, name, require_answers=labeled, skip_empty=self.args.skip_empty)
-
-    def load(self, parts: Mapping[str, str], **hub: Any) -> Data:
+    def load(self, parts: Mapping[str, str], **hub: Any) -> Splits:
         data = super().load(parts, **hub)
         self.examples = dict(data)
         return data
 
-    def check_rows(self, data: Data) -> None:
+    def check_rows(self, data: Splits) -> None:
         if not self.args.version_2_with_negative:
             check_all_answered(data, answered_tests=self.args.held_out is not None)
 
-    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Data) -> None:
+    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Splits) -> None:
         self.max_length = input_length(model, tokenizer, self.args)
         check_window_settings(tokenizer, self.max_length, self.args.doc_stride)
 

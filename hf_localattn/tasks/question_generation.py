@@ -12,13 +12,14 @@ import datasets
 from transformers import DataCollatorForSeq2Seq, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.trainer_utils import PredictionOutput
 
-from hf_localattn.data.features.generation import REFERENCE, generation_features
-from hf_localattn.data.rows.questions import load_answered, normalize_answered
+from hf_localattn.data.generation import REFERENCE, generation_features
+from hf_localattn.data.questions import load_answered
+from hf_localattn.data.rows import Data
 from hf_localattn.files import atomic_write
 from hf_localattn.metrics.generation_scores import meteor_name
 from hf_localattn.tasks.arguments import DataArguments, option
 from hf_localattn.tasks.lengths import input_length
-from hf_localattn.tasks.splits import Data
+from hf_localattn.tasks.splits import Splits
 from hf_localattn.tasks.task import Task
 
 logger = logging.getLogger(__name__)
@@ -78,13 +79,10 @@ class QuestionGeneration(Task):
         self.metrics = {**scores, "loss": False}
         training_args.generation_num_beams = self.args.num_beams or training_args.generation_num_beams
 
-    def read(self, path: str, labeled: bool) -> datasets.Dataset:
-        return load_answered(path, require_questions=labeled, skip_empty=self.args.skip_empty)
+    def read(self, data: Data, labeled: bool) -> datasets.Dataset:
+        return load_answered(data, require_questions=labeled, skip_empty=self.args.skip_empty)
 
-    def normalize(self, rows: datasets.Dataset, name: str, labeled: bool) -> datasets.Dataset:
-        return normalize_answered(rows, name, require_questions=labeled, skip_empty=self.args.skip_empty)
-
-    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Data) -> None:
+    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Splits) -> None:
         check_can_write(model, tokenizer)
         if tokenizer.padding_side != "right":
             logger.warning("The tokenizer pads on the left; encoder-decoders need padding on the right: using that.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import datasets
 
 from hf_localattn.data.folds import split_rows
+from hf_localattn.data.rows import Source
 from hf_localattn.errors import loading
 from hf_localattn.registry import FAMILIES
 from hf_localattn.tasks.arguments import DataArguments
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-Data = dict[str, datasets.Dataset]
+Splits = dict[str, datasets.Dataset]
 
 QUERY_ROWS = 1000
 """Number of rows that are searched for a query."""
@@ -34,14 +35,14 @@ LIMITS = {"train": "max_train_samples", "validation": "max_eval_samples", "test"
 
 def load_splits(
     task: Task, data_args: DataArguments, parts: Mapping[str, str], *, seed: int = 0, **hub_arguments: Any
-) -> Data:
+) -> Splits:
     """Load the rows of the needed splits (train, validation, test), and limit their numbers.
 
     If `data_args.held_out` is set, test and validation rows are held out from the training data unless their own files
     are given, and test rows must have labels. A data set on the Hub is then read only from its training split.
 
     Args:
-        task: task that reads files, and normalizes the rows of data sets. If a part has several `hub_splits`, the
+        task: task that reads files, and checks the rows of data sets. If a part has several `hub_splits`, the
             first is named after the part, and the rest keep their names.
         data_args: data files or data set, and limits.
         parts: needed parts, each with the option that requires it, for error messages.
@@ -62,7 +63,7 @@ def load_splits(
                 data_args.dataset_name, data_args.dataset_config_name, streaming=data_args.streaming, **hub_arguments
             )
     files = {part: getattr(data_args, f"{part}_file") for part in SPLITS}
-    folded: Data = {}
+    folded: Splits = {}
     if data_args.held_out is not None:
         rows = _training_rows(task, data_args, hub)
         held_out = [part for part in ("test", "validation") if files[part] is None]
@@ -73,7 +74,7 @@ def load_splits(
         raise ValueError(
             "--num_folds makes several runs: prepare them with hf_localattn.studies.command.prepare_command."
         )
-    data: Data = {}
+    data: Splits = {}
     for part in SPLITS:  # in this order
         if part not in parts:
             continue
@@ -93,7 +94,7 @@ def load_splits(
             data[part] = _limited(task.read(files[part], labeled), limit, draw)
         elif names:
             for name in names:
-                rows = _normalized(task, hub[name], f"{data_args.dataset_name} ({name})", labeled, limit)
+                rows = _read_hub(task, hub[name], f"{data_args.dataset_name} ({name})", labeled, limit)
                 data[part if name == names[0] else name] = _limited(rows, limit, draw)
         else:
             instead = f"the data set has {', '.join(hub)}" if hub else f"give --{part}_file"
@@ -121,17 +122,17 @@ def _training_rows(task: Task, data_args: DataArguments, hub: Mapping[str, datas
     if name not in hub:
         raise ValueError(f"--num_folds splits the training data: the data set has {', '.join(hub)}, but no {name}.")
     logger.info("The folds use only the split %r of %s.", name, data_args.dataset_name)
-    return task.normalize(hub[name], f"{data_args.dataset_name} ({name})", True)
+    return task.read(Source(f"{data_args.dataset_name} ({name})", hub[name]), True)
 
 
-def _normalized(task: Task, rows: Any, name: str, labeled: bool, limit: int | None) -> datasets.Dataset:
+def _read_hub(task: Task, rows: Any, name: str, labeled: bool, limit: int | None) -> datasets.Dataset:
     """Return the checked rows of a data set; of a stream, at least `limit` if it has as many."""
     if isinstance(rows, datasets.Dataset):
-        return task.normalize(rows, name, labeled)
+        return task.read(Source(name, rows), labeled)
     wanted = limit
     while True:
         first = datasets.Dataset.from_list(list(islice(rows, wanted)), features=rows.features)
-        kept = task.normalize(first, name, labeled)
+        kept = task.read(Source(name, first), labeled)
         if wanted is None or limit is None or len(kept) >= limit or len(first) < wanted:
             return kept
         wanted *= 2  # rows were left out

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from datasets import Dataset
 
-from hf_localattn.data.rows.negation_sentences import (
+from hf_localattn.data.negation_sentences import (
     NegatedSentence,
     format_starsem,
     rebuild_sentences,

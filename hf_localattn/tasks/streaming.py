@@ -12,7 +12,7 @@ import datasets
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from hf_localattn.data.readers.tables import Part, reading, stream_rows
+from hf_localattn.data.rows import Source, stream_rows
 from hf_localattn.tasks.arguments import DataArguments
 
 if TYPE_CHECKING:
@@ -104,11 +104,9 @@ class StreamedRows:
             yield part
 
     def _read(self, first: int, rows: list[Any]) -> datasets.Dataset:
-        with reading(Part(first, rows)), no_progress_bars():
-            if self.stream is None:
-                return self.task.read(self.source, True)
-            table = datasets.Dataset.from_list(rows, features=self.stream.features)
-            return self.task.normalize(table, self.source, True)
+        table = rows if self.stream is None else datasets.Dataset.from_list(rows, features=self.stream.features)
+        with no_progress_bars():
+            return self.task.read(Source(self.source, table, first), True)
 
 
 class StreamedFeatures(torch.utils.data.IterableDataset):

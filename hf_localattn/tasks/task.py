@@ -12,8 +12,9 @@ import numpy as np
 from transformers import EvalPrediction, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.trainer_utils import PredictionOutput
 
+from hf_localattn.data.rows import Data
 from hf_localattn.tasks.arguments import DataArguments
-from hf_localattn.tasks.splits import SPLITS, Data, load_splits
+from hf_localattn.tasks.splits import SPLITS, Splits, load_splits
 from hf_localattn.tasks.streaming import StreamedRows
 
 
@@ -97,26 +98,16 @@ class Task:
         """Names of the splits on the Hub for each part of a run."""
         return SPLITS
 
-    def read(self, path: str, labeled: bool) -> datasets.Dataset:
-        """Read the rows of a file.
+    def read(self, data: Data, labeled: bool) -> datasets.Dataset:
+        """Load the rows of a file, of a split on the Hub, or of a part of a stream.
 
         Args:
-            path: path of the file.
+            data: file, or rows with their name.
             labeled: raise an error for rows without a label.
         """
         raise NotImplementedError
 
-    def normalize(self, rows: datasets.Dataset, name: str, labeled: bool) -> datasets.Dataset:
-        """Convert the rows of a data set to the columns that `read` returns.
-
-        Args:
-            rows: rows of a split on the Hub.
-            name: name of data set and split, for error messages.
-            labeled: raise an error for rows without a label.
-        """
-        raise NotImplementedError
-
-    def load(self, parts: Mapping[str, str], *, seed: int = 0, **hub: Any) -> Data:
+    def load(self, parts: Mapping[str, str], *, seed: int = 0, **hub: Any) -> Splits:
         """Load the rows of all splits that a run needs.
 
         Args:
@@ -132,14 +123,14 @@ class Task:
         self.check_rows(data)
         return data
 
-    def check_rows(self, data: Data) -> None:
+    def check_rows(self, data: Splits) -> None:
         """Check the rows of all splits, or a part of streamed rows, against the arguments.
 
         Raises:
             ValueError: a split has rows that the arguments exclude.
         """
 
-    def config_fields(self, data: Data, checkpoint: Checkpoint) -> dict[str, Any]:
+    def config_fields(self, data: Splits, checkpoint: Checkpoint) -> dict[str, Any]:
         """Return the fields of the model's configuration that depend on the data, such as `id2label`.
 
         Raises:
@@ -147,7 +138,7 @@ class Task:
         """
         return {}
 
-    def number_labels(self, data: Data) -> Data:
+    def number_labels(self, data: Splits) -> Splits:
         """Convert labels to the indices that the model predicts."""
         return data
 
@@ -156,7 +147,7 @@ class Task:
         """Names of the scores that an evaluation reports."""
         return tuple(self.metrics)
 
-    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Data) -> None:
+    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Splits) -> None:
         """Check that model and tokenizer suit the task, and set the lengths of inputs.
 
         Raises:
@@ -177,7 +168,7 @@ class Task:
         """Return False for features of streamed rows that `finish_features` would leave out."""
         return True
 
-    def finish_features(self, data: Data, features: Data) -> Data:
+    def finish_features(self, data: Splits, features: Splits) -> Splits:
         """Return the features for the model, and warn about cut inputs."""
         return features
 

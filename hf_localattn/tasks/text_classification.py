@@ -14,16 +14,23 @@ import numpy as np
 from transformers import DataCollatorWithPadding, EvalPrediction, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.trainer_utils import PredictionOutput
 
-from hf_localattn.data.features.texts import format_predictions, number_labels, predictions_from_logits, tokenize_texts
 from hf_localattn.data.folds import warn_of_lone_classes
-from hf_localattn.data.readers.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Labels
-from hf_localattn.data.rows.texts import GLUE_TASKS, TextColumns, load_texts, normalize_texts
-from hf_localattn.data.schema import row_numbers
+from hf_localattn.data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Labels
+from hf_localattn.data.rows import Data, row_numbers
+from hf_localattn.data.texts import (
+    GLUE_TASKS,
+    TextColumns,
+    format_predictions,
+    load_texts,
+    number_labels,
+    predictions_from_logits,
+    tokenize_texts,
+)
 from hf_localattn.files import atomic_write
 from hf_localattn.metrics.classification_scores import GLUE_METRICS, LOWER_IS_BETTER, SCORES
 from hf_localattn.tasks.arguments import DataArguments, option
 from hf_localattn.tasks.lengths import check_room, input_length, padding, report_cut
-from hf_localattn.tasks.splits import SPLITS, Data
+from hf_localattn.tasks.splits import SPLITS, Splits
 from hf_localattn.tasks.task import Checkpoint, Task
 from hf_localattn.tasks.text_labels import choose_labels, labels_in_config
 
@@ -127,13 +134,10 @@ class TextClassification(Task):
     def hub_splits(self) -> Mapping[str, Sequence[str]]:
         return MNLI_SPLITS if self.args.task_name == "mnli" else SPLITS
 
-    def read(self, path: str, labeled: bool) -> datasets.Dataset:
-        return load_texts(path, self.args.layout, require_labels=labeled, skip_empty=self.args.skip_empty)
+    def read(self, data: Data, labeled: bool) -> datasets.Dataset:
+        return load_texts(data, self.args.layout, require_labels=labeled, skip_empty=self.args.skip_empty)
 
-    def normalize(self, rows: datasets.Dataset, name: str, labeled: bool) -> datasets.Dataset:
-        return normalize_texts(rows, self.args.layout, name, require_labels=labeled, skip_empty=self.args.skip_empty)
-
-    def config_fields(self, data: Data, checkpoint: Checkpoint) -> dict[str, Any]:
+    def config_fields(self, data: Splits, checkpoint: Checkpoint) -> dict[str, Any]:
         self.labels = choose_labels(data, checkpoint, fixed=self.args.layout.names is not None)
         check_same_texts(data)
         warn_of_lone_classes(data, "label", self.args.held_out)
@@ -145,21 +149,21 @@ class TextClassification(Task):
         logger.info("Predicting %s of %s.", what, "pairs of texts" if is_pairs(data) else "texts")
         return labels_in_config(self.labels)
 
-    def number_labels(self, data: Data) -> Data:
+    def number_labels(self, data: Splits) -> Splits:
         return {split: number_labels(rows, self.labels) for split, rows in data.items()}
 
     @property
     def reported_metrics(self) -> Sequence[str]:
         return ("loss", *([COMBINED] if self.combined else []), *self.score_names)
 
-    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Data) -> None:
+    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Splits) -> None:
         self.max_length = input_length(model, tokenizer, self.args)
         check_room(tokenizer, self.max_length, pair=is_pairs(data))
 
     def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
         return tokenize_texts, {"max_length": self.max_length}
 
-    def finish_features(self, data: Data, features: Data) -> Data:
+    def finish_features(self, data: Splits, features: Splits) -> Splits:
         report_cut(features, self.max_length)
         return features
 
@@ -199,12 +203,12 @@ class TextClassification(Task):
         atomic_write(folder / f"{name}.txt", "".join(["index\tprediction\n", *lines]))
 
 
-def is_pairs(data: Data) -> bool:
+def is_pairs(data: Splits) -> bool:
     """Return True if rows have two texts."""
     return any("text_pair" in rows.column_names for rows in data.values())
 
 
-def check_same_texts(data: Data) -> None:
+def check_same_texts(data: Splits) -> None:
     """Raise `ValueError` if some splits have single texts and others pairs."""
     pairs = {split: "text_pair" in rows.column_names for split, rows in data.items()}
     if len(set(pairs.values())) > 1:

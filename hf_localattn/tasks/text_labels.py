@@ -7,15 +7,15 @@ from typing import Any
 
 from transformers import PreTrainedConfig
 
-from hf_localattn.data.readers.labels import REGRESSION, SINGLE_LABEL, Labels, labels_of
+from hf_localattn.data.labels import REGRESSION, SINGLE_LABEL, Labels, labels_of
 from hf_localattn.errors import join_names
-from hf_localattn.tasks.splits import Data
+from hf_localattn.tasks.splits import Splits
 from hf_localattn.tasks.task import Checkpoint
 
 logger = logging.getLogger(__name__)
 
 
-def choose_labels(data: Data, checkpoint: Checkpoint, *, fixed: bool) -> Labels:
+def choose_labels(data: Splits, checkpoint: Checkpoint, *, fixed: bool) -> Labels:
     """Return the labels to predict, based on the data and the checkpoint.
 
     If data and checkpoint have the same classes in different orders, the order of the checkpoint is kept. Without

@@ -14,26 +14,28 @@ import datasets
 from transformers import DataCollatorForTokenClassification, EvalPrediction, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.trainer_utils import PredictionOutput
 
-from hf_localattn.data.features.scopes import SCOPE_LABELS
-from hf_localattn.data.features.words import IGNORED, prepare_tokenizer, subword_features, word_features
-from hf_localattn.data.readers.column_files import CONLLU_COLUMNS, UNSPECIFIED
-from hf_localattn.data.readers.negation.rows import ASKED_CUES, CUE_IN_SCOPE, UNMATCHED_SCOPES
-from hf_localattn.data.rows.sentences import (
+from hf_localattn.data.negation import OPTIONS
+from hf_localattn.data.rows import Data, Source, row_numbers
+from hf_localattn.data.scopes import SCOPE_LABELS
+from hf_localattn.data.words import (
+    CONLLU_COLUMNS,
+    IGNORED,
+    UNSPECIFIED,
     TokenColumns,
     check_labels,
     class_names,
     format_labels,
     load_label_names,
     load_sentences,
-    normalize_sentences,
+    prepare_tokenizer,
     sorted_labels,
+    word_features,
 )
-from hf_localattn.data.schema import row_numbers
 from hf_localattn.files import atomic_write
 from hf_localattn.metrics.word_scores import GREATER_IS_BETTER, select_metrics
 from hf_localattn.tasks.arguments import DataArguments, option
 from hf_localattn.tasks.lengths import input_length, padding
-from hf_localattn.tasks.splits import Data
+from hf_localattn.tasks.splits import Splits
 from hf_localattn.tasks.task import Checkpoint, Task
 from hf_localattn.tasks.word_labels import checkpoint_names, choose_names, label_fields
 
@@ -77,7 +79,7 @@ class TokenClassificationDataArguments(DataArguments):
         False,
         "Report precision, recall and F1 of each type of entity, or of each label, in addition to the overall ones.",
     )
-    cues: str = option("negation", f"With --task negation: kind of cues, {' or '.join(ASKED_CUES)}.")
+    cues: str = option("negation", f"With --task negation: kind of cues, {' or '.join(OPTIONS['cues'])}.")
     detect_cues: bool = option(
         False, "With --task negation: train one model that finds the cues of a sentence, too, not only their scopes."
     )
@@ -92,11 +94,7 @@ class TokenClassificationDataArguments(DataArguments):
         super().__post_init__()
         if self.conllu_column not in CONLLU_COLUMNS:
             raise ValueError(f"--conllu_column must be {' or '.join(CONLLU_COLUMNS)}; got {self.conllu_column!r}.")
-        for name, choices in (
-            ("cues", ASKED_CUES),
-            ("cue_in_scope", CUE_IN_SCOPE),
-            ("unmatched_scopes", UNMATCHED_SCOPES),
-        ):
+        for name, choices in OPTIONS.items():
             if getattr(self, name) not in choices:
                 raise ValueError(f"--{name} must be {' or '.join(choices)}; got {getattr(self, name)!r}.")
             self._check_task(name, for_negation=True)
@@ -143,18 +141,16 @@ class TokenClassification(Task):
         if set(checkpoint_names(checkpoint.config)) >= set(SCOPE_LABELS):
             raise ValueError(f"{checkpoint.name} predicts the scopes of cues: pass --task {NEGATION}.")
 
-    def read(self, path: str, labeled: bool) -> datasets.Dataset:
-        sentences = load_sentences(path, self.columns, require_labels=labeled, skip_empty=self.args.skip_empty)
-        if path == self.args.train_file:  # all rows, even if max_train_samples uses only some
-            self._found.update(chain.from_iterable(sentences["labels"]), format_labels(path))
+    def read(self, data: Data, labeled: bool) -> datasets.Dataset:
+        if isinstance(data, Source) and isinstance(data.rows, datasets.Dataset) and not self._declared:
+            self._declared.extend(class_names(data.rows, self.columns) or ())
+        sentences = load_sentences(data, self.columns, require_labels=labeled, skip_empty=self.args.skip_empty)
+        name = data.name if isinstance(data, Source) else data
+        if name == self.args.train_file:  # all rows, even if max_train_samples uses only some
+            self._found.update(chain.from_iterable(sentences["labels"]), format_labels(name))
         return sentences
 
-    def normalize(self, rows: datasets.Dataset, name: str, labeled: bool) -> datasets.Dataset:
-        if not self._declared:
-            self._declared.extend(class_names(rows, self.columns) or ())
-        return normalize_sentences(rows, name, self.columns, require_labels=labeled, skip_empty=self.args.skip_empty)
-
-    def config_fields(self, data: Data, checkpoint: Checkpoint) -> dict[str, Any]:
+    def config_fields(self, data: Splits, checkpoint: Checkpoint) -> dict[str, Any]:
         known, args = checkpoint_names(checkpoint.config), self.args
         if not self._declared and "train" in data:
             # the splits of a fold are all parts of the training rows
@@ -174,7 +170,7 @@ class TokenClassification(Task):
             )
         return label_fields(self.names)
 
-    def number_labels(self, data: Data) -> Data:
+    def number_labels(self, data: Splits) -> Splits:
         """Return the rows as they are, since `encoder` numbers labels; raise `ValueError` for unknown labels."""
         args = self.args
         files = {"train": args.train_file, "validation": args.validation_file, "test": args.test_file}
@@ -186,19 +182,19 @@ class TokenClassification(Task):
     def reported_metrics(self) -> Sequence[str]:
         return ("loss", *select_metrics(self.names).reported)
 
-    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Data) -> None:
+    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Splits) -> None:
         prepare_tokenizer(tokenizer)
         self.max_length = input_length(model, tokenizer, self.args)
 
     def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
         label_ids = {name: number for number, name in enumerate(self.names)}
-        function = subword_features if self.args.label_all_tokens and split == "train" else word_features
-        return function, {"max_length": self.max_length, "label_ids": label_ids}
+        every = self.args.label_all_tokens and split == "train"
+        return word_features, {"max_length": self.max_length, "label_ids": label_ids, "label_all_tokens": every}
 
     def is_trainable(self, feature: Mapping[str, Any]) -> bool:
         return bool(feature["visible_word_ids"])
 
-    def finish_features(self, data: Data, features: Data) -> Data:
+    def finish_features(self, data: Splits, features: Splits) -> Splits:
         """Return the features of sentences with a word that the model sees. Other sentences would have no loss."""
         self.visible_word_ids = {split: list(rows["visible_word_ids"]) for split, rows in features.items()}
         return {

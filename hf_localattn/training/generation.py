@@ -12,7 +12,7 @@ from transformers import Seq2SeqTrainer as StockTrainer
 from transformers import Seq2SeqTrainingArguments as StockTrainingArguments
 from transformers.trainer_utils import EvalLoopOutput, PredictionOutput
 
-from hf_localattn.data.features.generation import REFERENCE
+from hf_localattn.data.generation import REFERENCE
 from hf_localattn.metrics import load_metric
 from hf_localattn.tasks.arguments import documented
 from hf_localattn.training.arguments import TrainingArguments

@@ -11,11 +11,11 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 from transformers.trainer_utils import PredictionOutput
 
-from hf_localattn.data.schema import INDEX
+from hf_localattn.data.rows import INDEX
 from hf_localattn.errors import exit_on_user_error
 from hf_localattn.hub import Score
 from hf_localattn.tasks import Checkpoint, DataArguments, Task, choose_task
-from hf_localattn.tasks.splits import Data, warn_of_no_query
+from hf_localattn.tasks.splits import Splits, warn_of_no_query
 from hf_localattn.tasks.streaming import StreamedFeatures, check_streaming
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.example_scores import write_example_scores
@@ -187,10 +187,10 @@ def needed_parts(training_args: TrainingArguments) -> dict[str, str]:
 
 
 def make_features(
-    task: Task, data: Data, tokenizer: PreTrainedTokenizerBase, training_args: TrainingArguments
-) -> Data:
+    task: Task, data: Splits, tokenizer: PreTrainedTokenizerBase, training_args: TrainingArguments
+) -> Splits:
     """Convert the rows of each split into model inputs."""
-    features: Data = {}
+    features: Splits = {}
     for split, rows in data.items():
         function, arguments = task.encoder(split)
         with training_args.main_process_first(desc=f"{split} features"):
@@ -234,8 +234,8 @@ class Run:
         self,
         task: Task,
         trainer: LocalAttentionTrainer,
-        data: Data,
-        features: Data,
+        data: Splits,
+        features: Splits,
         model_args: ModelArguments,
         config_fields: Mapping[str, Any] = MappingProxyType({}),
         arguments: Mapping[str, Any] = MappingProxyType({}),

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from hf_localattn.data.schema import PLACE
+from hf_localattn.data.rows import PLACE
 from hf_localattn.files import atomic_write
 from hf_localattn.parsing import read_json
 

@@ -23,7 +23,7 @@ from transformers.trainer_utils import (
 )
 from transformers.utils import PushInProgress
 
-from hf_localattn.data.features.windows import unpad_left
+from hf_localattn.data.windows import unpad_left
 from hf_localattn.errors import hub_upload_errors
 from hf_localattn.files import atomic_directory, atomic_write, discard
 from hf_localattn.hub import push_checkpoint, renew_card

@@ -3,14 +3,12 @@
 import pytest
 from datasets import Dataset, Features, Value
 
-from hf_localattn.data.readers.cged import load_cged
-from hf_localattn.data.readers.tables import read_rows
-from hf_localattn.data.rows.choices import load_choices, normalize_choices
-from hf_localattn.data.rows.negation import load_negation, normalize_negation
-from hf_localattn.data.rows.questions import load_answered, load_squad, normalize_answered, normalize_squad
-from hf_localattn.data.rows.sentences import load_sentences, normalize_sentences
-from hf_localattn.data.rows.texts import GLUE_TASKS, TextColumns, load_texts, normalize_texts
-from hf_localattn.data.schema import INDEX, Column, Schema, row_numbers
+from hf_localattn.data.choices import load_choices
+from hf_localattn.data.negation import load_negation
+from hf_localattn.data.questions import load_answered, load_squad
+from hf_localattn.data.rows import INDEX, Column, Source, convert_rows, read_rows, row_numbers
+from hf_localattn.data.texts import GLUE_TASKS, TextColumns, load_texts
+from hf_localattn.data.words import load_sentences
 from tests.qa_helpers import question, write_jsonl
 
 NO_ANSWER = {"text": [], "answer_start": []}
@@ -18,17 +16,21 @@ CHOICE = {"context": "the cat", "question": "where?", "choices": ["mat", "dog"],
 CUE = {"tokens": ["I", "never", "did"], "cue": [0, 1, 0], "scope": [1, 0, 1]}
 
 
+def named(load):
+    return lambda data, name="data set", **options: load(Source(name, data), **options)
+
+
 def texts(load):
     return lambda data, *name, **options: load(data, TextColumns(), *name, **options)
 
 
 TASKS = {
-    "questions": (load_squad, normalize_squad, question(0)),
-    "answered": (load_answered, normalize_answered, question(0)),
-    "texts": (texts(load_texts), texts(normalize_texts), {"text": "the", "text_pair": "cat", "label": "a"}),
-    "choices": (load_choices, normalize_choices, CHOICE),
-    "sentences": (load_sentences, normalize_sentences, {"tokens": ["a"], "labels": ["O"]}),
-    "negation": (load_negation, normalize_negation, CUE),
+    "questions": (load_squad, named(load_squad), question(0)),
+    "answered": (load_answered, named(load_answered), question(0)),
+    "texts": (texts(load_texts), named(texts(load_texts)), {"text": "the", "text_pair": "cat", "label": "a"}),
+    "choices": (load_choices, named(load_choices), CHOICE),
+    "sentences": (load_sentences, named(load_sentences), {"tokens": ["a"], "labels": ["O"]}),
+    "negation": (load_negation, named(load_negation), CUE),
 }
 """The two readers of each task, and a row."""
 
@@ -154,7 +156,7 @@ def test_a_half_that_may_be_empty_is_left_out_if_it_is_asked_for(tmp_path):
 def test_the_first_row_need_not_have_a_text(tmp_path):
     rows = [{"text": None, "label": "a"}, {"text": "cat", "label": "b"}]
     assert load_texts(write_jsonl(tmp_path / "a.jsonl", rows), TextColumns(), skip_empty=True)["text"][:] == ["cat"]
-    assert normalize_texts(Dataset.from_list(rows), TextColumns(), skip_empty=True)["text"][:] == ["cat"]
+    assert load_texts(Dataset.from_list(rows), TextColumns(), skip_empty=True)["text"][:] == ["cat"]
 
 
 def test_questions_that_are_not_needed_may_be_empty(tmp_path):
@@ -166,7 +168,7 @@ def test_a_document_without_text(tmp_path, caplog):
     error = '<ERROR start_off="1" end_off="1" type="S"/>'
     documents = [f"<DOC><TEXT id='d{n}'>{text}</TEXT>{error * bool(text)}</DOC>" for n, text in enumerate(["", "ab"])]
     (tmp_path / "a.xml").write_text("".join(documents))
-    assert load_cged(tmp_path / "a.xml", skip_empty=True)[INDEX][:] == [1]
+    assert load_sentences(tmp_path / "a.xml", skip_empty=True)[INDEX][:] == [1]
     assert "leaving out 1 of 2 rows, which have an empty text: DOC 1." in caplog.text
     with pytest.raises(ValueError, match=r"DOC 1 \(id d0\): its TEXT is empty; .* --skip_empty"):
         load_sentences(tmp_path / "a.xml")
@@ -184,9 +186,9 @@ def test_columns_with_several_names():
 
 
 def test_a_column_that_a_data_set_lacks():
-    schema = Schema("texts", [Column("a"), Column("b", required=False)], Features({"a": Value("string")}), dict)
+    columns, source = [Column("a"), Column("b", required=False)], Source("hub", Dataset.from_dict({"b": ["x"]}))
     with pytest.raises(ValueError, match=r"hub: has no column 'a' \(it has b\)\."):
-        schema.normalize(Dataset.from_dict({"b": ["x"]}), "hub")
+        convert_rows(source, columns, Features({"a": Value("string")}), dict)
 
 
 @pytest.mark.timeout(10)  # counting each of 40,000 names among all takes half a minute

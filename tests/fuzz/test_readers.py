@@ -7,14 +7,13 @@ import hypothesis.strategies as st
 import pytest
 from datasets import disable_progress_bars, enable_progress_bars
 
-from hf_localattn.data import load_cged, load_conll, load_conllu, load_squad
-from hf_localattn.data.readers.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL
-from hf_localattn.data.readers.negation import load_bioscope, load_sfu, load_starsem
-from hf_localattn.data.rows.choices import ChoiceColumns, load_choices
-from hf_localattn.data.rows.negation import load_negation
-from hf_localattn.data.rows.questions import load_answered
-from hf_localattn.data.rows.sentences import TokenColumns, load_label_names, load_sentences
-from hf_localattn.data.rows.texts import GLUE_TASKS, TextColumns, load_texts
+from hf_localattn.data import load_squad
+from hf_localattn.data.choices import ChoiceColumns, load_choices
+from hf_localattn.data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL
+from hf_localattn.data.negation import load_negation
+from hf_localattn.data.questions import load_answered
+from hf_localattn.data.texts import GLUE_TASKS, TextColumns, load_texts
+from hf_localattn.data.words import TokenColumns, load_label_names, load_sentences
 from hf_localattn.resources import FOLDER
 from tests.fuzz.mutation import json_changes, nearly, table_changes, xml_changes
 from tests.fuzz.properties import check, outcome, sizes
@@ -24,6 +23,9 @@ SAMPLES = FOLDER / "samples"
 
 Format = namedtuple("Format", "load check options files")
 """A reader, the check of its rows, its options as a strategy, and files as strategies of bytes, by their endings."""
+
+COLUMN_INDICES = st.integers(-4, 4).map(lambda number: TokenColumns(conll=number))
+COLUMN_NAMES = st.sampled_from(["upos", "xpos"]).map(lambda name: TokenColumns(conllu=name))
 
 
 @pytest.fixture(autouse=True)
@@ -204,9 +206,12 @@ FORMATS = {
         json_files(TOKENS),
     ),
     "columns": Format(
-        load_conll,
+        load_sentences,
         check_words,
-        st.fixed_dictionaries({"require_labels": st.booleans()}, optional={"label_column": st.integers(-4, 4)}),
+        st.fixed_dictionaries(
+            {"require_labels": st.booleans()},
+            optional={"columns": COLUMN_INDICES},
+        ),
         {
             ".conll": columns(few("columns.conll"), " "),
             ".tsv": columns(few("errors.tsv"), "\t"),
@@ -214,16 +219,21 @@ FORMATS = {
         },
     ),
     "conllu": Format(
-        load_conllu,
+        load_sentences,
         check_words,
-        st.fixed_dictionaries({"column": st.sampled_from(["upos", "xpos"]), "require_labels": st.booleans()}),
+        st.fixed_dictionaries(
+            {
+                "columns": COLUMN_NAMES,
+                "require_labels": st.booleans(),
+            }
+        ),
         {".conllu": columns(CONLLU, "\t")},
     ),
-    "cged": Format(load_cged, check_words, SPLITS, {".xml": xml(ERRORS, "ROOT")}),
-    "bioscope": Format(load_bioscope, check_cues, NEGATION, {".xml": xml(BIOSCOPE)}),
-    "sfu": Format(load_sfu, check_cues, NEGATION, {".xml": xml(SFU)}),
+    "cged": Format(load_sentences, check_words, SPLITS, {".xml": xml(ERRORS, "ROOT")}),
+    "bioscope": Format(load_negation, check_cues, NEGATION, {".xml": xml(BIOSCOPE)}),
+    "sfu": Format(load_negation, check_cues, NEGATION, {".xml": xml(SFU)}),
     "starsem": Format(
-        load_starsem,
+        load_negation,
         check_cues,
         st.fixed_dictionaries({"unmatched_scopes": st.sampled_from(["error", "skip"])}),
         {".txt": columns(STARSEM, "\t")},

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import pytest
 
-from hf_localattn.data import load_starsem
-from hf_localattn.data.rows.negation_sentences import format_starsem, rebuild_sentences
+from hf_localattn.data import load_negation
+from hf_localattn.data.negation_sentences import format_starsem, rebuild_sentences
 from hf_localattn.metrics.starsem_scores import count_negations, starsem_scores
 from tests.script_helpers import ROOT
 
@@ -128,7 +128,7 @@ def test_all_measures_equal_those_of_the_program(tmp_path):
         pytest.skip(f"{PREFIX}SCRIPT does not say where the program is")
     trials = int(os.environ.get(PREFIX + "TRIALS", "25"))
     for path in corpora():
-        sentences = rebuild_sentences(load_starsem(path, all_sentences=True))
+        sentences = rebuild_sentences(load_negation(path, all_sentences=True))
         for trial in range(trials):
             rng = random.Random(trial)
             gold = [spoil(own, rng, 0.3 * (trial % 3)) for own in sentences]

@@ -3,6 +3,7 @@
 import pytest
 from datasets import Dataset, DatasetDict
 
+from hf_localattn.data import Source
 from hf_localattn.tasks import TASKS
 from tests.qa_helpers import question, write_jsonl
 
@@ -26,7 +27,7 @@ def test_rows_without_text_are_left_out_if_it_is_asked_for(tmp_path, name):
     options = {"task_name": "negation"} if name == "negation" else {}
     arguments = TASKS[name].DataArguments(train_file=str(path), skip_empty=True, **options)
     task = TASKS[name](arguments)
-    for rows in (task.read(str(path), True), task.normalize(Dataset.from_list([empty, row]), "hub", True)):
+    for rows in (task.read(str(path), True), task.read(Source("hub", Dataset.from_list([empty, row])), True)):
         assert rows["index"][:] == [1]
 
 

@@ -88,7 +88,7 @@ def test_tasks_are_complete(name):
     assert task.model_task in AUTO_CLASSES
     assert issubclass(task.DataArguments, DataArguments)
     assert (task.compute_metrics is None) == (task.logits_scored is not None or task.generates)
-    needed = ["read", "normalize", "adapt", "encoder", "collator", "write_predictions"]
+    needed = ["read", "adapt", "encoder", "collator", "write_predictions"]
     needed += [] if task.logits_scored is None else ["score_examples"]
     assert not [method for method in needed if getattr(task, method) is getattr(Task, method)]
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hf_localattn.data.features.answers import AnswerSettings, extract_answers, write_answers
+from hf_localattn.data.answers import AnswerSettings, extract_answers, write_answers
 
 CONTEXT = "ab cd ef gh ij"
 WORDS = [(0, 2), (3, 5), (6, 8), (9, 11), (12, 14)]

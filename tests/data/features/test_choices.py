@@ -1,6 +1,6 @@
 import torch
 
-from hf_localattn.data.features.choices import MultipleChoiceCollator, choice_features
+from hf_localattn.data.choices import MultipleChoiceCollator, choice_features
 from tests.qa_helpers import word_pieces
 
 

@@ -4,7 +4,7 @@ import re
 import pytest
 from transformers import ProphetNetTokenizer
 
-from hf_localattn.data.features.generation import generation_features, source
+from hf_localattn.data.generation import generation_features, source
 from tests.qa_helpers import ALPHABET, SPECIAL, WORDS, byte_pieces, question, word_pieces
 
 

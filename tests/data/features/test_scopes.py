@@ -5,7 +5,7 @@ from datasets import Dataset
 from hypothesis import assume, given, settings
 
 from hf_localattn import OaXLNetTokenizer
-from hf_localattn.data.features.scopes import (
+from hf_localattn.data.scopes import (
     NO_WORD,
     ScopeExamples,
     check_knows_cues,
@@ -14,7 +14,7 @@ from hf_localattn.data.features.scopes import (
     word_labels,
     words_in_scope,
 )
-from hf_localattn.data.features.words import IGNORED
+from hf_localattn.data.words import IGNORED
 from tests.qa_helpers import word_pieces
 
 LABELS = {"O": 0, "SCOPE": 1}

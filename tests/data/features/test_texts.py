@@ -1,7 +1,7 @@
 import numpy as np
 
-from hf_localattn.data.features.texts import format_predictions, tokenize_texts
-from hf_localattn.data.readers.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Labels
+from hf_localattn.data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Labels
+from hf_localattn.data.texts import format_predictions, tokenize_texts
 from tests.qa_helpers import word_pieces
 
 

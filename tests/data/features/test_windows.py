@@ -4,7 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hf_localattn.data.features.windows import (
+from hf_localattn.data.windows import (
     QuestionAnsweringCollator,
     check_window_settings,
     evaluation_features,

@@ -1,7 +1,9 @@
+from functools import partial
+
 import pytest
 from transformers import AutoTokenizer, RobertaTokenizer
 
-from hf_localattn.data.features.words import prepare_tokenizer, subword_features, word_features
+from hf_localattn.data.words import prepare_tokenizer, word_features
 from tests.qa_helpers import byte_pieces, word_pieces
 
 LABELS = {"O": 0, "B-x": 1, "I-x": 2, "B-y": 3}
@@ -21,7 +23,9 @@ def test_the_first_token_has_the_label():
 
 def test_all_tokens_have_the_label():
     # B-y has no I-y among the labels
-    _, labels, _ = features(subword_features, word_pieces(), ["the", "cats", "sating"], "O B-x B-y")
+    _, labels, _ = features(
+        partial(word_features, label_all_tokens=True), word_pieces(), ["the", "cats", "sating"], "O B-x B-y"
+    )
     assert labels == [-100, 0, 1, 2, 3, 3, -100]
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from hf_localattn.data import load_conll, load_conllu
+from hf_localattn.data.words import TokenColumns, load_sentences
 
 CONLL = """-DOCSTART- -X- -X- O
 
@@ -32,18 +32,18 @@ def write(path, text):
 
 
 def test_columns_separated_by_blanks(tmp_path):
-    rows = load_conll(write(tmp_path / "a.conll", CONLL))
+    rows = load_sentences(write(tmp_path / "a.conll", CONLL))
     assert rows.to_list() == [
         {"tokens": ["EU", "rejects"], "labels": ["B-ORG", "O"]},
         {"tokens": ["\x85"], "labels": ["O"]},
     ]
-    assert load_conll(tmp_path / "a.conll", 1)["labels"][0] == ["NNP", "VBZ"]
-    assert load_conll(tmp_path / "a.conll", -2)["labels"][0] == ["B-NP", "B-VP"]
+    assert load_sentences(tmp_path / "a.conll", TokenColumns(conll=1))["labels"][0] == ["NNP", "VBZ"]
+    assert load_sentences(tmp_path / "a.conll", TokenColumns(conll=-2))["labels"][0] == ["B-NP", "B-VP"]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_columns_separated_by_tabs(tmp_path, end):
-    rows = load_conll(write(tmp_path / "fce.tsv", FCE.replace("\n", end)))
+    rows = load_sentences(write(tmp_path / "fce.tsv", FCE.replace("\n", end)))
     assert rows.to_list() == [
         {"tokens": ["I", "am", "an"], "labels": ["c", "c", "i"]},
         {"tokens": ["New York"], "labels": ["c"]},
@@ -52,10 +52,10 @@ def test_columns_separated_by_tabs(tmp_path, end):
 
 def test_words_alone_are_for_prediction(tmp_path):
     path = write(tmp_path / "a.txt", "the\ncat\n\nsat")
-    rows = load_conll(path, require_labels=False)
+    rows = load_sentences(path, require_labels=False)
     assert rows.to_list() == [{"tokens": ["the", "cat"], "labels": []}, {"tokens": ["sat"], "labels": []}]
     with pytest.raises(ValueError, match=r"a\.txt, line 1: one column, so there are no labels"):
-        load_conll(path)
+        load_sentences(path)
 
 
 @pytest.mark.parametrize(
@@ -74,23 +74,23 @@ def test_words_alone_are_for_prediction(tmp_path):
 )
 def test_columns_that_cannot_be_used(tmp_path, text, column, message):
     with pytest.raises(ValueError, match=rf"a\.conll.*{message}"):
-        load_conll(write(tmp_path / "a.conll", text), column)
+        load_sentences(write(tmp_path / "a.conll", text), TokenColumns(conll=column))
 
 
 def test_conllu_has_syntactic_words(tmp_path):
     path = write(tmp_path / "a.conllu", CONLLU)
-    assert load_conllu(path).to_list() == [
+    assert load_sentences(path).to_list() == [
         {"tokens": ["do", "n't", "go"], "labels": ["AUX", "PART", "VERB"]},
         {"tokens": ["#"], "labels": ["SYM"]},
     ]
-    assert load_conllu(path, "xpos")["labels"][0] == ["VB", "RB", "_"]
+    assert load_sentences(path, TokenColumns(conllu="xpos"))["labels"][0] == ["VB", "RB", "_"]
 
 
 def test_conllu_without_labels(tmp_path):
     path = write(tmp_path / "a.conllu", "1\tgo\t" + "\t".join("_" * 8) + "\n")
     with pytest.raises(ValueError, match=r"a\.conllu: has no labels: its column upos is '_' everywhere"):
-        load_conllu(path)
-    assert load_conllu(path, require_labels=False).to_list() == [{"tokens": ["go"], "labels": []}]
+        load_sentences(path)
+    assert load_sentences(path, require_labels=False).to_list() == [{"tokens": ["go"], "labels": []}]
 
 
 @pytest.mark.parametrize(
@@ -104,4 +104,4 @@ def test_conllu_without_labels(tmp_path):
 )
 def test_conllu_that_cannot_be_used(tmp_path, text, column, message):
     with pytest.raises(ValueError, match=message):
-        load_conllu(write(tmp_path / "a.conllu", text), column)
+        load_sentences(write(tmp_path / "a.conllu", text), TokenColumns(conllu=column))

@@ -9,7 +9,7 @@ import os
 import pytest
 from datasets import concatenate_datasets
 
-from hf_localattn.data.rows.negation import load_negation
+from hf_localattn.data.negation import load_negation
 
 PREFIX = "HF_LOCALATTN_"
 CORPORA = [

@@ -3,9 +3,8 @@ import pytest
 from datasets import Dataset
 from hypothesis import given, settings
 
-from hf_localattn.data import load_negation, load_starsem
-from hf_localattn.data.readers.negation import describe_cues
-from hf_localattn.data.rows.negation import normalize_negation
+from hf_localattn.data import load_negation
+from hf_localattn.data.negation import describe_cues
 
 
 def sentence(number, *lines, chapter="tale"):
@@ -35,7 +34,7 @@ def write(tmp_path, text):
 
 
 def load(tmp_path, text, **options):
-    return load_starsem(write(tmp_path, text), **options).to_list()
+    return load_negation(write(tmp_path, text), **options).to_list()
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -68,7 +67,7 @@ def test_the_characters_of_the_scope_are_those_of_the_file(tmp_path):
     (row,) = load(tmp_path, text)
     assert row["cue_text"] == ["", "less", "un", "no"]
     assert row["scope_text"] == ["Dr", "care", "unkind", ""]
-    (row,) = normalize_negation(Dataset.from_list(load(tmp_path, text))).to_list()
+    (row,) = load_negation(Dataset.from_list(load(tmp_path, text))).to_list()
     assert (row["cue_text"], row["scope_text"]) == (["", "less", "un", "no"], ["Dr", "care", "unkind", ""])
 
 
@@ -146,7 +145,7 @@ def test_files_that_cannot_be_used(tmp_path, text, message):
 
 
 def test_there_is_no_speculation(tmp_path):
-    with pytest.raises(ValueError, match=r"a\.txt: \*SEM 2012 has cues of negation only; got cues='speculation'"):
+    with pytest.raises(ValueError, match=r"a\.txt: has no cues of speculation"):
         load_negation(write(tmp_path, EMPTY), "speculation")
     assert load_negation(write(tmp_path, EMPTY), "both").to_list() == load(tmp_path, EMPTY)
 
@@ -173,4 +172,4 @@ def test_what_is_written_is_read(tmp_path_factory, sentences):
             kept = [int(inside and not own) for inside, own in zip(scope, cue, strict=True)]
             expected.append((tokens, [int(own) for own in cue], kept))
     path.write_bytes(text.encode())
-    assert [(row["tokens"], row["cue"], row["scope"]) for row in load_starsem(path)] == expected
+    assert [(row["tokens"], row["cue"], row["scope"]) for row in load_negation(path)] == expected

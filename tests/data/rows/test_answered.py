@@ -4,8 +4,9 @@ import logging
 import pytest
 from datasets import Dataset
 
-from hf_localattn.data.features.generation import generation_features
-from hf_localattn.data.rows.questions import load_answered, normalize_answered
+from hf_localattn.data import Source
+from hf_localattn.data.generation import generation_features
+from hf_localattn.data.questions import load_answered
 from tests.qa_helpers import question, unanswerable, word_pieces, write_jsonl
 
 
@@ -58,8 +59,8 @@ def test_rows_to_predict_on_need_no_question_but_an_answer(tmp_path):
 
 def test_a_data_set_with_squads_columns(caplog):
     rows = Dataset.from_list([{**question(0), "more": 1}, {**question(1), "more": 2}])
-    assert "more" not in normalize_answered(rows, "cats").column_names
+    assert "more" not in load_answered(Source("cats", rows)).column_names
     unasked = rows.remove_columns("question")
-    assert "question" not in normalize_answered(unasked, "cats", require_questions=False).column_names
+    assert "question" not in load_answered(Source("cats", unasked), require_questions=False).column_names
     with pytest.raises(ValueError, match="cats: has no column 'question'"):
-        normalize_answered(unasked, "cats")
+        load_answered(Source("cats", unasked))

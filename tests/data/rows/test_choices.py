@@ -3,7 +3,8 @@ import csv
 import pytest
 from datasets import ClassLabel, Dataset
 
-from hf_localattn.data.rows.choices import ChoiceColumns, load_choices, normalize_choices
+from hf_localattn.data import Source
+from hf_localattn.data.choices import ChoiceColumns, load_choices
 from tests.qa_helpers import write_jsonl
 
 SWAG = {
@@ -139,6 +140,6 @@ def test_columns_that_are_not_there(tmp_path):
 
 def test_a_hub_data_set():
     data = Dataset.from_list([{**SWAG, "label": 3}]).cast_column("label", ClassLabel(names=["0", "1", "2", "3"]))
-    assert normalize_choices(data)[0]["label"] == 3
+    assert load_choices(data)[0]["label"] == 3
     with pytest.raises(ValueError, match="allenai/swag, row 1: the label 4"):
-        normalize_choices(Dataset.from_list([{**SWAG, "label": 4}]), "allenai/swag")
+        load_choices(Source("allenai/swag", Dataset.from_list([{**SWAG, "label": 4}])))

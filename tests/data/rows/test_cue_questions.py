@@ -2,8 +2,7 @@
 
 from itertools import accumulate
 
-from hf_localattn.data.rows.cue_questions import add_questions, split_sentences
-from hf_localattn.data.rows.negation import load_negation
+from hf_localattn.data.negation import add_questions, load_negation, split_questions
 from hf_localattn.resources import FOLDER
 
 SAMPLES = FOLDER / "samples" / "negation"
@@ -12,7 +11,7 @@ SAMPLES = FOLDER / "samples" / "negation"
 def test_each_sentence_asks_for_its_cues_before_the_rows_of_the_cues():
     rows = load_negation(SAMPLES / "starsem.txt", all_sentences=True)
     asked = add_questions(rows)
-    sentences = split_sentences(asked)
+    sentences = split_questions(asked)
     assert len(sentences) == 39
     assert [row["sentence_id"] for row in asked] == [row["sentence_id"] for own in sentences for row in own]
     assert [row["id"] for row in asked if any(row["cue"])] == [row["id"] for row in rows if any(row["cue"])]
@@ -36,10 +35,10 @@ def test_both_kinds_of_cues_have_labels():
 
 def test_a_limit_leaves_whole_sentences():
     rows = load_negation(SAMPLES / "starsem.txt", all_sentences=True)
-    sentences = split_sentences(add_questions(rows))
+    sentences = split_questions(add_questions(rows))
     ends = list(accumulate(max(len(own) - 1, 1) for own in sentences))
     for limit in range(1, len(rows) + 2):
         whole = max(sum(end <= limit for end in ends), 1)
         for loaded in (limit + 1, len(rows)):
             some = rows.select(range(min(loaded, len(rows))))
-            assert split_sentences(add_questions(some, limit)) == sentences[:whole], limit
+            assert split_questions(add_questions(some, limit)) == sentences[:whole], limit

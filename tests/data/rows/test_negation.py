@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from datasets import Dataset
 
-from hf_localattn.data.readers.negation import NEGATION_FEATURES, describe_cues
-from hf_localattn.data.rows.negation import load_negation, normalize_negation
+from hf_localattn.data import Source
+from hf_localattn.data.negation import NEGATION_FEATURES, describe_cues, load_negation
 from tests.qa_helpers import write_jsonl
 
 SAMPLES = Path(__file__).parents[3] / "hf_localattn" / "resources" / "samples" / "negation"
@@ -67,7 +67,7 @@ def test_rows_without_a_cue_on_request(tmp_path):
     rows = load(tmp_path, ROW, bare, all_sentences=True, cues="speculation")
     assert [(row["cue_type"], row["cue_kind"]) for row in rows] == [("single", "speculation"), ("none", None)]
     assert rows[1]["scope"] == [0, 0, 0]
-    assert normalize_negation(Dataset.from_list(rows), all_sentences=True).to_list() == rows
+    assert load_negation(Dataset.from_list(rows), all_sentences=True).to_list() == rows
     with pytest.raises(ValueError, match=r"a\.jsonl, line 2 \(id 2\): no word is a cue"):
         load(tmp_path, ROW, rows[1])
 
@@ -83,12 +83,12 @@ def test_rows_to_predict_on_need_no_scope(tmp_path):
 
 
 def test_data_sets(tmp_path):
-    rows = normalize_negation(Dataset.from_list([ROW]), "hub")
+    rows = load_negation(Source("hub", Dataset.from_list([ROW])))
     assert rows.features == NEGATION_FEATURES
     assert rows[0]["document_id"] == "hub"
-    assert normalize_negation(rows).to_list() == rows.to_list()
+    assert load_negation(rows).to_list() == rows.to_list()
     with pytest.raises(ValueError, match=r"hub: has no column 'cue', 'scope' \(it has tokens\)"):
-        normalize_negation(Dataset.from_list([{"tokens": ROW["tokens"]}]), "hub")
+        load_negation(Source("hub", Dataset.from_list([{"tokens": ROW["tokens"]}])))
 
 
 @pytest.mark.parametrize(
@@ -129,9 +129,7 @@ def test_no_rows(tmp_path):
 
 def test_an_unknown_root(tmp_path):
     (tmp_path / "a.txt").write_text("<!-- <Annotation> -->\n<html/>")
-    with pytest.raises(
-        ValueError, match=r"a\.txt, line 2: the root element 'html' belongs to no known corpus; it must be"
-    ):
+    with pytest.raises(ValueError, match=r"a\.txt, line 2: the root element is 'html'; it must be"):
         load_negation(tmp_path / "a.txt")
 
 

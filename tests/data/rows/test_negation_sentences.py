@@ -6,10 +6,8 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from hf_localattn.data import load_starsem
-from hf_localattn.data.readers.negation.rows import scope_characters
-from hf_localattn.data.rows.negation import load_negation
-from hf_localattn.data.rows.negation_sentences import (
+from hf_localattn.data.negation import load_negation, scope_characters
+from hf_localattn.data.negation_sentences import (
     NegatedSentence,
     format_starsem,
     make_negation,
@@ -31,7 +29,7 @@ tale\t2\t1\t.\t.\t.\t*\t***
 
 def load(tmp_path, text, **options):
     (tmp_path / "a.txt").write_bytes(text.encode())
-    return load_starsem(tmp_path / "a.txt", **options)
+    return load_negation(tmp_path / "a.txt", **options)
 
 
 def test_a_file_is_written_as_it_was_read(tmp_path):
@@ -41,7 +39,7 @@ def test_a_file_is_written_as_it_was_read(tmp_path):
 
 def test_the_sample_is_written_as_it_was_read():
     text = (SAMPLES / "starsem.txt").read_text(encoding="utf-8")
-    written = format_starsem(rebuild_sentences(load_starsem(SAMPLES / "starsem.txt", all_sentences=True)))
+    written = format_starsem(rebuild_sentences(load_negation(SAMPLES / "starsem.txt", all_sentences=True)))
     assert written.split("\n\n") == [own.strip("\n") for own in text.split("\n\n") if own.strip()] + [""]
 
 
@@ -90,7 +88,7 @@ def test_what_is_written_is_read(tmp_path_factory, drawn):
         for number, (tokens, negations) in enumerate(drawn)
     ]
     path.write_bytes(format_starsem(written).encode())
-    read = rebuild_sentences(load_starsem(path, cue_in_scope="corpus", all_sentences=True))
+    read = rebuild_sentences(load_negation(path, cue_in_scope="corpus", all_sentences=True))
     assert [own.tokens for own in read] == [[word.replace("\t", " ") for word in own.tokens] for own in written]
     for own, sentence in zip(read, written, strict=True):
         expected = [

@@ -5,7 +5,7 @@ from datasets import Dataset
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hf_localattn.data import count_unanswerable, load_squad, normalize_squad
+from hf_localattn.data import Source, count_unanswerable, load_squad
 from tests.qa_helpers import question, unanswerable, write_jsonl
 
 
@@ -143,12 +143,12 @@ def test_ids_are_unique(tmp_path):
 
 
 def test_a_data_set_from_elsewhere_is_checked_likewise():
-    checked = normalize_squad(Dataset.from_list([{**row, "extra": 1} for row in ROWS]))
+    checked = load_squad(Dataset.from_list([{**row, "extra": 1} for row in ROWS]))
     assert checked.to_list() == ROWS
     with pytest.raises(ValueError, match=r"hub, row 1 \(id q0\): the answer 'cow' is not at"):
-        normalize_squad(Dataset.from_list([question(answers={"text": ["cow"], "answer_start": [0]})]), "hub")
+        load_squad(Source("hub", Dataset.from_list([question(answers={"text": ["cow"], "answer_start": [0]})])))
     with pytest.raises(ValueError, match=r"hub: has no column 'context' \(it has .*passage"):
-        normalize_squad(Dataset.from_list([question()]).rename_column("context", "passage"), "hub")
+        load_squad(Source("hub", Dataset.from_list([question()]).rename_column("context", "passage")))
 
 
 @settings(deadline=None)

@@ -3,12 +3,12 @@ import json
 import pytest
 from datasets import ClassLabel, Dataset, Features, List, Value
 
-from hf_localattn.data.rows.sentences import (
+from hf_localattn.data import Source
+from hf_localattn.data.words import (
     TokenColumns,
     check_labels,
     load_label_names,
     load_sentences,
-    normalize_sentences,
     sorted_labels,
 )
 from tests.qa_helpers import write_jsonl
@@ -113,9 +113,9 @@ def test_files_that_cannot_be_used(tmp_path):
 def test_class_names_of_a_hub_data_set():
     kinds = {"tokens": List(Value("string")), "ner_tags": List(ClassLabel(names=["O", "B-x"]))}
     data = Dataset.from_list([{"tokens": ["the", "cats"], "ner_tags": [0, 1]}], features=Features(kinds))
-    assert normalize_sentences(data).to_list() == [{"tokens": ["the", "cats"], "labels": ["O", "B-x"]}]
+    assert load_sentences(data).to_list() == [{"tokens": ["the", "cats"], "labels": ["O", "B-x"]}]
     with pytest.raises(ValueError, match="somewhere: has no column 'pos_tags or labels'"):
-        normalize_sentences(data, "somewhere", TokenColumns(task="pos"))
+        load_sentences(Source("somewhere", data), TokenColumns(task="pos"))
 
 
 def test_label_names(tmp_path):

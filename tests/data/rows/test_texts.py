@@ -3,9 +3,9 @@ import json
 import pytest
 from datasets import ClassLabel, Dataset, Features, List, Value
 
-from hf_localattn.data.features.texts import number_labels
-from hf_localattn.data.readers.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Labels, labels_of
-from hf_localattn.data.rows.texts import GLUE_TASKS, TextColumns, load_texts, normalize_texts
+from hf_localattn.data import Source
+from hf_localattn.data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Labels, labels_of
+from hf_localattn.data.texts import GLUE_TASKS, TextColumns, load_texts, number_labels
 from hf_localattn.metrics.classification_scores import GLUE_METRICS
 from tests.qa_helpers import write_jsonl
 
@@ -197,7 +197,7 @@ def test_rows_without_labels_are_for_prediction(tmp_path):
 def test_data_sets_keep_their_classes(feature, values, expected):
     features = Features({"text": Value("string"), "label": feature})
     dataset = Dataset.from_dict({"text": ["cat", "dog"], "label": values}, features=features)
-    checked = normalize_texts(dataset, TextColumns(), "cats")
+    checked = load_texts(Source("cats", dataset), TextColumns())
     assert labels_of(checked) == expected
     if isinstance(feature, ClassLabel):
         assert number_labels(checked, expected)["label"][:] == values
@@ -206,15 +206,15 @@ def test_data_sets_keep_their_classes(feature, values, expected):
 def test_checks_of_a_data_set():
     names = Features({"text": Value("string"), "label": ClassLabel(names=["a", "b"])})
     unlabeled = Dataset.from_dict({"text": ["cat"], "label": [-1]}, features=names)
-    assert normalize_texts(unlabeled, TextColumns(), require_labels=False)["label"][:] == [None]
+    assert load_texts(unlabeled, TextColumns(), require_labels=False)["label"][:] == [None]
     with pytest.raises(ValueError, match="cats, row 1: the field 'label' holds no label; found -1"):
-        normalize_texts(unlabeled, TextColumns(), "cats")
+        load_texts(Source("cats", unlabeled), TextColumns())
     with pytest.raises(ValueError, match=r"cats: has no column 'label' \(it has text\); give .* --label_column_name"):
-        normalize_texts(unlabeled.remove_columns("label"), TextColumns(), "cats")
+        load_texts(Source("cats", unlabeled.remove_columns("label")), TextColumns())
     with pytest.raises(ValueError, match="cats: holds no texts"):
-        normalize_texts(unlabeled.select([]), TextColumns(), "cats")
+        load_texts(Source("cats", unlabeled.select([])), TextColumns())
     with pytest.raises(ValueError, match="cats, row 2: the field 'text' is empty"):
-        normalize_texts(Dataset.from_dict({"text": ["cat", ""], "label": [0, 1]}), TextColumns(), "cats")
+        load_texts(Source("cats", Dataset.from_dict({"text": ["cat", ""], "label": [0, 1]})), TextColumns())
 
 
 def test_several_classes_in_a_cell(tmp_path):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from hf_localattn.data.readers.tables import PathLike
+from hf_localattn.data.rows import PathLike
 from hf_localattn.files import atomic_write
 from hf_localattn.models.pipeline_question_answering import possible_spans
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from datasets import ClassLabel, Dataset, List, Value
 
-from hf_localattn.data.readers.tables import describe_value, shorten
+from hf_localattn.data.rows import describe_value, shorten
 from hf_localattn.errors import join_names
 
 logger = logging.getLogger(__name__)

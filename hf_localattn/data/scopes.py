@@ -1,4 +1,4 @@
-"""Model inputs for sentences with a marked cue, and the conversion of logits to the words in its scope."""
+"""Model inputs of rows of negation, and the conversion of logits to the words in scope."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from datasets import Dataset
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
-from hf_localattn.data.features.words import IGNORED
+from hf_localattn.data.words import IGNORED
 from hf_localattn.models.cue_markers import CUE_MARKER
 from hf_localattn.models.negation_finder import (
     INSIDE,
@@ -22,20 +22,6 @@ from hf_localattn.models.negation_finder import (
     knows_cues,
     word_logits,
 )
-
-__all__ = [
-    "INSIDE",
-    "NO_WORD",
-    "OUTSIDE",
-    "SCOPE_LABELS",
-    "ScopeExamples",
-    "Unseen",
-    "check_knows_cues",
-    "find_unseen",
-    "scope_features",
-    "word_labels",
-    "words_in_scope",
-]
 
 
 def check_knows_cues(tokenizer: PreTrainedTokenizerBase) -> None:

@@ -8,9 +8,9 @@ from typing import Any, TypedDict
 
 from datasets import Dataset
 
-from hf_localattn.data.readers.negation.rows import ANNOTATIONS, NO_CUE, scope_characters
-from hf_localattn.data.readers.negation.starsem import NO_NEGATION, NOTHING
-from hf_localattn.data.readers.tables import Record
+from hf_localattn.data.negation import ANNOTATIONS, NO_CUE, scope_characters
+from hf_localattn.data.negation_corpora import NO_NEGATION, NOTHING
+from hf_localattn.data.rows import Record
 from hf_localattn.models.pipeline_negation import affix_offsets
 
 _SPACES = str.maketrans(dict.fromkeys("\t\r\n", " "))
@@ -95,7 +95,7 @@ def make_negation(
 
 
 def format_starsem(sentences: Iterable[NegatedSentence]) -> str:
-    """Return the text of sentences in the columns of *SEM 2012, which `load_starsem` and the task's program read.
+    """Return the text of sentences in the columns of *SEM 2012, which `load_negation` and the task's program read.
 
     The columns are chapter, sentence number, token number, word, lemma, part of speech and parse, then `***`, or three
     for each negation: cue, scope and event. Events and missing annotations are `_`. Tabs and line breaks in words

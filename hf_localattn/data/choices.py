@@ -1,18 +1,33 @@
-"""Rows of multiple choice: a context, choices, and the number of the correct choice."""
+"""Multiple choice: rows with a context, choices and the number of the correct choice, and their model inputs."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from itertools import accumulate
 from string import ascii_uppercase
 from typing import Any
 
+import torch
 from datasets import Dataset, Features, List, Value
+from transformers import DataCollatorForMultipleChoice, PreTrainedTokenizerBase
 
-from hf_localattn.data.readers.tables import PathLike, Record, as_list, describe_value, shorten
-from hf_localattn.data.schema import PLACE, SKIP, Column, EmptyText, Schema
+from hf_localattn.data.rows import (
+    SKIP,
+    Column,
+    Data,
+    EmptyText,
+    Record,
+    as_list,
+    convert_rows,
+    describe_value,
+    open_source,
+    row_numbers,
+    shorten,
+)
+
+CHOICE_FEATURES = Features({"context": Value("string"), "choices": List(Value("string")), "label": Value("int64")})
 
 SWAG_ENDING = re.compile(r"ending(\d{1,9})")
 
@@ -39,15 +54,15 @@ class ChoiceColumns:
 
 
 def load_choices(
-    path: PathLike, columns: ChoiceColumns | None = None, *, require_labels: bool = True, skip_empty: bool = False
+    data: Data, columns: ChoiceColumns | None = None, *, require_labels: bool = True, skip_empty: bool = False
 ) -> Dataset:
-    """Read a file of multiple-choice rows into the columns `context`, `choices` and `label`.
+    """Load multiple-choice rows into the columns `context`, `choices` and `label`.
 
     `choices` is a list of texts that can follow the context, and `label` is the index of the correct choice. If any
     row has no label, the column `label` is missing.
 
     Args:
-        path: a .csv or .tsv file with SWAG's columns, or a .json or .jsonl file.
+        data: a .csv or .tsv file with SWAG's columns, a .json or .jsonl file, or a data set.
         columns: columns of rows that do not have SWAG's columns.
         require_labels: raise an error for rows without a label.
         skip_empty: leave out rows with an empty choice, question or context. If False, an empty choice is an error,
@@ -55,54 +70,20 @@ def load_choices(
 
     Raises:
         FileNotFoundError: the file does not exist.
-        ValueError: the file or one of its rows is invalid. The message names the row and a remedy.
+        ValueError: the data are invalid. The message names the row and a remedy.
     """
-    return _schema(columns or ChoiceColumns(), require_labels, skip_empty).load(Path(path))
-
-
-def normalize_choices(
-    dataset: Dataset,
-    name: str = "data set",
-    columns: ChoiceColumns | None = None,
-    *,
-    require_labels: bool = True,
-    skip_empty: bool = False,
-) -> Dataset:
-    """Convert the rows of a data set to the columns of `load_choices`.
-
-    Args:
-        dataset: data set from the Hub or any other source.
-        name: name of the data set, for error messages.
-        columns: columns of rows that do not have SWAG's columns.
-        require_labels: raise an error for rows without a label.
-        skip_empty: leave out rows with an empty choice, question or context.
-
-    Raises:
-        ValueError: a column is missing or a row is invalid. The message names the row and a remedy.
-    """
-    return _schema(columns or ChoiceColumns(), require_labels, skip_empty).normalize(dataset, name)
-
-
-def _schema(columns: ChoiceColumns, require_labels: bool, skip_empty: bool) -> Schema:
+    source, columns = open_source(data, "rows"), columns or ChoiceColumns()
     label = Column(columns.label, None, required=require_labels, remedy="give --label_column_name")
     others = [Column(name, None, required=False) for name in (columns.context, columns.question, columns.choices)]
-    features = Features(
-        {"context": Value("string"), "choices": List(Value("string")), "label": Value("int64"), PLACE: Value("string")}
-    )
     convert = partial(_convert, columns=columns, label=label, may_be_empty=not skip_empty)
-    return Schema("rows", [*others, label], features, convert, skip_empty=skip_empty, complete=_check_counts)
-
-
-def _check_counts(rows: Dataset, source: str) -> Dataset:
-    """Check that all rows have the same number of choices; remove the column `label` if any row has no label."""
-    expected = len(rows[0]["choices"])
-    for number, choices in enumerate(rows["choices"]):
+    rows = convert_rows(source, [*others, label], CHOICE_FEATURES, convert, skip_empty=skip_empty)
+    expected = len(rows[0]["choices"]) if len(rows) else 0
+    for number, choices in zip(row_numbers(rows), rows["choices"], strict=True):
         if len(choices) != expected:
             raise ValueError(
-                f"{rows[number][PLACE]}: {len(choices)} choices, but {expected} in the first row; all rows need the"
+                f"{source.where(number)}: {len(choices)} choices, but {expected} in the first row; all rows need the"
                 " same number: correct or remove those that differ."
             )
-    rows = rows.remove_columns(PLACE)
     return rows.remove_columns("label") if any(label is None for label in rows["label"]) else rows
 
 
@@ -195,3 +176,33 @@ def _number(label: Any, choices: list[str], names: list[str]) -> int:
         )
         raise ValueError(f"the label {shorten(label)} is none of the {count} choices: it must be one of {known}.")
     return number
+
+
+def choice_features(
+    examples: dict[str, list[Any]], tokenizer: PreTrainedTokenizerBase, max_length: int
+) -> dict[str, list[Any]]:
+    """Tokenize a batch of rows; each input is a list with one entry per choice. `label` is kept, if present.
+
+    An entry encodes the context and one choice. If it exceeds `max_length`, the end of the longer text is cut off.
+    """
+    counts = [len(choices) for choices in examples["choices"]]
+    contexts = [context for context, count in zip(examples["context"], counts, strict=True) for _ in range(count)]
+    choices = [choice for own in examples["choices"] for choice in own]
+    encoded = tokenizer(contexts, choices, truncation=True, max_length=max_length)
+    ends = list(accumulate(counts))
+    features = {
+        name: [values[end - count : end] for end, count in zip(ends, counts, strict=True)]
+        for name, values in encoded.items()
+    }
+    return {**features, "label": examples["label"]} if "label" in examples else features
+
+
+class MultipleChoiceCollator(DataCollatorForMultipleChoice):
+    """Pad features to tensors of shape (batch, choices, length), with `labels` (batch,) if features have a label."""
+
+    def torch_call(self, examples: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
+        if "label" in examples[0]:
+            return super().torch_call(examples)
+        batch = super().torch_call([{**example, "label": 0} for example in examples])  # the base class requires labels
+        del batch["labels"]
+        return batch

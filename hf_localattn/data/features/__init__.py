@@ -1,1 +1,0 @@
-"""Conversion of rows to model inputs, their collators, and conversion of logits to predictions."""

@@ -1,0 +1,334 @@
+"""Negation: rows with the words of a sentence, a cue in it and the scope of the cue."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset, Features, List, Value
+
+from hf_localattn.data.negation_corpora import CUE_KINDS, Cue, Sentence, UniqueNames, read_sentences
+from hf_localattn.data.rows import (
+    Column,
+    Data,
+    PathLike,
+    Record,
+    Source,
+    convert_rows,
+    describe_value,
+    open_source,
+    row_numbers,
+    shorten,
+)
+from hf_localattn.models.negation_finder import OUTSIDE, cue_label
+
+logger = logging.getLogger(__name__)
+
+NEGATION_FEATURES = Features(
+    {
+        **{name: Value("string") for name in ("id", "document_id", "sentence_id")},
+        "tokens": List(Value("string")),
+        "cue": List(Value("int8")),
+        "cue_type": Value("string"),
+        "cue_kind": Value("string"),
+        "cue_text": List(Value("string")),
+        "scope": List(Value("int8")),
+        "scope_text": List(Value("string")),
+        **{name: List(Value("string")) for name in ("lemma", "pos", "parse")},
+    }
+)
+"""`tokens` are words; `cue` and `scope` have a 0 or 1 per word. `scope` is empty if unknown.
+
+`cue_text` and `scope_text` have the characters of each word that belong to cue and scope: `in` and `frequent` of
+`infrequent`, "" for words outside. `lemma`, `pos` and `parse` have a value per word, or are empty. `id` is unique in a
+file or folder; rows of the same sentence have the same `sentence_id`.
+"""
+
+QUESTION_FEATURES = Features({**NEGATION_FEATURES, "cue_labels": List(Value("string"))})
+"""`NEGATION_FEATURES` and `cue_labels`: the label of each word in rows that ask for cues, empty in other rows."""
+
+ANNOTATIONS = ("lemma", "pos", "parse")
+
+CUE_TYPES = ("affix", "single", "multi")
+"""Types of cues: part of a word (`in` of `infrequent`), one word, several words."""
+
+NO_CUE = "none"
+"""`cue_type` of the row of a sentence without a cue. Such rows exist only if they are requested."""
+
+OPTIONS = {"cues": (*CUE_KINDS, "both"), "cue_in_scope": ("never", "corpus"), "unmatched_scopes": ("error", "skip")}
+"""Options of `load_negation`, and their values."""
+
+SUFFIXES = (".json", ".jsonl")
+
+
+def load_negation(
+    data: Data,
+    cues: str = "negation",
+    cue_in_scope: str = "never",
+    *,
+    unmatched_scopes: str = "error",
+    require_scopes: bool = True,
+    skip_empty: bool = False,
+    all_sentences: bool = False,
+) -> Dataset:
+    """Load a corpus of negation or speculation into rows of `NEGATION_FEATURES`, one for each cue of each sentence.
+
+    Rows of `.json` files and data sets need the columns `tokens`, `cue` and `scope`; `cue` and `scope` have 0 or 1 for
+    each word. Other columns are filled in if missing: `cue_type` from the number of cue words (rows with an affix need
+    `cue_type` "affix"), `document_id` from the name of the data, `sentence_id` from the words, `cue_kind` from `cues`
+    ("negation" for "both"), and `cue_text` and `scope_text` from the words. Row ids are made unique.
+
+    Args:
+        data: the SFU corpus (a folder, or one of its files), an XML file of BioScope, a file of *SEM 2012, or rows: a
+            .json or .jsonl file or a data set.
+        cues: "negation", "speculation" or "both". All rows of .json files and data sets are returned.
+        cue_in_scope: "never": set `scope` to 0 for cue words except affixes; "corpus": keep the annotated scope.
+        unmatched_scopes: "error": raise an error for a scope without a cue; "skip": leave it out with a warning.
+        require_scopes: raise an error for rows without `scope`. If False, either all rows or none must have a scope.
+        skip_empty: leave out rows without words.
+        all_sentences: add a row for each sentence without a cue of this kind: `cue` and `scope` are 0, `cue_type` is
+            "none", `cue_kind` is None. Rows of .json files and data sets need no cue then.
+
+    Raises:
+        FileNotFoundError: the file or folder does not exist.
+        ValueError: the data are invalid. The message names the place and a remedy.
+    """
+    for name, value in (("cues", cues), ("cue_in_scope", cue_in_scope), ("unmatched_scopes", unmatched_scopes)):
+        if value not in OPTIONS[name]:
+            raise ValueError(f"{name} must be {' or '.join(OPTIONS[name])}; got {value!r}.")
+    if not isinstance(data, Dataset | Source) and Path(data).suffix not in SUFFIXES:
+        return _corpus_rows(data, cues, cue_in_scope, unmatched_scopes, all_sentences)
+    source, words = open_source(data, "rows", SUFFIXES), Column("tokens", list)
+
+    def convert(record: Record) -> Record:
+        tokens = words.read(record)
+        if blank := [token for token in tokens if not token.strip()]:
+            raise ValueError(f"a token must be a text that is not blank; found {shorten(blank[0])}.")
+        names = {name: record.get(name) for name in ("id", "document_id", "sentence_id")}
+        return {
+            **{name: None if value is None else str(value) for name, value in names.items()},
+            "tokens": tokens,
+            **_columns_of_record(record, tokens, cues, cue_in_scope, require_scopes, all_sentences),
+            **{name: _texts(record, name, len(tokens)) for name in ANNOTATIONS},
+        }
+
+    columns = [words, Column("cue", None), Column("scope", None, required=require_scopes)]
+    rows = convert_rows(source, columns, NEGATION_FEATURES, convert, skip_empty=skip_empty)
+    without = next((n for n, scope in zip(row_numbers(rows), rows["scope"][:], strict=True) if not scope), None)
+    if without is not None and any(rows["scope"][:]):
+        raise ValueError(
+            f"{source.where(without)}: has no scope, but other rows have; give a scope for all rows, or for none."
+        )
+    return _with_ids(rows, Path(source.name).name)
+
+
+def kinds_of(cues: str) -> tuple[str, ...]:
+    """Return the kinds of cues that get rows."""
+    return CUE_KINDS if cues == "both" else (cues,)
+
+
+def _corpus_rows(path: PathLike, cues: str, cue_in_scope: str, unmatched_scopes: str, all_sentences: bool) -> Dataset:
+    rows, kinds, strays, number_of_sentences = [], Counter[str](), list[str](), 0
+    for sentence in read_sentences(Path(path)):
+        number_of_sentences += 1
+        strays += sentence.strays
+        if strays and unmatched_scopes == "error":
+            raise ValueError(
+                f"{strays[0]}: a scope needs a cue; correct the file, or leave such scopes out with"
+                " unmatched_scopes='skip' (scripts: --unmatched_scopes skip)."
+            )
+        kinds.update(cue.kind for cue in sentence.cues)
+        own = [
+            _row(sentence, number, _cue_columns(cue, sentence.tokens, cue_in_scope))
+            for number, cue in enumerate(sentence.cues, start=1)
+            if cue.kind in kinds_of(cues)
+        ]
+        rows += own or ([_row(sentence, 0, no_cue_columns(len(sentence.tokens)))] if all_sentences else [])
+    if not number_of_sentences:
+        raise ValueError(f"{path}: holds no sentences.")
+    if not rows:
+        others = ", ".join(f"{count} of {kind}" for kind, count in kinds.items()) or "none of any kind"
+        raise ValueError(
+            f"{path}: has no cues of {' or '.join(kinds_of(cues))} in {number_of_sentences} sentences; there are"
+            f" {others}."
+        )
+    if strays:
+        logger.warning("Scopes without a cue, left out: %d; the first one: %s.", len(strays), strays[0])
+    return Dataset.from_list(rows, features=NEGATION_FEATURES)
+
+
+def _row(sentence: Sentence, number: int, columns: Record) -> Record:
+    # `number` counts cues of all kinds, so that the id does not depend on options
+    return {
+        "id": f"{sentence.sentence_id}/{number}",
+        "document_id": sentence.document_id,
+        "sentence_id": sentence.sentence_id,
+        "tokens": sentence.tokens,
+        **columns,
+        **{name: sentence.annotations.get(name, []) for name in ANNOTATIONS},
+    }
+
+
+def _cue_columns(cue: Cue, tokens: Sequence[str], cue_in_scope: str) -> Record:
+    """Return the columns of cue and scope for the words of a sentence."""
+    scope = cue.scope
+    if scope is not None and cue_in_scope == "never":
+        scope = set(scope) - (set(cue.words) - set(cue.affixes))
+    cue_text = [cue.affixes.get(place, word) if place in cue.words else "" for place, word in enumerate(tokens)]
+    marks = [] if scope is None else [int(place in scope) for place in range(len(tokens))]
+    texts = scope_characters(tokens, cue_text, marks)
+    return {
+        "cue": [int(place in cue.words) for place in range(len(tokens))],
+        "cue_type": "multi" if len(cue.words) > 1 else "affix" if cue.affixes else "single",
+        "cue_kind": cue.kind,
+        "cue_text": cue_text,
+        "scope": marks,
+        "scope_text": [text and (cue.scope_texts.get(place) or text) for place, text in enumerate(texts)],
+    }
+
+
+def no_cue_columns(length: int, *, known: bool = True) -> Record:
+    """Return the columns of cue and scope for a sentence of `length` words without a cue."""
+    none = {"cue": [0] * length, "cue_type": NO_CUE, "cue_kind": None, "cue_text": [""] * length}
+    return {**none, "scope": [0] * length if known else [], "scope_text": [""] * length if known else []}
+
+
+def scope_characters(tokens: Sequence[str], cue_text: Sequence[str], scope: Sequence[int]) -> list[str]:
+    """Return the characters of each word that are in scope: the whole word, or the part that is not the cue's affix.
+
+    An affix inside its word has the scope before it: `breath` of `breathlessness` for the cue `less`, as in *SEM 2012.
+
+    Args:
+        tokens: words of the sentence.
+        cue_text: characters of the cue in each word, "" for words outside.
+        scope: 1 for each word in scope, 0 for the others; empty if unknown.
+
+    Returns:
+        A text per word, "" for words outside the scope; empty if the scope is unknown.
+
+    Raises:
+        ValueError: the lists have different lengths.
+    """
+    texts = []
+    for word, affix, inside in zip(tokens, cue_text, scope, strict=True) if scope else ():
+        before, _, after = word.partition(affix) if affix else ("", "", word)
+        texts.append((before or after or word) if inside else "")
+    return texts
+
+
+def _columns_of_record(
+    record: Record, tokens: list[str], cues: str, cue_in_scope: str, require_scope: bool, all_sentences: bool
+) -> Record:
+    words = _places(record, "cue", len(tokens))
+    # An empty list means that the scope is unknown.
+    unknown = record.get("scope") in (None, [])
+    if not words and all_sentences:
+        return no_cue_columns(len(tokens), known=require_scope or not unknown)
+    if not words:
+        raise ValueError("no word is a cue; 'cue' needs a 1 for each cue word. Correct the row, or remove it.")
+    if unknown and require_scope:
+        raise ValueError(f"has no 'scope'; give a list with 0 or 1 for each of its {len(tokens)} words.")
+    scope = None if unknown else _places(record, "scope", len(tokens))
+    cue_type, kind = _choice(record, "cue_type", CUE_TYPES), _choice(record, "cue_kind", CUE_KINDS)
+    given = dict(enumerate(_texts(record, "cue_text", len(tokens)) or tokens))
+    for place in words:
+        if not given[place] or given[place] not in tokens[place]:
+            raise ValueError(f"'cue_text' must be a part of {shorten(tokens[place])}; found {shorten(given[place])}.")
+    affixes = {place: given[place] for place in words if cue_type == "affix" or given[place] != tokens[place]}
+    scope_texts = dict(enumerate(_texts(record, "scope_text", len(tokens))))
+    return _cue_columns(Cue(kind or kinds_of(cues)[0], words, scope, affixes, scope_texts), tokens, cue_in_scope)
+
+
+def _choice(record: Record, name: str, choices: tuple[str, ...]) -> str | None:
+    value = record.get(name)
+    if value is not None and value not in choices:
+        raise ValueError(f"{name!r} must be {', '.join(choices)}, or left out; found {shorten(value)}.")
+    return value
+
+
+def _texts(record: Record, name: str, length: int) -> list[str]:
+    """Return the texts of a column with one text per word; empty if the column is missing or empty."""
+    values: Any = record.get(name)
+    if values is None:
+        return []
+    if not isinstance(values, list) or len(values) not in (0, length) or not all(isinstance(v, str) for v in values):
+        found = describe_value(values)
+        raise ValueError(f"{name!r} must be a list with a text for each of its {length} words; found {found}.")
+    return values
+
+
+def _places(record: Record, name: str, length: int) -> list[int]:
+    """Return the positions of the words with 1 in a column."""
+    values: Any = record.get(name)
+    if not isinstance(values, list) or len(values) != length:
+        found = describe_value(values)
+        raise ValueError(f"{name!r} must be a list with 0 or 1 for each of its {length} words; found {found}.")
+    for value in values:
+        if value not in (0, 1):
+            raise ValueError(f"{name!r} must have 0 or 1 for each word; found {shorten(value)}.")
+    return [place for place, value in enumerate(values) if value]
+
+
+def _with_ids(rows: Dataset, name: str) -> Dataset:
+    """Fill in the ids of rows."""
+    unique, sentences, completed = UniqueNames(), dict[tuple[str, ...], str](), []
+    for number, row in zip(row_numbers(rows), rows, strict=True):
+        row["document_id"] = name if row["document_id"] is None else row["document_id"]
+        key = (row["document_id"], *row["tokens"])
+        sentence_id = sentences.setdefault(key, f"{row['document_id']}/{len(sentences) + 1}")
+        row["id"] = unique(str(number + 1) if row["id"] is None else row["id"])
+        row["sentence_id"] = sentence_id if row["sentence_id"] is None else row["sentence_id"]
+        completed.append(row)
+    return Dataset.from_list(completed, features=rows.features)
+
+
+def describe_cues(rows: Dataset) -> str:
+    """Summarize rows for the log: the numbers of cues by type, of sentences and of empty scopes."""
+    types = Counter(rows["cue_type"])
+    counted = ", ".join(f"{types[name]} {name}" for name in CUE_TYPES if types[name])
+    scopes = [scope for scope, name in zip(rows["scope"], rows["cue_type"], strict=True) if name != NO_CUE]
+    empty = sum(bool(scope) and not any(scope) for scope in scopes)
+    return f"{len(scopes)} cues ({counted}) in {len(set(rows['sentence_id']))} sentences, {empty} with an empty scope"
+
+
+def add_questions(rows: Dataset, limit: int | None = None) -> Dataset:
+    """Add a row for each sentence, which asks for its cues. It comes before the rows with its cues.
+
+    Args:
+        rows: rows of `NEGATION_FEATURES`. Sentences without a cue have a row without one.
+        limit (*optional*): maximum number of `rows` to use. A sentence is used only if all its rows are within the
+            limit, except for the first sentence.
+    """
+    sentences: dict[Any, list[Record]] = {}
+    for row in rows:
+        sentences.setdefault((row["document_id"], row["sentence_id"], *row["tokens"]), []).append(row)
+    questions_and_rows: list[Record] = []
+    used = 0
+    for sentence in sentences.values():
+        used += len(sentence)
+        if limit is not None and used > limit and questions_and_rows:
+            break
+        first, known = sentence[0], all(row["scope"] for row in sentence)
+        labels = [OUTSIDE] * len(first["tokens"])
+        for row in sentence:
+            for word, is_cue in enumerate(row["cue"]):
+                if is_cue and labels[word] == OUTSIDE:  # a word of two cues has the label of the first
+                    labels[word] = cue_label(row["cue_kind"], row["cue_type"])
+        none = no_cue_columns(len(labels), known=known)
+        questions_and_rows.append({**first, "id": first["sentence_id"], **none, "cue_labels": labels})
+        questions_and_rows += [{**row, "cue_labels": []} for row in sentence if any(row["cue"])]
+    return Dataset.from_list(questions_and_rows, features=QUESTION_FEATURES)
+
+
+def split_questions(rows: Iterable[Record]) -> list[list[Record]]:
+    """Return the rows of each sentence, given the rows of `add_questions`. The first row asks for the cues."""
+    sentences: list[list[Record]] = []
+    for row in rows:
+        if any(row["cue"]):
+            sentences[-1].append(row)
+        else:
+            sentences.append([row])
+    return sentences

@@ -1,0 +1,266 @@
+"""Corpora of negation and speculation as generators of sentences: BioScope, SFU reviews, *SEM 2012."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hf_localattn.data.rows import read_text, shorten
+from hf_localattn.data.words import read_lines, split_sentences
+from hf_localattn.data.xml import Element, attribute, one_of, parse_xml
+
+logger = logging.getLogger(__name__)
+
+CUE_KINDS = ("negation", "speculation")
+
+ROOTS = {"Annotation": "BioScope", "DOCUMENT": "SFU"}
+"""Root elements of the corpora in XML."""
+
+CHAPTER, NUMBER, WORD, FIRST = 0, 1, 3, 7
+"""Indices of columns of *SEM 2012: chapter, sentence number, word, and the first negation."""
+ANNOTATION_COLUMNS = {"lemma": 4, "pos": 5, "parse": 6}
+NO_NEGATION, NOTHING = "***", "_"
+COLUMNS = "expected tabs between seven columns, then *** or three for each negation (cue, scope, event)"
+
+# Some texts of SFU were saved as Windows-1252. Their quotation marks and dots become control characters when they are
+# read as Unicode. Tokenizers drop control characters, so the cue "don't" would lose its apostrophe.
+_WINDOWS_1252 = {
+    code: character for code in range(0x80, 0xA0) if (character := bytes([code]).decode("cp1252", errors="ignore"))
+}
+
+
+@dataclass(frozen=True)
+class Cue:
+    """A cue and its scope, as indices of words in the sentence, counted from 0.
+
+    Args:
+        kind: one of `CUE_KINDS`.
+        words: words of the cue; never empty.
+        scope: words of the scope as annotated; None if unknown.
+        affixes: the characters of the cue in each word that contains it as an affix, *optional*.
+        scope_texts: the annotated characters of the scope in its words, *optional*.
+    """
+
+    kind: str
+    words: Collection[int]
+    scope: Collection[int] | None
+    affixes: Mapping[int, str] = field(default_factory=dict)
+    scope_texts: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """The words of a sentence, its cues of all kinds, and its annotations (`lemma`, `pos`, `parse`).
+
+    `strays` says for each scope without a cue where it is.
+    """
+
+    document_id: str
+    sentence_id: str
+    tokens: list[str]
+    cues: list[Cue]
+    strays: list[str] = field(default_factory=list)
+    annotations: Mapping[str, list[str]] = field(default_factory=dict)
+
+
+class UniqueNames:
+    """Makes names unique by appending a number to repeated names."""
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+
+    def __call__(self, name: str) -> str:
+        unique, number = name, 1
+        while unique in self._seen:
+            number += 1
+            unique = f"{name}~{number}"
+        self._seen.add(unique)
+        return unique
+
+
+def read_sentences(path: Path) -> Iterator[Sentence]:
+    """Yield the sentences of a corpus; its content says which one it is.
+
+    Args:
+        path: folder of SFU, a file of BioScope or SFU, or a file of *SEM 2012.
+
+    Raises:
+        FileNotFoundError: the file or folder does not exist.
+        ValueError: the corpus is not in its format. The message names the file, the line and a remedy.
+    """
+    if path.is_dir():
+        if not (files := sorted(path.rglob("*.xml"))):
+            raise ValueError(f"{path}: there is no .xml file in this folder or below it.")
+        for file in files:
+            yield from _sfu(_read_root(file, ("DOCUMENT",)), file, file.relative_to(path).as_posix())
+    elif path.suffix != ".xml" and not read_text(path).lstrip().startswith("<"):
+        yield from _starsem(path)
+    else:
+        root = _read_root(path, tuple(ROOTS))
+        yield from _sfu(root, path, path.name) if root.tag == "DOCUMENT" else _bioscope(root, path)
+
+
+def _read_root(path: Path, tags: tuple[str, ...]) -> Element:
+    root = parse_xml(read_text(path), path, doctype="Annotation")
+    if root.tag not in tags:
+        known = " or ".join(f"{tag!r} ({ROOTS[tag]})" for tag in tags)
+        raise ValueError(f"{path}, line {root.sourceline}: the root element is {root.tag!r}; it must be {known}.")
+    return root
+
+
+def _bioscope(root: Element, path: Path) -> Iterator[Sentence]:
+    """Yield the sentences of BioScope (Vincze et al. 2008): abstracts, full papers, clinical records.
+
+    The `ref` of a `cue` is the id of its `xcope`. Cues with the same `ref` are parts of one cue (`neither … nor`).
+    Scopes may nest; an outer scope includes the words of inner ones. A cue whose `ref` names no scope of its sentence
+    has an empty scope. If annotators joined two cues into one, the file may still have the scopes of both: a scope
+    without a cue is dropped if it contains a part of a joined cue.
+    """
+    name = UniqueNames()
+    for number, document in enumerate(root.iter("Document"), start=1):
+        document_id = (document.findtext("DocID") or "").strip() or f"document {number}"
+        for sentence in document.iter("sentence"):
+            sentence_id = attribute(sentence, "id", path)
+            words, places = _read_words(sentence)
+            scopes: dict[str, list[Element]] = defaultdict(list)
+            for scope in sentence.iter("xcope"):
+                scopes[attribute(scope, "id", path)].append(scope)
+            pieces: dict[tuple[str, str], list[Element]] = defaultdict(list)
+            for cue in sentence.iter("cue"):
+                pieces[attribute(cue, "ref", path), one_of(cue, "type", CUE_KINDS, path)].append(cue)
+            joined = {piece for own in pieces.values() if len(own) > 1 for piece in own}
+            strays = []
+            for reference in [reference for reference in scopes if reference not in {ref for ref, _ in pieces}]:
+                where = f"{path}, line {scopes[reference][0].sourceline}, sentence {sentence.get('id')}"
+                if any(cue in joined for scope in scopes[reference] for cue in scope.iter("cue")):
+                    logger.info("%s: the scope %s is left over from joining cues.", where, reference)
+                else:
+                    strays.append(f"{where}: no cue refers to the scope {reference}")
+            cues = [
+                Cue(kind, _cue_words(own, places, path), _union(scopes.get(reference, []), places))
+                for (reference, kind), own in pieces.items()
+            ]
+            yield Sentence(document_id, name(f"{document_id}/{sentence_id}"), words, cues, strays)
+
+
+def _sfu(root: Element, path: Path, document_id: str) -> Iterator[Sentence]:
+    """Yield the sentences of the SFU Review Corpus (Konstantinova et al. 2012).
+
+    A `cue` has an `ID`; an `xcope` has a `ref` whose `SRC` lists its cues. A cue without an `xcope` has an empty
+    scope. Each `cue` element is a cue (`or … or` are two, with the same scopes). If a scope continues in
+    the next sentence, only the part in the sentence of its cue is used.
+    """
+    known = {cue.get("ID") for cue in root.iter("cue")}
+    for number, sentence in enumerate(root.iter("SENTENCE"), start=1):
+        words, places = _read_words(sentence)
+        scopes: dict[str, list[Element]] = defaultdict(list)
+        strays = []
+        for scope in sentence.iter("xcope"):
+            where = f"{path}, line {scope.sourceline}, sentence {number}: the scope {scope.get('ID')}"
+            references = [cue for reference in scope.findall("ref") for cue in reference.get("SRC", "").split()]
+            if not references:
+                strays.append(f"{where} refers to no cue")
+            for cue in references:
+                if cue in known:
+                    scopes[cue].append(scope)
+                else:
+                    strays.append(f"{where} refers to the cue {cue}, which is not in the document")
+        cues = []
+        for cue in sentence.iter("cue"):
+            own = scopes.get(attribute(cue, "ID", path), [])
+            kind = one_of(cue, "type", CUE_KINDS, path)
+            cues.append(Cue(kind, _cue_words([cue], places, path), _union(own, places)))
+        yield Sentence(document_id, f"{document_id}/{number}", words, cues, strays)
+
+
+def _read_words(sentence: Element) -> tuple[list[str], dict[Element, range]]:
+    """Return the words of a sentence, and the range of words inside each of its elements.
+
+    Words end at white space and at every tag, so all rows of a sentence have the same words.
+    """
+    words: list[str] = []
+    places: dict[Element, range] = {}
+
+    def visit(element: Element) -> None:
+        first = len(words)
+        words.extend((element.text or "").translate(_WINDOWS_1252).split())
+        for child in element:
+            visit(child)
+            words.extend((child.tail or "").translate(_WINDOWS_1252).split())
+        places[element] = range(first, len(words))
+
+    visit(sentence)
+    return words, places
+
+
+def _union(elements: Iterable[Element], places: dict[Element, range]) -> set[int]:
+    return {place for element in elements for place in places[element]}
+
+
+def _cue_words(pieces: list[Element], places: dict[Element, range], path: Path) -> set[int]:
+    if not (words := _union(pieces, places)):
+        raise ValueError(f"{path}, line {pieces[0].sourceline}: a cue has no words.")
+    return words
+
+
+def _starsem(path: Path) -> Iterator[Sentence]:
+    r"""Yield the sentences of *SEM 2012 (Morante and Blanco 2012, *\*SEM 2012 Shared Task*).
+
+    A cue that is only a part of its word is an affix. The rest of the word may be in the scope (cue `in`, scope
+    `frequent` of `infrequent`); the word then belongs to both. Negated events are dropped.
+    """
+    name = UniqueNames()
+    # only tabs separate columns: words may contain other white space
+    lines = ((number, line.split("\t") if line.strip(" \t") else []) for number, line in read_lines(path))
+    for sentence in split_sentences(lines):
+        first_line, first = sentence[0]
+        for line, columns in sentence:
+            _check_columns(f"{path}, line {line}", columns, first, first_line)
+        chapter, number_of_sentence = first[: NUMBER + 1]
+        cues, strays = [], []
+        for number, column in enumerate(range(FIRST, len(first) - 1, 3), start=1):
+            words, affixes, scope = [], dict[int, str](), dict[int, str]()
+            for place, (line, columns) in enumerate(sentence):
+                cue, word = columns[column], columns[WORD]
+                if columns[column + 1] != NOTHING:
+                    scope[place] = columns[column + 1]
+                if cue == NOTHING:
+                    continue
+                if not cue or cue not in word:
+                    raise ValueError(f"{path}, line {line}: the cue {shorten(cue)} is not a part of {shorten(word)}.")
+                words.append(place)
+                if cue != word:
+                    affixes[place] = cue
+            if words:
+                cues.append(Cue("negation", words, scope, affixes, scope))
+            else:
+                where = f"{path}, line {first_line}, sentence {chapter} {number_of_sentence}"
+                strays.append(f"{where}: negation {number} has no cue")
+        annotations = {
+            column: [columns[place] for _, columns in sentence] for column, place in ANNOTATION_COLUMNS.items()
+        }
+        tokens = [columns[WORD] for _, columns in sentence]
+        yield Sentence(chapter, name(f"{chapter}/{number_of_sentence}"), tokens, cues, strays, annotations)
+
+
+def _check_columns(where: str, columns: list[str], first: list[str], first_line: int) -> None:
+    width = len(first)
+    if len(columns) != width:
+        raise ValueError(
+            f"{where}: {len(columns)} columns, but {width} in line {first_line}, where the sentence begins; separate"
+            " sentences by blank lines."
+        )
+    if width <= FIRST or (width > FIRST + 1 and (width - FIRST) % 3):
+        raise ValueError(f"{where}: {width} columns; {COLUMNS}.")
+    if width == FIRST + 1 and columns[FIRST] != NO_NEGATION:
+        raise ValueError(f"{where}: the eighth and last column has {shorten(columns[FIRST])}; {COLUMNS}.")
+    if columns[: NUMBER + 1] != first[: NUMBER + 1]:
+        raise ValueError(
+            f"{where}: sentence {' '.join(columns[: NUMBER + 1])} begins within {' '.join(first[: NUMBER + 1])};"
+            " separate sentences by blank lines."
+        )
+    if not columns[WORD].strip(" "):
+        raise ValueError(f"{where}: the word, in the fourth column, is empty.")

@@ -1,1 +1,0 @@
-"""Readers for corpora and file formats."""

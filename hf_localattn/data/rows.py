@@ -1,0 +1,373 @@
+"""Rows of every task: reading them from a file, a data set or a part of a stream, and checking each of them once."""
+
+# csv and json are read here: `datasets` turns a label 1 into 1.0 if another one is 2.0, treats a missing field like
+# null, fills up rows of a table that are too short, and knows no line numbers.
+
+from __future__ import annotations
+
+import csv
+import io
+import logging
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset, Features, Value
+
+from hf_localattn.parsing import parse_json, read_utf8
+
+logger = logging.getLogger(__name__)
+
+Record = dict[str, Any]
+PathLike = str | os.PathLike[str]
+
+SUFFIXES = (".csv", ".tsv", ".json", ".jsonl")
+
+INDEX = "index"
+"""Number of each row, from 0, in its file or data set.
+
+This column exists only if rows have been left out, or if the rows are a part of a stream.
+"""
+
+PLACE = "place"
+"""Place of each row, for error messages. This column exists if a task asks for it."""
+
+MOST_PLACES = 10
+"""Maximum number of left-out rows that a log message names."""
+
+SKIP = "correct the row, or leave out such rows with skip_empty=True (scripts: --skip_empty)."
+
+
+class EmptyText(ValueError):
+    """An input text is empty."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Rows to load, with their places.
+
+    Args:
+        name: path of the file, or name of the data set.
+        rows: pairs of a place ("line 3") and a record, or a data set.
+        first: number of the first row, from 0, if the rows are a part of a stream; None for all rows.
+    """
+
+    name: str
+    rows: Sequence[tuple[str, Any]] | Dataset
+    first: int | None = None
+
+    def where(self, number: int) -> str:
+        """Return the name of the source and the place of a row, given its number in the file or data set."""
+        if isinstance(self.rows, Dataset):
+            return _row_of(self.name, number)
+        return f"{self.name}, {self.rows[number - (self.first or 0)][0]}"
+
+
+Data = PathLike | Dataset | Source
+"""Rows that a loader takes: a file, a data set, or a data set or a part of a stream with its name."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the data.
+
+    Args:
+        names: name of the column, or several names. The first name found in a row is used.
+        kind: type of the values: `str` for texts, `list` for lists of texts, None for any type.
+        required: raise an error for rows without a value.
+        may_be_empty: accept blank texts, empty lists, and lists in which every text is blank.
+        remedy: advice for errors about a missing column.
+    """
+
+    names: str | tuple[str, ...]
+    kind: type | None = str
+    required: bool = True
+    may_be_empty: bool = False
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        return self.names if isinstance(self.names, str) else " or ".join(self.names)
+
+    def find(self, present: Iterable[str]) -> str | None:
+        """Return the first of the names that is in `present`; None if the column is missing."""
+        names = (self.names,) if isinstance(self.names, str) else self.names
+        return next((name for name in names if name in present), None)
+
+    def read(self, record: Record) -> Any:
+        """Return the value of a row; None if an optional value is missing.
+
+        Raises:
+            EmptyText: a text is blank or None.
+            ValueError: the value is missing or has another type.
+        """
+        name = self.find(record)
+        value = None if name is None else record[name]
+        if value is None:
+            if self.required:
+                raise self.missing(record)
+            return None
+        if self.kind is str and not isinstance(value, str):
+            raise ValueError(f"the field {name!r} must be a text; found {describe_value(value)}.")
+        if self.kind is list and not (isinstance(value, list) and all(isinstance(text, str) for text in value)):
+            raise ValueError(f"the field {name!r} must be a list of texts; found {describe_value(value)}.")
+        if self.kind is not None and not self.may_be_empty and not "".join(value).strip():
+            raise EmptyText(f"the field {name!r} is empty; {SKIP}")
+        return value
+
+    def missing(self, record: Record) -> ValueError:
+        """Return the error for a row without a value."""
+        if (name := self.find(record)) is not None:
+            absent = f"the field {name!r} is missing: its value is None{self.advice}"
+            return ValueError(f"{absent}.") if self.kind is None else EmptyText(f"{absent}; {SKIP}")
+        found = ", ".join(map(str, record)) or "none"
+        return ValueError(f"the field {str(self)!r} is missing (found {found}){self.advice}.")
+
+    @property
+    def advice(self) -> str:
+        """Remedy as the end of a sentence."""
+        return f"; {self.remedy}" if self.remedy else ""
+
+
+def open_source(data: Data, holds: str, suffixes: Sequence[str] = SUFFIXES) -> Source:
+    """Return the rows of a file or data set.
+
+    Args:
+        data: file, data set or source.
+        holds: noun for the rows in error messages, such as "questions".
+        suffixes: allowed extensions of files, *optional*, defaults to those of tables and JSON.
+
+    Raises:
+        FileNotFoundError: the file does not exist.
+        ValueError: the file cannot be read, or there are no rows.
+    """
+    if isinstance(data, Dataset):
+        data = Source("data set", data)
+    elif not isinstance(data, Source):
+        data = Source(str(Path(data)), read_rows(data, suffixes=suffixes, what=holds))
+    if not len(data.rows):
+        raise ValueError(f"{data.name}: holds no {holds}.")
+    return data
+
+
+def convert_rows(
+    source: Source,
+    columns: Sequence[Column],
+    features: Features,
+    convert: Callable[[Record], Record],
+    *,
+    skip_empty: bool = False,
+) -> Dataset:
+    """Convert and check the rows of a source, one by one.
+
+    Args:
+        source: rows to load.
+        columns: columns of the input. A data set must have those that are required.
+        features: columns of the result. `PLACE` is filled in.
+        convert: function that converts a record to a row of the result. Its errors need not name the record.
+        skip_empty: leave out rows with an empty text.
+
+    Raises:
+        ValueError: a column is missing or a row is invalid. The message names the place and a remedy.
+    """
+    first = source.first or 0
+    # A cached result is named after what `convert_batch` refers to: the name of a data set, not the data set.
+    where = partial(_row_of, source.name) if isinstance(source.rows, Dataset) else source.where
+    all_features = Features({**features, INDEX: Value("int64")})
+
+    def batch_of(records: Iterable[tuple[int, Any]]) -> dict[str, list[Any]]:
+        rows = []
+        for number, record in records:
+            try:
+                if not isinstance(record, dict):
+                    names = ", ".join(map(str, columns))
+                    raise ValueError(f"expected an object with {names}; found {describe_value(record)}.")
+                row = convert(record)
+            except ValueError as error:
+                if skip_empty and isinstance(error, EmptyText):
+                    continue
+                raise ValueError(f"{where(number)}{_id_of(record)}: {error}") from None
+            rows.append({**row, INDEX: number} | ({PLACE: where(number)} if PLACE in features else {}))
+        return {column: [row[column] for row in rows] for column in all_features}
+
+    if isinstance(source.rows, Dataset):
+        given = source.rows.column_names
+        if missing := [column for column in columns if column.required and not column.find(given)]:
+            names = ", ".join(repr(str(column)) for column in missing)
+            raise ValueError(f"{source.name}: has no column {names} (it has {', '.join(given)}){missing[0].advice}.")
+
+        def convert_batch(batch: Any, numbers: list[int]) -> dict[str, list[Any]]:
+            records = (dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True))
+            return batch_of(zip([first + number for number in numbers], records, strict=True))
+
+        kept = source.rows.map(
+            convert_batch,
+            batched=True,
+            with_indices=True,
+            remove_columns=given,
+            features=all_features,
+            desc=f"Checking {source.name}",
+        )
+    else:
+        kept = Dataset.from_dict(
+            batch_of(enumerate((record for _, record in source.rows), start=first)), features=all_features
+        )
+    total = len(source.rows)
+    if not len(kept) and source.first is None:
+        raise ValueError(f"{source.name}: all {total} rows have an empty text, so --skip_empty leaves none.")
+    if len(kept) < total:
+        skipped = sorted(set(range(first, first + total)).difference(kept[INDEX]))
+        places = ", ".join(where(number).removeprefix(f"{source.name}, ") for number in skipped[:MOST_PLACES])
+        message = "%s: leaving out %d of %d rows, which have an empty text: %s."
+        logger.warning(
+            message, source.name, len(skipped), total, places + (", …" if len(skipped) > MOST_PLACES else "")
+        )
+    elif source.first is None:
+        kept = kept.remove_columns(INDEX)
+    return kept
+
+
+def row_numbers(rows: Dataset) -> Sequence[int]:
+    """Return the number of each row, from 0, in its file or data set."""
+    return list(rows[INDEX]) if INDEX in rows.column_names else range(len(rows))
+
+
+def read_text(path: PathLike) -> str:
+    """Return the content of a UTF-8 file.
+
+    Raises:
+        FileNotFoundError: the file does not exist.
+        ValueError: the file is empty or not UTF-8, or the path is a folder.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no such file; check the path (it is relative to {Path.cwd()}).")
+    if path.is_dir():
+        raise ValueError(f"{path}: is a folder; give a file.")
+    text = read_utf8(path)
+    if not text.strip():
+        raise ValueError(f"{path}: is empty.")
+    return text
+
+
+def read_rows(path: PathLike, *, suffixes: Sequence[str] = SUFFIXES, what: str = "rows") -> list[tuple[str, Any]]:
+    """Read a file of rows: .csv or .tsv with a header, .json (a list of rows, or `{"data": [rows]}`) or .jsonl.
+
+    Args:
+        path: a file with one of `suffixes`.
+        suffixes: allowed extensions, *optional*, defaults to all four.
+        what: noun for the rows in error messages.
+
+    Returns:
+        Pairs of a place in the file ("line 3", "record 2") and a record, which the caller has to check.
+
+    Raises:
+        FileNotFoundError: the file does not exist.
+        ValueError: the extension is not allowed, or the content does not match it.
+    """
+    path = Path(path)
+    text = read_text(path)
+    if path.suffix not in suffixes:
+        raise ValueError(
+            f"{path}: cannot read {path.suffix or 'a file without an extension'}; {what} are read from"
+            f" {', '.join(suffixes[:-1])} or {suffixes[-1]}."
+        )
+    if path.suffix in (".csv", ".tsv"):
+        return list(_separated(path, text))
+    if path.suffix == ".jsonl":
+        return list(_json_lines(path, text.split("\n")))
+    return list(_json(path, text))
+
+
+def stream_rows(path: PathLike) -> Iterator[tuple[str, Any]]:
+    """Read a .jsonl file line by line.
+
+    Raises:
+        FileNotFoundError: the file does not exist.
+        ValueError: the file has another extension, or a line is not UTF-8 or not JSON.
+    """
+    path = Path(path)
+    if path.suffix != ".jsonl":
+        raise ValueError(f"{path}: --streaming reads files line by line; save the rows as .jsonl.")
+    if not path.is_file():
+        read_text(path)  # raises the error
+    with path.open(encoding="utf-8-sig", newline="\n") as lines:
+        try:
+            yield from _json_lines(path, lines)
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path}: is not UTF-8 text ({error.reason}); re-save it.") from None
+
+
+def as_list(cell: Any) -> Any:
+    """Parse a cell that holds a JSON list, as in .csv files; return any other value unchanged."""
+    if isinstance(cell, str) and cell.strip().startswith("[") and cell.strip().endswith("]"):
+        try:
+            return parse_json(cell, "the cell")
+        except ValueError:
+            return cell
+    return cell
+
+
+def describe_value(value: Any) -> str:
+    """Describe a wrong value in a few words."""
+    if isinstance(value, dict):
+        return f"an object with {', '.join(map(str, value)) or 'no fields'}"
+    return f"a list of {len(value)}" if isinstance(value, list) else shorten(value)
+
+
+def shorten(value: Any) -> str:
+    """Return the `repr` of a value, cut to 60 characters."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _json(path: Path, text: str) -> Iterator[tuple[str, Any]]:
+    try:
+        content = parse_json(text, str(path))
+    except ValueError as error:
+        if getattr(error.__cause__, "msg", "") != "Extra data":
+            raise
+        yield from _json_lines(path, text.split("\n"))  # JSON lines in a file named .json
+        return
+    rows = content.get("data") if isinstance(content, dict) else content
+    if not isinstance(rows, list):
+        raise ValueError(f'{path}: expected a list of rows, or {{"data": [...]}}; found {describe_value(content)}.')
+    yield from ((f"record {number}", row) for number, row in enumerate(rows, start=1))
+
+
+def _json_lines(path: Path, lines: Iterable[str]) -> Iterator[tuple[str, Any]]:
+    # not from `splitlines`: texts may contain U+2028 and other line separators unescaped
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            yield f"line {number}", parse_json(line, str(path), number)
+
+
+def _separated(path: Path, text: str) -> Iterator[tuple[str, Record]]:
+    # GLUE's tab-separated files have no quoting. A quoted field of .csv may contain line breaks.
+    quoting: Any = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if path.suffix == ".tsv" else {"strict": True}
+    reader = csv.reader(io.StringIO(text, newline=""), **quoting)
+    try:
+        header = next(reader)
+        if repeated := sorted(name for name, number in Counter(header).items() if number > 1):
+            raise ValueError(f"{path}, line 1: the column {repeated[0]!r} is there twice; rename one.")
+        for values in filter(None, reader):
+            if len(values) != len(header):
+                raise ValueError(
+                    f"{path}, line {reader.line_num}: {len(values)} fields, but the header has {len(header)}"
+                    f" ({', '.join(header)}); quote fields that hold the separator, or save as .jsonl."
+                )
+            yield f"line {reader.line_num}", dict(zip(header, values, strict=True))
+    except csv.Error as error:
+        raise ValueError(f"{path}, line {reader.line_num}: {error}.") from None
+
+
+def _row_of(name: str, number: int) -> str:
+    return f"{name}, row {number + 1}"
+
+
+def _id_of(record: Any) -> str:
+    identifier = record.get("id") if isinstance(record, dict) else None
+    return f" (id {str(identifier)[:60]})" if isinstance(identifier, (str, int)) else ""

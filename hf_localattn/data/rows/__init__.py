@@ -1,1 +1,0 @@
-"""Rows of each task: their columns, their checks, and their loading from files and data sets."""

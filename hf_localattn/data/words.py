@@ -1,0 +1,449 @@
+"""Token classification: sentences as lists of words with a label each, from rows, column files or CGED's XML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, groupby
+from pathlib import Path
+from typing import Any
+
+from datasets import ClassLabel, Dataset, Features, List, Value
+from tokenizers.pre_tokenizers import ByteLevel
+from transformers import BatchEncoding, PreTrainedTokenizerBase
+
+from hf_localattn.data import xml
+from hf_localattn.data.rows import (
+    SKIP,
+    Column,
+    Data,
+    EmptyText,
+    Record,
+    Source,
+    convert_rows,
+    describe_value,
+    open_source,
+    read_text,
+    row_numbers,
+    shorten,
+)
+from hf_localattn.parsing import parse_json
+
+TOKEN_FEATURES = Features({"tokens": List(Value("string")), "labels": List(Value("string"))})
+"""Words and labels of a sentence, lists of equal length; `labels` is empty if unknown."""
+
+ROW_SUFFIXES = (".json", ".jsonl")
+COLUMN_SUFFIXES = (".conll", ".txt", ".tsv", ".bio", ".iob", ".iob2")
+SUFFIXES = (*ROW_SUFFIXES, ".conllu", ".xml", *COLUMN_SUFFIXES)
+
+CONLLU_COLUMNS = {"upos": 3, "xpos": 4}
+CONLLU_WIDTH = 10
+UNSPECIFIED = "_"
+"""Value of an unspecified CoNLL-U column."""
+
+CGED_TYPES = ("R", "M", "S", "W")
+"""Types of errors: redundant word, missing word, wrong word (selection), wrong word order."""
+
+CGED_LABELS = ("O", *(f"{letter}-{kind}" for kind in CGED_TYPES for letter in "BI"))
+
+# XML forbids these characters, but the corpus of 2016 has a few. Its offsets count them: replace, do not remove.
+_CONTROL_CHARACTER = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+
+IGNORED = -100
+"""Label of tokens that the loss ignores."""
+
+Line = tuple[int, list[str]]
+"""A line number and the columns of the line; no columns if it is blank."""
+
+
+@dataclass(frozen=True)
+class TokenColumns:
+    """Columns of words and labels.
+
+    Args:
+        text: column of the lists of words, *optional*, defaults to "tokens".
+        label: column of the lists of labels, *optional*, defaults to "<task>_tags", or "labels".
+        task: "ner", "pos", "chunk" or another name that a data set uses.
+        conll: index of the label column in a CoNLL file.
+        conllu: label column of a CoNLL-U file: "upos" (universal part of speech) or "xpos" (of the language).
+        names: label names, if the labels in the data are numbers from 0.
+    """
+
+    text: str | None = None
+    label: str | None = None
+    task: str = "ner"
+    conll: int = -1
+    conllu: str = "upos"
+    names: Sequence[str] | None = None
+
+    @property
+    def labels(self) -> Column:
+        """Column of the lists of labels."""
+        names = (self.label,) if self.label else (f"{self.task}_tags", "labels")
+        return Column(names, None, remedy="give --label_column_name or --task_name")
+
+
+def load_sentences(
+    data: Data, columns: TokenColumns | None = None, *, require_labels: bool = True, skip_empty: bool = False
+) -> Dataset:
+    """Load labeled sentences into the columns `tokens` and `labels`, both lists of texts.
+
+    The extension of a file determines its format:
+
+    * `.json` and `.jsonl`: rows with a list of words and a list of labels, as in data sets.
+    * `.conllu`: the syntactic words of CoNLL-U, with one of its two parts of speech.
+    * `.xml`: CGED (shared tasks of 2016 and later; Lee et al. 2016), one row for the characters of each text. A `DOC`
+      has a `TEXT`, and an `ERROR start_off end_off type` for each error; labels are IOB2 (`B-R`, `I-R`, `O`). If
+      errors overlap, the first one in the file keeps its characters, and each remaining stretch of a later one begins
+      with `B-`. Line breaks are dropped. A missing word at the end of a text is marked on the last character.
+    * `.conll`, `.txt`, `.tsv`, `.bio`, `.iob`, `.iob2`: a word and its labels on each line (CoNLL-2003, FCE). If the
+      first line contains a tab, columns are separated by single tabs; otherwise by any number of spaces and tabs.
+
+    Args:
+        data: file or data set. The names of a data set's `ClassLabel` are its labels.
+        columns: columns of words and labels.
+        require_labels: raise an error for data without labels. If False, they get empty lists as `labels`.
+        skip_empty: leave out rows without words. If False, such rows are an error in CGED files, and are kept in .json
+            and .jsonl files.
+
+    Raises:
+        FileNotFoundError: the file does not exist.
+        ValueError: the data are invalid. The message names the place and a remedy.
+
+    Example:
+        >>> from hf_localattn.data import load_sentences
+        >>> from hf_localattn.resources import FOLDER
+        >>> load_sentences(FOLDER / "samples" / "names.conll")[0]["labels"]
+        ['B-PER', 'I-PER', 'O', 'O', 'O', 'B-LOC', 'O']
+    """
+    columns = columns or TokenColumns()
+    if columns.conllu not in CONLLU_COLUMNS:
+        raise ValueError(
+            f"the column of a CoNLL-U file must be {' or '.join(CONLLU_COLUMNS)}; got {columns.conllu!r}."
+        )
+    if isinstance(data, Dataset | Source):
+        columns = _with_class_names(data, columns)
+        return _load_rows(open_source(data, "sentences"), columns, require_labels, skip_empty)
+    path = Path(data)
+    if path.suffix == ".xml":
+        return _load_cged(path, require_labels, skip_empty)
+    if path.suffix == ".conllu":
+        return _as_dataset(path, _read_conllu(path, columns.conllu, require_labels))
+    if path.suffix in COLUMN_SUFFIXES:
+        return _as_dataset(path, _read_conll(path, columns.conll, require_labels))
+    if path.exists() and path.suffix not in ROW_SUFFIXES:
+        raise ValueError(
+            f"{path}: cannot read {path.suffix or 'a file without an extension'}; the extension must be one of"
+            f" {', '.join(SUFFIXES)}."
+        )
+    return _load_rows(open_source(path, "sentences", ROW_SUFFIXES), columns, require_labels, skip_empty)
+
+
+def format_labels(path: str) -> tuple[str, ...]:
+    """Return all labels of a file format; empty if the format allows any label."""
+    return CGED_LABELS if Path(path).suffix == ".xml" else ()
+
+
+def class_names(dataset: Dataset, columns: TokenColumns) -> list[str] | None:
+    """Return the label names of a data set's `ClassLabel`; None if there is no `ClassLabel`."""
+    name = columns.labels.find(dataset.column_names)
+    feature = None if name is None else getattr(dataset.features[name], "feature", None)
+    return list(feature.names) if isinstance(feature, ClassLabel) else None
+
+
+def load_label_names(path: str, columns: TokenColumns) -> list[str]:
+    """Read the names of numbered labels from a .json file: a list, or an object with a list for each column.
+
+    Raises:
+        FileNotFoundError: the file does not exist.
+        ValueError: the file has other content.
+    """
+    content = parse_json(read_text(path), str(path))
+    if isinstance(content, dict):
+        name = columns.labels.find(content)
+        if name is None:
+            raise ValueError(f"{path}: {columns.labels.missing(content)}")
+        content = content[name]
+    if not isinstance(content, list) or not content or not all(isinstance(name, str) for name in content):
+        raise ValueError(f"{path}: expected a list of names; found {describe_value(content)}.")
+    if repeated := sorted({name for name in content if content.count(name) > 1}):
+        raise ValueError(f"{path}: the name {repeated[0]!r} occurs twice: remove one of them.")
+    return content
+
+
+def sorted_labels(labels: set[str]) -> list[str]:
+    """Sort labels for numbering: numbers by value, other labels by name."""
+    return sorted(labels, key=int) if all(re.fullmatch(r"\d{1,18}", label) for label in labels) else sorted(labels)
+
+
+def check_labels(sentences: Dataset, source: str, names: Sequence[str]) -> None:
+    """Raise `ValueError` if a word has a label that is not in `names`."""
+    known = set(names)
+    for number, row in zip(row_numbers(sentences), sentences, strict=True):
+        for place, (word, label) in enumerate(zip(row["tokens"], row["labels"], strict=False), start=1):
+            if label not in known:
+                raise ValueError(
+                    f"{source}, sentence {number + 1}, word {place} ({shorten(word)}): the label {shorten(label)} is"
+                    f" not one of the model's {len(names)} ({shorten(', '.join(names))}); correct it, or give all"
+                    " labels with --label_names_file."
+                )
+
+
+def _load_rows(source: Source, columns: TokenColumns, require_labels: bool, skip_empty: bool) -> Dataset:
+    words = Column(columns.text or "tokens", list, may_be_empty=not skip_empty, remedy="give --text_column_name")
+    labels = replace(columns.labels, required=require_labels)
+
+    def convert(record: Record) -> Record:
+        tokens, tags = words.read(record), labels.read(record)
+        # -1 is a missing class in `datasets`
+        if not require_labels and (tags is None or (isinstance(tags, list) and set(map(str, tags)) == {"-1"})):
+            return {"tokens": tokens, "labels": []}
+        name = labels.find(record)
+        if not isinstance(tags, list):
+            raise ValueError(f"the field {name!r} must be a list of labels; found {describe_value(tags)}.")
+        if len(tokens) != len(tags):
+            raise ValueError(f"{len(tokens)} words in '{words}', but {len(tags)} labels in {name!r}.")
+        return {"tokens": tokens, "labels": [_label(tag, columns.names) for tag in tags]}
+
+    sentences = convert_rows(source, [words, labels], TOKEN_FEATURES, convert, skip_empty=skip_empty)
+    rows = zip(row_numbers(sentences), sentences["tokens"][:], sentences["labels"][:], strict=True)
+    bare = next((number for number, tokens, own in rows if tokens and not own), None)
+    if bare is not None and any(chain.from_iterable(sentences["labels"])):
+        raise ValueError(
+            f"{source.name}, sentence {bare + 1}: has no labels, but other sentences have; label all of them, or none."
+        )
+    return sentences
+
+
+def _with_class_names(data: Dataset | Source, columns: TokenColumns) -> TokenColumns:
+    rows = data.rows if isinstance(data, Source) else data
+    names = class_names(rows, columns) if isinstance(rows, Dataset) else None
+    return columns if names is None else replace(columns, names=names)
+
+
+def _label(tag: Any, names: Sequence[str] | None) -> str:
+    if isinstance(tag, str) and tag.strip():
+        return tag
+    if not isinstance(tag, int) or isinstance(tag, bool):
+        raise ValueError(f"a label must be a text or a whole number; found {describe_value(tag)}.")
+    if names is None:
+        return str(tag)
+    if not 0 <= tag < len(names):
+        raise ValueError(f"the label {tag} has no name; there are names for 0 to {len(names) - 1}.")
+    return names[tag]
+
+
+def _as_dataset(path: Path, sentences: Iterable[Record]) -> Dataset:
+    if not (rows := list(sentences)):
+        raise ValueError(f"{path}: holds no sentences; expected a word and its label on each line.")
+    return Dataset.from_list(rows, features=TOKEN_FEATURES)
+
+
+def split_sentences(lines: Iterable[Line]) -> Iterator[list[Line]]:
+    """Yield the lines of each sentence; blank lines separate sentences."""
+    for has_words, sentence in groupby(lines, key=lambda line: bool(line[1])):
+        if has_words:
+            yield list(sentence)
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the number of each line, counted from 1, and the line without its line break."""
+    # not `splitlines`, nor `split` and `strip` without arguments: words may contain U+0085, U+00A0 and the like
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
+        yield number, line.rstrip("\r")
+
+
+def _read_conll(path: Path, label_column: int, require_labels: bool) -> Iterator[Record]:
+    width = 0
+    for sentence in split_sentences(_conll_lines(path)):
+        for number, columns in sentence:
+            where = f"{path}, line {number}"
+            if not width:
+                width = len(columns)
+                if width == 1 and require_labels:
+                    raise ValueError(
+                        f"{where}: one column, so there are no labels; expected a word and its label a line."
+                    )
+                if width > 1 and (label_column == 0 or not -width < label_column < width):
+                    raise ValueError(
+                        f"{where}: there is no label column {label_column} in {width} columns: column 0 has the words;"
+                        f" choose 1 to {width - 1}, or -1 for the last one."
+                    )
+            if len(columns) != width:
+                raise ValueError(
+                    f"{where}: {len(columns)} columns, but {width} in the first line; separate columns by tabs or"
+                    " spaces as there, and sentences by blank lines."
+                )
+            if not columns[0].strip(" "):
+                raise ValueError(f"{where}: the word is empty.")
+            if width > 1 and not columns[label_column].strip(" "):
+                raise ValueError(f"{where}: the label of {shorten(columns[0])} is empty.")
+        labels = [columns[label_column] for _, columns in sentence] if width > 1 else []
+        yield {"tokens": [columns[0] for _, columns in sentence], "labels": labels}
+
+
+def _conll_lines(path: Path) -> Iterator[Line]:
+    tabs: bool | None = None
+    for number, line in read_lines(path):
+        text = line.strip(" \t")
+        if not text:
+            yield number, []
+        elif not re.match(r"-DOCSTART-(?![^ \t])", text):
+            tabs = "\t" in line if tabs is None else tabs
+            yield number, line.split("\t") if tabs else re.split("[ \t]+", text)
+
+
+def _read_conllu(path: Path, column: str, require_labels: bool) -> list[Record]:
+    sentences = [
+        {
+            "tokens": [columns[1] for _, columns in sentence],
+            "labels": [columns[CONLLU_COLUMNS[column]] for _, columns in sentence],
+        }
+        for sentence in split_sentences(_conllu_lines(path))
+    ]
+    if all(label == UNSPECIFIED for sentence in sentences for label in sentence["labels"]):
+        if sentences and require_labels:
+            raise ValueError(f"{path}: has no labels: its column {column} is {UNSPECIFIED!r} everywhere.")
+        sentences = [{**sentence, "labels": []} for sentence in sentences]
+    return sentences
+
+
+def _conllu_lines(path: Path) -> Iterator[Line]:
+    for number, line in read_lines(path):
+        if line.startswith("#"):
+            continue
+        if not line.strip(" \t"):
+            yield number, []
+            continue
+        columns = line.split("\t")
+        if len(columns) != CONLLU_WIDTH:
+            raise ValueError(
+                f"{path}, line {number}: {len(columns)} columns, but CoNLL-U has {CONLLU_WIDTH}, separated by tabs;"
+                " if the file has other columns, rename it to .conll."
+            )
+        if re.fullmatch(r"\d+", columns[0]):
+            yield number, columns
+        elif not re.fullmatch(r"\d+[-.]\d+", columns[0]):  # ranges (1-2) and empty nodes (1.1) are left out
+            raise ValueError(
+                f"{path}, line {number}: the first column must be a word's number, such as 1, 1-2 or 1.1; found"
+                f" {shorten(columns[0])}."
+            )
+
+
+def _load_cged(path: Path, require_labels: bool, skip_empty: bool) -> Dataset:
+    # Documents without a root are not XML: wrap them in an element, after removing the declaration.
+    text = re.sub(r"^\s*<\?xml\b.*?\?>", lambda match: "\n" * match[0].count("\n"), read_text(path), flags=re.DOTALL)
+    root = xml.parse_xml(f"<_>{_CONTROL_CHARACTER.sub(chr(0xFFFD), text)}</_>", path)
+    documents = list(root.iter("DOC"))
+    if any(document.find("SENTENCE") is not None for document in documents) or root.find(".//ESSAY") is not None:
+        raise ValueError(
+            f"{path}: has SENTENCE or ESSAY, the format of 2014 and 2015; only the format of 2016 and later, with"
+            " DOC, TEXT and ERROR, can be read."
+        )
+    if not documents:
+        raise ValueError(f"{path}: holds no DOC; expected CGED's DOC with a TEXT and ERRORs.")
+    records = [(f"DOC {number}", _cged_record(document)) for number, document in enumerate(documents, 1)]
+    rows = convert_rows(Source(str(path), records), (), TOKEN_FEATURES, _convert_cged, skip_empty=skip_empty)
+    if any(label != "O" for labels in rows["labels"] for label in labels):
+        return rows
+    if require_labels:
+        raise ValueError(f"{path}: has no labels: there is not one ERROR in {len(rows)} texts.")
+    return Dataset.from_dict({**rows.to_dict(), "labels": [[] for _ in rows]}, features=rows.features)
+
+
+def _cged_record(document: xml.Element) -> Record:
+    texts = document.findall("TEXT")
+    identifier = texts[0].get("id") if len(texts) == 1 else None
+    return {"texts": texts, "errors": list(document.iter("ERROR")), **({"id": identifier} if identifier else {})}
+
+
+def _convert_cged(record: Record) -> Record:
+    if len(record["texts"]) != 1:
+        raise ValueError(f"has {len(record['texts'])} TEXT elements; expected one, which the offsets refer to.")
+    lines = "".join(record["texts"][0].itertext()).split("\n")
+    if len(lines) > 1 and lines[-1] and not lines[-1].strip(" \t"):  # the closing tag is indented, and so are lines
+        lines = [line.strip(" \t") for line in lines]
+    text = "".join(lines)
+    if not text.strip():
+        raise EmptyText(f"its TEXT is empty; {SKIP}")
+    labels = ["O"] * len(text)
+    for error in record["errors"]:
+        kind, first, last = _read_error(error, len(text))
+        previous = None
+        for place in (place for place in range(first - 1, last) if labels[place] == "O"):
+            labels[place] = f"I-{kind}" if previous == place - 1 else f"B-{kind}"
+            previous = place
+    return {"tokens": list(text), "labels": labels}
+
+
+def _read_error(error: xml.Element, length: int) -> tuple[str, int, int]:
+    """Return the type of an error, and the positions of its first and last character, counted from 1."""
+    kind, places = error.get("type", ""), []
+    if kind not in CGED_TYPES:
+        raise ValueError(f"the type of an ERROR must be R, M, S or W; found {shorten(kind)}.")
+    for name in ("start_off", "end_off"):
+        value = error.get(name, "")
+        if not re.fullmatch("[0-9]{1,9}", value):
+            raise ValueError(f"the {name} of an ERROR must be a character position; found {shorten(value)}.")
+        places.append(int(value))
+    if kind == "M" and places == [length + 1] * 2:
+        places = [length] * 2
+    first, last = places
+    if not 1 <= first <= last <= length:
+        raise ValueError(
+            f"an ERROR from {first} to {last} is not in its TEXT of {length} characters; count from 1, and"
+            " include the last character of the error."
+        )
+    return kind, first, last
+
+
+def prepare_tokenizer(tokenizer: PreTrainedTokenizerBase) -> None:
+    """Set up a tokenizer for lists of words.
+
+    Byte-level tokenizers (RoBERTa) mark the beginning of a word by the space before it, so `add_prefix_space` is set
+    and saved with the tokenizer.
+
+    Raises:
+        ValueError: the tokenizer is slow, so it cannot map tokens to words.
+    """
+    if not getattr(tokenizer, "is_fast", False):
+        raise ValueError(
+            f"{type(tokenizer).__name__} is not a fast tokenizer, and cannot map tokens to words: load it with"
+            " AutoTokenizer, or choose a model that has a tokenizer.json."
+        )
+    splitter = tokenizer.backend_tokenizer.pre_tokenizer
+    if isinstance(splitter, ByteLevel):
+        splitter.add_prefix_space = tokenizer.add_prefix_space = True
+
+
+def word_features(
+    examples: dict[str, list[Any]],
+    tokenizer: PreTrainedTokenizerBase,
+    max_length: int,
+    label_ids: dict[str, int],
+    label_all_tokens: bool = False,
+) -> BatchEncoding:
+    """Tokenize a batch of sentences, with `labels` on the first token of each word and -100 on the others.
+
+    If a sentence has no labels, the first tokens of its words get 0, to mark their positions. `visible_word_ids` has
+    the indices of the words with tokens. Words of control characters may have no tokens, and words after `max_length`
+    tokens are cut off. With `label_all_tokens`, all tokens of a word have its label; `B-` becomes `I-`.
+    """
+    inside = {i: label_ids.get(f"I-{name[2:]}", i) if name[:2] == "B-" else i for name, i in label_ids.items()}
+    encoded = tokenizer(examples["tokens"], is_split_into_words=True, truncation=True, max_length=max_length)
+    encoded["labels"], encoded["visible_word_ids"] = [], []
+    for row, names in enumerate(examples["labels"]):
+        labels: list[int] = []
+        seen: list[int] = []
+        for word in encoded.word_ids(row):
+            if word is None:
+                labels.append(IGNORED)
+            elif word in seen[-1:]:
+                labels.append(inside[labels[-1]] if label_all_tokens else IGNORED)
+            else:
+                labels.append(label_ids[names[word]] if names else 0)
+                seen.append(word)
+        encoded["labels"].append(labels)
+        encoded["visible_word_ids"].append(seen)
+    return encoded
