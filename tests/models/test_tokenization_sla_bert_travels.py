@@ -124,6 +124,7 @@ def test_map_in_several_processes(stored, tokenizer, monkeypatch, tmp_path):
     monkeypatch.setattr(sla_parser, "_cache", sla_parser.ParseCache(10**6))
     monkeypatch.setattr(sla_parser, "_pipelines", {})
     if stored:
+        monkeypatch.setattr(os, "environ", os.environ)  # `map` replaces it by a copy, which would keep the variable
         monkeypatch.setenv(VARIABLE, str(tmp_path / "parses"))
     rows = Dataset.from_dict({"text": [CAT, DOG, TOWN, "", *(f"{CAT} {number}" for number in range(4))]})
     tokenize = lambda batch: tokenizer(batch["text"], truncation=True, max_length=8)  # noqa: E731
