@@ -82,7 +82,7 @@ def test_a_pipeline_needs_no_extra(told):
     assert told["answer"] in "Ada wrote it."
 
 
-ALL_OF_TRAIN = "nltk, sacrebleu, scipy, seqeval, sklearn, torchmetrics"
+ALL_OF_TRAIN = "lxml, nltk, sacrebleu, scipy, seqeval, sklearn, torchmetrics"
 
 
 @pytest.mark.parametrize(

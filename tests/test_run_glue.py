@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification, BertForSequenceClassification, pipeline
 
-from hf_localattn.tasks.text_labels import checkpoint_labels
+from hf_localattn.tasks.labels import checkpoint_labels
 from hf_localattn.training.example_scores import read_example_scores
 from tests.qa_helpers import tiny_bert, word_pieces, write_jsonl
 from tests.script_helpers import assert_one_line_error, load_main

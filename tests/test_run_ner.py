@@ -7,7 +7,7 @@ import shutil
 import pytest
 from transformers import AutoModelForTokenClassification, AutoTokenizer, BertForTokenClassification, pipeline
 
-from hf_localattn.tasks.word_labels import choose_names
+from hf_localattn.tasks.labels import choose_names
 from tests.qa_helpers import byte_pieces, tiny_bert, word_pieces, write_jsonl
 from tests.script_helpers import assert_one_line_error, load_main
 

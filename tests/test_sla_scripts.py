@@ -105,7 +105,7 @@ def test_of_a_checkpoint_only_the_tokenizer_can_be_set(settings, message, folder
     ("fields", "message"),
     [
         (["parser=xx_no_such_parser"], "python -m spacy download xx_no_such_parser"),
-        (["local_attention=syntactic"], "choose one of 'syntax', 'window', 'none', 'sgnet', 'lisa'"),
+        (["local_attention=syntactic"], "'syntactic'"),
         (["words=spaces"], "`words` is 'spaces'"),
         (["parser=3"], "`parser` is 3; give the name or the folder of a spaCy pipeline"),
         (["parser=null"], "needs the inputs dep_heads, which this tokenizer does not return"),

@@ -31,11 +31,11 @@ from hf_localattn.metrics import load_metric
 from hf_localattn.models.cue_markers import CUE_MARKER, is_marker
 from hf_localattn.models.negation_finder import knows_cues
 from hf_localattn.tasks import starsem
+from hf_localattn.tasks.labels import checkpoint_names, choose_names, label_fields
 from hf_localattn.tasks.lengths import input_length, padding
 from hf_localattn.tasks.splits import Splits
 from hf_localattn.tasks.task import Checkpoint, Task
 from hf_localattn.tasks.token_classification import NEGATION, TokenClassificationDataArguments
-from hf_localattn.tasks.word_labels import checkpoint_names, choose_names, label_fields
 
 logger = logging.getLogger(__name__)
 

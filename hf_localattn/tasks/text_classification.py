@@ -29,10 +29,10 @@ from hf_localattn.data.texts import (
 from hf_localattn.files import atomic_write
 from hf_localattn.metrics.classification_scores import GLUE_METRICS, LOWER_IS_BETTER, SCORES
 from hf_localattn.tasks.arguments import DataArguments, option
+from hf_localattn.tasks.labels import choose_labels, labels_in_config
 from hf_localattn.tasks.lengths import check_room, input_length, padding, report_cut
 from hf_localattn.tasks.splits import SPLITS, Splits
 from hf_localattn.tasks.task import Checkpoint, Task
-from hf_localattn.tasks.text_labels import choose_labels, labels_in_config
 
 logger = logging.getLogger(__name__)
 

@@ -34,10 +34,10 @@ from hf_localattn.data.words import (
 from hf_localattn.files import atomic_write
 from hf_localattn.metrics.word_scores import GREATER_IS_BETTER, select_metrics
 from hf_localattn.tasks.arguments import DataArguments, option
+from hf_localattn.tasks.labels import checkpoint_names, choose_names, label_fields
 from hf_localattn.tasks.lengths import input_length, padding
 from hf_localattn.tasks.splits import Splits
 from hf_localattn.tasks.task import Checkpoint, Task
-from hf_localattn.tasks.word_labels import checkpoint_names, choose_names, label_fields
 
 logger = logging.getLogger(__name__)
 
