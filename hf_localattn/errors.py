@@ -73,11 +73,12 @@ def hub_upload_errors(what: str, then: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if not isinstance(error, OSError) and not _is_offline(error):
+        cause = error.__cause__ if isinstance(error, RuntimeError) else error  # huggingface_hub wraps those of LFS
+        if not isinstance(cause, OSError) and not _is_offline(cause):
             raise
-        raise OSError(f"Cannot {what}: {str(error).rstrip('.')}. {then}") from error
+        raise OSError(f"Cannot {what}: {str(cause).rstrip('.')}. {then}") from error
 
 
-def _is_offline(error: BaseException) -> bool:
+def _is_offline(error: BaseException | None) -> bool:
     """Return True if huggingface_hub's HTTP client, of any version, could not reach the server."""
     return any(base.__name__ == "TransportError" for base in type(error).__mro__)

@@ -94,4 +94,9 @@ class TrainingRecord:
 def _first_problem(error: ValidationError) -> str:
     """Return the place and the reason of the first problem on one line."""
     first = error.errors(include_url=False, include_input=False)[0]
-    return ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
+    return ": ".join(filter(None, (".".join(map(_printable, first["loc"])), first["msg"])))
+
+
+def _printable(part: int | str) -> str:
+    """Quote a name that has other characters than a field. It could change the terminal, or be very long."""
+    return str(part) if str(part).isidentifier() or isinstance(part, int) else repr(part)[:60]

@@ -160,6 +160,8 @@ def verify_checkpoint(checkpoint: str | os.PathLike[str], *, subfolders: bool = 
             except ValueError as error:
                 add(path, EXTRA, str(error))
                 continue
+            for shard in _other_shards(content):
+                add(path, EXTRA, f"weights in {shard[:200]!r}")
             for place, value in _entries(content):
                 if (module := _own_module(place, value)) is None:
                     add(path, EXTRA, f"{place} is {repr(value)[:200]}")
@@ -211,6 +213,13 @@ def _entries(content: Any, where: str = "", *, names: bool = False) -> Iterator[
                 yield from _entries(value, place, names=names or key in NAMES_CODE)
     elif names and isinstance(content, str) and not _OF_TRANSFORMERS.fullmatch(where):
         yield where, content
+
+
+def _other_shards(content: Any) -> list[str]:
+    """Return the files of an index of weights that are not safetensors beside it."""
+    shards = content.get("weight_map") if isinstance(content, dict) else None
+    names = {str(name) for name in shards.values()} if isinstance(shards, dict) else set()
+    return sorted(name for name in names if not re.fullmatch(r"[\w.-]+\.safetensors", name))
 
 
 def _own_module(place: str, value: Any) -> str | None:

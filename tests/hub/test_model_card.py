@@ -261,6 +261,7 @@ def test_a_card_of_others_is_not_overwritten_unless_told_to(checkpoint, capsys):
         ("training_record.json", '{"scores": [{}], "task": "x"}', "training_record.json is not a record"),
         ("training_record.json", "{}", "training_record.json is not a record"),
         ("training_record.json", '{"task": "x", "hyperparameters": null}', "hyperparameters"),
+        ("training_record.json", '{"task": "x", "rows": {"a\\u001b": "x"}}', r"rows\.'a\\x1b'"),
         (
             "training_record.json",
             '{"task": "x", "scores": [{"split": "a", "metric": "b", "value": "c"}]}',

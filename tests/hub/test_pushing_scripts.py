@@ -102,7 +102,8 @@ def test_a_hub_that_fails_at_the_end_leaves_a_complete_folder(hub, tmp_path, cap
     assert ended.value.code == 2
     last = capsys.readouterr().err.rstrip("\n").rsplit("\n", 1)[-1]
     out = tmp_path / "out"
-    assert f"error: Cannot upload '{out}' to '{NAME}': the Hub answered 500" in last  # behind a progress bar
+    assert f"error: Cannot upload '{out}' to '{NAME}': " in last  # behind a progress bar
+    assert "500" in last
     assert f"`hf-localattn push {out} {NAME}`" in last
     assert CoolForSequenceClassification.from_pretrained(out)
     assert TrainingRecord.load(out).scores

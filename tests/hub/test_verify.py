@@ -69,6 +69,20 @@ def test_every_flipped_byte_is_found(folder, data):
         path.write_bytes(content)
 
 
+@pytest.mark.parametrize(
+    ("shard", "verdict"),
+    [
+        ("model-1.safetensors", None),
+        ("../other/model.safetensors", "extra"),
+        ("/model.safetensors", "extra"),
+        ("x.bin", "extra"),
+    ],
+)
+def test_weights_are_safetensors_of_the_folder(folder, shard, verdict):
+    write(folder / "model.safetensors.index.json", {"weight_map": {"weight": shard}})
+    assert verdicts(folder).get("model.safetensors.index.json") == verdict
+
+
 def test_all_files_that_are_not_equal_are_told(folder, capsys):
     shutil.copytree(folder, folder / "checkpoint-7")  # a checkpoint by itself
     (folder / "modeling_oa_xlnet.py").write_text("import os\n")
