@@ -56,7 +56,7 @@ def test_programs_of_the_documentation_print_what_they_say(page, tmp_path, monke
 
 def test_programs_that_ask_the_model_of_the_demo(demo_output, monkeypatch):
     monkeypatch.chdir(demo_output.parent)
-    assert len(programs(ASK)) == 3
+    assert len(programs(ASK)) == 2
     run_page(ASK)
 
 

@@ -15,6 +15,8 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 from transformers.utils import cached_file
 
+from hf_localattn.parsing import parse_json, read_utf8
+
 ATTENTIONS = ("eager", "sdpa", "flex_attention")
 """Attention implementations of torch and transformers; other names may stand for kernels on the Hub."""
 
@@ -110,11 +112,14 @@ def loading(name_or_path: Any, arguments: dict[str, Any]) -> Iterator[None]:
     """
     if not arguments.setdefault("use_safetensors", True):
         raise ValueError(f"`use_safetensors={arguments['use_safetensors']}` would unpickle weights. {CONVERSION}")
-    if name_or_path is not None and (adapter := _adapter(os.fspath(name_or_path), arguments)):
-        raise ValueError(
-            f"{adapter!r} has an adapter_config.json, which can name any other model. Load a model that you know, and "
-            "add the adapter: `peft.PeftModel.from_pretrained(model, adapter)`."
-        )
+    if name_or_path is not None:
+        source = os.fspath(name_or_path)
+        if adapter := _adapter(source, arguments):
+            raise ValueError(
+                f"{adapter!r} has an adapter_config.json, which can name any other model. Load a model that you know,"
+                " and add the adapter: `peft.PeftModel.from_pretrained(model, adapter)`."
+            )
+        _check_shards(source, arguments)
     try:
         with without_tie_warning():
             yield
@@ -134,11 +139,29 @@ def _adapter(source: str, arguments: dict[str, Any]) -> str | None:
     named = (arguments.get("adapter_kwargs") or {}).get("_adapter_model_path")
     if named is not None or os.path.isfile(source):
         return named and os.fspath(named)
+    return source if _find(source, "adapter_config.json", arguments) else None
+
+
+def _check_shards(source: str, arguments: dict[str, Any]) -> None:
+    """Raise `ValueError` if weights are read from other files than the safetensors files of a checkpoint."""
+    variant = f".{arguments['variant']}" if arguments.get("variant") else ""
+    if path := _find(source, f"model.safetensors.index{variant}.json", arguments):
+        index = parse_json(read_utf8(path), path)
+        shards = index.get("weight_map") if isinstance(index, dict) else None
+        for shard in shards.values() if isinstance(shards, dict) else [index]:
+            if not isinstance(shard, str) or "/" in shard or "\\" in shard or not shard.endswith(".safetensors"):
+                raise ValueError(f"{path} names the weights {str(shard)[:80]!r}, no safetensors file beside it.")
+    if os.path.isfile(os.path.join(source, ".metadata")):
+        raise ValueError(f"{source} is a distributed checkpoint, whose index would be unpickled. {CONVERSION}")
+
+
+def _find(source: str, name: str, arguments: dict[str, Any]) -> str | None:
+    """Return the path of a file of a checkpoint, in its folder or in the Hub's cache; None if it has no such file."""
     known = ("cache_dir", "revision", "token", "local_files_only", "force_download", "subfolder")
     where = {name: arguments[name] for name in known if arguments.get(name) is not None}
     silent = ("gated_repo", "missing_entries", "connection_errors")
     quiet: dict[str, Any] = {f"_raise_exceptions_for_{name}": False for name in silent}
-    return source if cached_file(source, "adapter_config.json", **where, **quiet) else None
+    return cached_file(source, name, **where, **quiet)
 
 
 @contextmanager

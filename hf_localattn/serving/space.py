@@ -33,7 +33,6 @@ COPIES = {
     "page.py": "hf_localattn.serving",
     "widgets.py": "hf_localattn.serving",
     "forward_inputs.py": "hf_localattn.models",
-    "text_splitting.py": "hf_localattn.models",
 }
 """Files that a Space gets, with their packages. Their imports of each other become imports of neighboring files."""
 

@@ -15,7 +15,6 @@ import torch
 from transformers import AutoModelForMultipleChoice, AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
 from hf_localattn.models.forward_inputs import accepted_inputs, longest_input
-from hf_localattn.models.pipeline_negation import join_over_blanks
 
 MOST_CHARACTERS = 100_000
 """Largest length of a text. Longer texts would block the page."""
@@ -215,7 +214,10 @@ class Negation(Widget):
     def _view(self, number: int, text: str, found: Mapping[str, Any]) -> View:
         labels: list[str | None] = [None] * len(text)
         for label in (SCOPE, CUE):  # an affix is in the word that is in scope
-            for start, end in join_over_blanks(text, ((span["start"], span["end"]) for span in found[label])):
+            end = 0
+            for span in found[label]:
+                start = span["start"] if text[end : span["start"]].strip() else end  # with blanks between two words
+                start, end = (start if end else span["start"]), span["end"]
                 labels[start:end] = [label] * (end - start)
         pieces: Pieces = []
         for label, group in groupby(zip(text, labels, strict=True), key=lambda pair: pair[1]):

@@ -120,36 +120,6 @@ CHECKED_TOKENIZERS = {
 }
 
 
-def split(pattern):
-    return tokens(
-        pre_tokenizer={"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
-    )
-
-
-def replace(pattern, by):
-    return {"type": "Replace", "pattern": pattern, "content": by}
-
-
-PATTERNS = {
-    "pattern-nested": (split("(x+x+)+y"), says(r"pre_tokenizer has the pattern '\(x\+x\+\)\+y'")),
-    "pattern-choice": (split("^(x|x)*$"), says("which repeats a group that can match in several ways")),
-    "pattern-option": (split("(x?x?)*y"), says("which repeats a group that can match in several ways")),
-    "pattern-back": (split(r"(x+)\1y"), says("which looks back")),
-    "pattern-row": (split("x*x*x*x*y"), says("too many repetitions in a row")),
-    "pattern-counts": (split("((((x{1000}){1000}){1000}){1000}){1000}"), says("which repeats a group")),
-    "pattern-long": (split("x" * 3000), says("of 3000 characters")),
-    "pattern-replace": (tokens(normalizer=replace({"Regex": "(.*)*y"}, " ")), says("normalizer has the pattern")),
-    "pattern-decoder": (tokens(decoder=replace({"Regex": "(x+x+)+y"}, " ")), says("decoder has the pattern")),
-    "pattern-inside": (
-        tokens(normalizer={"type": "Sequence", "normalizers": [replace({"Regex": "(x+)+y"}, " ")]}),
-        says("normalizer has the pattern"),
-    ),
-    "pattern-growth": (
-        tokens(normalizer={"type": "Sequence", "normalizers": [replace({"String": "x"}, "x" * 1000)] * 4}),
-        says("makes texts up to 1000000000000 times longer"),
-    ),
-}
-
 NOT_WHOLE = says("model.safetensors is not a whole safetensors file")
 NO_INDEX = says("model.safetensors.index.json is not an index of weight files")
 ONLY_BESIDE = says("model.safetensors.index.json names the file .* it can only name .safetensors files next to it")
@@ -375,7 +345,6 @@ FILES = [
     *group("a tokenizer's files", "sla", "built_tokenizer checked_tokenizer sla_tokenizer", TOKENIZERS),
     *group("a tokenizer's files", "sla", "built_tokenizer", AUTO_TOKENIZERS),
     *group("a tokenizer's files", "sla", "checked_tokenizer", CHECKED_TOKENIZERS),
-    *group("time, by a regular expression", "sla", "slow_text", PATTERNS),
     *group("weights, and what lies beside them", "cool", "model own_model", WEIGHTS),
     *group("weights, and what lies beside them", "cool", "own_model", ADAPTERS),
     *group("Jinja, YAML and Markdown", "cool", "push card", CARDS),

@@ -5,7 +5,6 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from hf_localattn.models.forward_inputs import longest_input
-from hf_localattn.models.pipeline_negation import join_over_blanks
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
 from hf_localattn.serving.attention import AttentionView
@@ -204,4 +203,3 @@ def test_spans_are_cut_and_joined():
         *(("a", None), ("bcd", "x"), ("e", "y"), ("f", None))
     ]
     assert cut("", []) == []
-    assert join_over_blanks("ab cd,e", [(0, 2), (3, 5), (6, 7)]) == [(0, 5), (6, 7)]
