@@ -10,9 +10,10 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.data.answers import AnswerSettings, Candidate, QuestionAnswers, extract_answers
-from hf_localattn.data.scopes import SCOPE_LABELS, check_knows_cues
+from hf_localattn.data.scopes import check_knows_cues
 from hf_localattn.data.windows import BOOKKEEPING, evaluation_features
 from hf_localattn.model_utils import MOST_TOKENS, evaluating
+from hf_localattn.models.cue_labels import SCOPE_LABELS
 from hf_localattn.models.forward_inputs import longest_input
 from hf_localattn.models.negation_finder import word_probabilities
 from hf_localattn.models.pipeline_question_answering import read_pairs

@@ -19,7 +19,6 @@ from transformers.trainer_utils import PredictionOutput
 from hf_localattn.data.negation import describe_cues, load_negation
 from hf_localattn.data.rows import Data, row_numbers
 from hf_localattn.data.scopes import (
-    SCOPE_LABELS,
     ScopeExamples,
     check_knows_cues,
     find_unseen,
@@ -28,6 +27,7 @@ from hf_localattn.data.scopes import (
 from hf_localattn.data.words import prepare_tokenizer
 from hf_localattn.files import atomic_write
 from hf_localattn.metrics import load_metric
+from hf_localattn.models.cue_labels import SCOPE_LABELS
 from hf_localattn.models.cue_markers import CUE_MARKER, is_marker
 from hf_localattn.models.marked_words import knows_cues
 from hf_localattn.tasks import starsem
