@@ -9,9 +9,6 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 _ELSEWHERE = {
-    "Answer": ("inference", "Answer"),
-    "answer_question": ("inference", "answer_question"),
-    "find_scope": ("inference", "find_scope"),
     "OnnxModel": ("exported", "OnnxModel"),
     "outlook_attention_matrix": ("registry.views", "outlook_attention_matrix"),
     "LocalAttentionTrainer": ("training.trainer", "LocalAttentionTrainer"),
@@ -28,14 +25,13 @@ if TYPE_CHECKING:
     from hf_localattn import resources as resources
     from hf_localattn import tasks as tasks
     from hf_localattn.exported import OnnxModel
-    from hf_localattn.inference import Answer, answer_question, find_scope
     from hf_localattn.models import *  # noqa: F403
     from hf_localattn.registry.views import outlook_attention_matrix
     from hf_localattn.training.arguments import TrainingArguments as LocalAttentionTrainingArguments
     from hf_localattn.training.trainer import LocalAttentionTrainer
 
-    __all__ = ["Answer", "LocalAttentionTrainer", "LocalAttentionTrainingArguments", "OnnxModel"]
-    __all__ += ["__version__", "answer_question", "find_scope", "outlook_attention_matrix"]
+    __all__ = ["LocalAttentionTrainer", "LocalAttentionTrainingArguments", "OnnxModel"]
+    __all__ += ["__version__", "outlook_attention_matrix"]
     __all__ += models.__all__
 else:
 

@@ -5,7 +5,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import BertConfig, BertForTokenClassification, PreTrainedTokenizerFast
 from transformers.modeling_outputs import TokenClassifierOutput
 
-from hf_localattn.models.cue_labels import SCOPE_LABELS, cue_label_names
+from hf_localattn.models.negation_finder import SCOPE_LABELS, cue_label_names
 
 NAMES = [*SCOPE_LABELS, *cue_label_names(["negation", "speculation"])]
 CUES = {

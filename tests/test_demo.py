@@ -10,8 +10,8 @@ from argparse import Namespace
 import datasets
 import pytest
 import transformers
+from transformers import pipeline
 
-from hf_localattn import answer_question
 from tests.demo_helpers import DEMO, QUESTIONS, demo_by_heart, load_demo
 
 
@@ -28,8 +28,9 @@ def loud_again():
 @pytest.mark.slow(reason="a minute of training; docs/question_answering.md is run with a model that learns by heart")
 def test_learns_what_the_readme_says():
     trained = load_demo()["train"]("cool", Namespace(seed=0, steps=200))
+    reader = pipeline("question-answering", model=trained.model, tokenizer=trained.tokenizer)
     for question, passage, answer in QUESTIONS:
-        assert answer_question(trained.model, trained.tokenizer, question, passage).text == answer
+        assert reader(question=question, context=passage)["answer"] == answer
 
 
 @pytest.mark.usefixtures("loud_again")

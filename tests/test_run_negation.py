@@ -6,8 +6,9 @@ import pytest
 import torch
 from transformers import AutoModelForTokenClassification, AutoTokenizer
 
-from hf_localattn import OaXLNetTokenizer, find_scope
+from hf_localattn import OaXLNetTokenizer
 from hf_localattn.data import load_negation
+from hf_localattn.models.negation_finder import FoundCue, NegationFinder
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
 from hf_localattn.tasks.starsem import OFFICIAL_SCORES, score_scopes
@@ -183,50 +184,18 @@ def test_what_the_model_does_not_see_is_scored_and_said(main, files, tmp_path, c
 
 
 def test_a_trained_model_is_asked_from_python(main, files, tmp_path, capsys):
-    """`find_scope` says what the script's predictions say; and the folder asks for its task."""
+    """The finder says what the script's predictions say; and the folder asks for its task."""
     out = tmp_path / "out"
     main(options(files, out, "--do_train", "--do_predict", "--test_file", str(files / "data.jsonl"), steps="3"))
     model = AutoModelForTokenClassification.from_pretrained(out)
     tokenizer = AutoTokenizer.from_pretrained(out)
-    for row in predicted(out):
-        assert find_scope(model, tokenizer, row["tokens"], row["cue"]) == row["predicted_scope"]
-    sentences, cues, found = ([row[name] for row in predicted(out)] for name in ("tokens", "cue", "predicted_scope"))
-    assert find_scope(model, tokenizer, sentences, cues, batch_size=3) == found
+    rows = list(predicted(out))
+    found = scopes_of(model, tokenizer, [row["tokens"] for row in rows], [row["cue"] for row in rows])
+    assert found == [row["predicted_scope"] for row in rows]
     again = ["--model_name_or_path", str(out), "--test_file", str(files / "data.jsonl"), "--do_predict"]
     other = tmp_path / "again"
     message = "predicts the scopes of cues: pass --task negation"
     assert_one_line_error(main, [*again, "--output_dir", str(other), "--use_cpu"], message, other, capsys)
-
-
-def test_what_cannot_be_asked_is_named():
-    tokenizer = OaXLNetTokenizer.from_backbone(word_pieces())
-    model = FAMILIES["oa-xlnet"].heads["token-classification"].from_backbone(tiny_backbone(), num_labels=2)
-    with pytest.raises(ValueError, match="has the labels LABEL_0, LABEL_1: it was not trained on scopes"):
-        find_scope(model, tokenizer, ["not", "he"], [1, 0])
-    model.config.id2label = {0: "O", 1: "SCOPE"}
-    with pytest.raises(ValueError, match="`tokens` is one text"):
-        find_scope(model, tokenizer, "not he", [1, 0])
-    with pytest.raises(ValueError, match="no word is a cue"):
-        find_scope(model, tokenizer, ["not", "he"], [0, 0])
-    with pytest.raises(ValueError, match=r"has no cue marker.*OaXLNetTokenizer.from_backbone\(tokenizer\)"):
-        find_scope(model, word_pieces(), ["not", "he"], [1, 0])
-    with pytest.raises(ValueError, match="does not see the cue: it is behind 64 tokens"):
-        find_scope(model, tokenizer, [*["he"] * 70, "not"], [*[0] * 70, 1])
-    two = [["not", "he"], ["he"]]
-    for sentences, cues, settings, message in (
-        (two, [[1, 0]], {}, "2 sentences, but 1 values of `cue`"),
-        (two, [[1, 0], [0]], {}, "no word is a cue"),
-        (two, [1, 0], {}, "`cue` has 1 for a sentence"),
-        (two, [[1, 0], [1]], {"cue_type": ["single"]}, "1 values of `cue_type`"),
-        (two, [[1, 0], [1]], {"batch_size": 0}, "batch_size must be at least 1"),
-        ([["not", "he"], "not he"], [[1, 0], [1, 0]], {}, "`tokens` has the text 'not he'"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            find_scope(model, tokenizer, sentences, cues, **settings)
-    with pytest.raises(ValueError, match=r"`model` is the name 'folder': load it with `AutoModelForTokenClassificat"):
-        find_scope("folder", tokenizer, ["not", "he"], [1, 0])
-    with pytest.raises(ValueError, match=r"`tokenizer` is the name 'folder': load it with `AutoTokenizer.from_pret"):
-        find_scope(model, "folder", ["not", "he"], [1, 0])
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
@@ -260,11 +229,17 @@ def test_scopes_of_many_sentences_are_those_of_each(side):
         probe = tokenizer(sentences, is_split_into_words=True, padding=True, return_tensors="pt")
         difference = model(**probe).logits[..., 1] - model(**probe).logits[..., 0]
         model.token_classifier.bias[1] -= difference[probe["attention_mask"] == 1].median()
-    alone = [find_scope(model, tokenizer, *pair) for pair in zip(sentences, cues, strict=True)]
+    alone = [scopes_of(model, tokenizer, [words], [cue])[0] for words, cue in zip(sentences, cues, strict=True)]
     assert {number for scope in alone for number in scope} == {0, 1}
-    assert find_scope(model, tokenizer, sentences, cues, batch_size=4) == alone
-    assert find_scope(model, tokenizer, sentences[:1], cues[:1]) == alone[:1]
-    assert find_scope(model, tokenizer, [], []) == []
+    assert scopes_of(model, tokenizer, sentences, cues) == alone
+
+
+def scopes_of(model, tokenizer, sentences, cues):
+    """The scope of a cue of each sentence, 0 or 1 for each word."""
+    finder = NegationFinder(model.eval(), tokenizer)
+    given = [FoundCue("negation", "single", tuple(i for i, is_cue in enumerate(cue) if is_cue)) for cue in cues]
+    with torch.inference_mode():
+        return [[int(word) for word in scope.words] for scope in finder.find_scopes(sentences, given)]
 
 
 def test_a_model_that_cannot_know_the_cue_is_told_of(main, files, tmp_path, caplog):

@@ -8,7 +8,7 @@ import pytest
 from transformers import AutoTokenizer, pipeline
 
 from hf_localattn.data.negation import load_negation
-from hf_localattn.models.cue_labels import SCOPE_LABELS, cue_label_names
+from hf_localattn.models.negation_finder import SCOPE_LABELS, cue_label_names
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
 from tests.parsers import tiny_parser

@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
-from hf_localattn import SlaBertTokenizer, answer_question
+from hf_localattn import SlaBertTokenizer
 from hf_localattn.cli import main as command
 from hf_localattn.hub import init_checkpoint
 from hf_localattn.registry import FAMILIES
@@ -174,5 +174,6 @@ def test_questions_are_answered_over_windows(folder):
     model = FAMILIES["sla-bert"].heads["question-answering"].from_pretrained(folder).eval()
     tokenizer = AutoTokenizer.from_pretrained(folder, parser=tiny_parser())
     passage = "The man bought a boat. The cat sleeps. Birds fly over the old town. " * 6
-    whole = answer_question(model, tokenizer, "Who bought a boat?", passage, max_length=48, doc_stride=16)
-    assert whole.text == passage[whole.start : whole.end]
+    reader = pipeline("question-answering", model=model, tokenizer=tokenizer, max_seq_len=48, doc_stride=16)
+    whole = reader(question="Who bought a boat?", context=passage)
+    assert whole["answer"] == passage[whole["start"] : whole["end"]]

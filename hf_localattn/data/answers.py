@@ -11,7 +11,7 @@ import torch
 
 from hf_localattn.data.rows import PathLike
 from hf_localattn.files import atomic_write
-from hf_localattn.models.answer_spans import possible_spans
+from hf_localattn.models.pipeline_question_answering import possible_spans
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from hf_localattn.data.rows import (
     row_numbers,
     shorten,
 )
-from hf_localattn.models.cue_labels import OUTSIDE, cue_label
+from hf_localattn.models.negation_finder import OUTSIDE, cue_label
 
 logger = logging.getLogger(__name__)
 

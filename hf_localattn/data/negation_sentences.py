@@ -11,7 +11,7 @@ from datasets import Dataset
 from hf_localattn.data.negation import ANNOTATIONS, NO_CUE, scope_characters
 from hf_localattn.data.negation_corpora import NO_NEGATION, NOTHING
 from hf_localattn.data.rows import Record
-from hf_localattn.models.cue_labels import affix_offsets
+from hf_localattn.models.pipeline_negation import affix_offsets
 
 _SPACES = str.maketrans(dict.fromkeys("\t\r\n", " "))
 

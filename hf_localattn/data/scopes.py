@@ -12,9 +12,16 @@ from datasets import Dataset
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from hf_localattn.data.words import IGNORED
-from hf_localattn.models.cue_labels import INSIDE, OUTSIDE, SCOPE_LABELS
 from hf_localattn.models.cue_markers import CUE_MARKER
-from hf_localattn.models.marked_words import NO_WORD, encode_marked, knows_cues, word_logits
+from hf_localattn.models.negation_finder import (
+    INSIDE,
+    NO_WORD,
+    OUTSIDE,
+    SCOPE_LABELS,
+    encode_marked,
+    knows_cues,
+    word_logits,
+)
 
 
 def check_knows_cues(tokenizer: PreTrainedTokenizerBase) -> None:

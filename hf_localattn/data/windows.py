@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
-from hf_localattn.models.question_windows import (
+from hf_localattn.models.pipeline_question_answering import (
     MIN_NEW_TOKENS,
     Offsets,
     cut_question,

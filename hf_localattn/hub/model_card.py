@@ -23,7 +23,7 @@ from hf_localattn.hub.eval_results import write_eval_results
 from hf_localattn.hub.record import TrainingRecord
 from hf_localattn.hub.verify import Verification, verify_checkpoint
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
-from hf_localattn.models.cue_labels import has_cue_labels
+from hf_localattn.models.negation_finder import has_cue_labels
 from hf_localattn.parsing import parse_yaml, read_utf8
 from hf_localattn.registry import AUTO_CLASSES, FAMILIES, Family, task_of_class
 

@@ -237,17 +237,6 @@ class LocalAttentionConfig(PreTrainedConfig):
         if self.id2label and all(re.fullmatch(r"LABEL_\d+", str(name)) for name in vars(self).get("label2id") or ()):
             self.label2id = {name: int(number) for number, name in self.id2label.items()}
 
-    # Until all families have moved:
-    renamed_values: ClassVar[Mapping[str, Mapping[str, str]]] = {}
-
-    @classmethod
-    def current_names(cls, config_fields: Mapping[str, Any]) -> dict[str, Any]:
-        return dict(config_fields)
-
-    def _check_choice(self, *names: Any) -> None: ...
-
-    _check_at_least = _check_number = _check_bools = _check_choice
-
     def check_fields(self) -> None:
         """Validate combinations of the family's fields. Called by `check`, after each field was checked alone."""
 
@@ -270,6 +259,11 @@ class LocalAttentionConfig(PreTrainedConfig):
     def tokenizer_settings(self) -> dict[str, Any]:
         """Settings of the family's tokenizer that these fields change from their defaults."""
         return {}
+
+    @property
+    def finds_cues(self) -> bool:
+        """True if labels of cues are among the labels, such as "negation:single"."""
+        return any(re.match("(negation|speculation):", str(label)) for label in (self.id2label or {}).values())
 
     def active_fields(self) -> dict[tuple[str, ...], bool]:
         """Map groups of fields to True if they take effect under the current settings.
@@ -361,8 +355,7 @@ class LocalAttentionConfig(PreTrainedConfig):
         if head.endswith("ForQuestionAnswering"):
             implementation = "pipeline_question_answering.QuestionAnsweringPipeline"
             return {"question-answering": {"impl": implementation, "pt": ["AutoModelForQuestionAnswering"]}}
-        finds_cues = any(re.match("(negation|speculation):", str(label)) for label in self.id2label.values())
-        if head.endswith("ForTokenClassification") and finds_cues:
+        if head.endswith("ForTokenClassification") and self.finds_cues:
             implementation = "pipeline_negation.NegationPipeline"
             return {"negation": {"impl": implementation, "pt": ["AutoModelForTokenClassification"]}}
         return {}

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
 
-from .configuration_local_attention import LocalAttentionConfig
-from .oa_attention import check_heads, possible_heads
-from .oa_interaction import BIDIRECTIONAL, CONVOLUTIONAL, INTERACTIONS, KV_SHARING, QUERY_SUMMARIES
+from .configuration_local_attention import LocalAttentionConfig, Positive, Probability
 
 PAPERS_HEADS = 12
 """Number of heads of XLNet-base, the paper's encoder."""
+
+CONVOLUTIONAL = ("c", "ca")
+BIDIRECTIONAL = ("emb", "ca")
+"""Interactions whose query vectors depend on the context."""
 
 
 class OaXLNetConfig(LocalAttentionConfig):
@@ -59,20 +62,18 @@ class OaXLNetConfig(LocalAttentionConfig):
     model_type = "oa-xlnet"
     default_backbone = "xlnet"
     controlling_fields: ClassVar[Sequence[str]] = ("local_attention",)
-    attribute_map: ClassVar[dict[str, str]] = {"variant": "local_attention", "dot_attention": "query_summary"}
-    renamed_values: ClassVar[Mapping[str, Mapping[str, str]]] = {"query_summary": {"torchnlp": "tanh"}}
 
-    local_attention: str = "emb"
-    num_oa_layers: int = 2
-    oa_num_heads: int | None = None
-    oa_intermediate_size: int | None = None
-    oa_dropout: float = 0.3
-    kv_sharing: str = "trunk"
+    local_attention: Literal["em", "emb", "c", "ca", "none"] = "emb"
+    num_oa_layers: Positive = 2
+    oa_num_heads: Positive | None = None
+    oa_intermediate_size: Positive | None = None
+    oa_dropout: Probability = 0.3
+    kv_sharing: Literal["trunk", "none", "all"] = "trunk"
     share_context_projection: bool = False
-    conv_num_filters: int | None = None
-    query_summary: str = "tanh"
-    oa_chunk_size: int | None = None
-    classifier_dropout: float = 0.3
+    conv_num_filters: Positive | None = None
+    query_summary: Literal["tanh", "plain"] = "tanh"
+    oa_chunk_size: Positive | None = None
+    classifier_dropout: Probability = 0.3
 
     def __post_init__(self, **kwargs: Any) -> None:
         super().__post_init__(**kwargs)
@@ -102,10 +103,8 @@ class OaXLNetConfig(LocalAttentionConfig):
         if self.oa_num_heads is not None:
             return self.oa_num_heads
         possible = possible_heads(self.backbone_config.hidden_size, self.local_attention)
-        for usual in (PAPERS_HEADS, self.num_attention_heads):
-            if usual in possible:
-                return usual
-        return min(possible, key=lambda heads: abs(heads - PAPERS_HEADS))
+        usual = [heads for heads in (PAPERS_HEADS, self.num_attention_heads) if heads in possible]
+        return usual[0] if usual else min(possible, key=lambda heads: abs(heads - PAPERS_HEADS))
 
     @property
     def qa_dropout(self) -> float:
@@ -113,15 +112,17 @@ class OaXLNetConfig(LocalAttentionConfig):
         return self.classifier_dropout
 
     def check_fields(self) -> None:
-        self._check_choice("local_attention", (*INTERACTIONS, "none"))
-        self._check_choice("kv_sharing", KV_SHARING)
-        self._check_choice("query_summary", QUERY_SUMMARIES)
-        self._check_bools("share_context_projection")
-        self._check_at_least("num_oa_layers", 1)
-        for field in ("oa_num_heads", "oa_intermediate_size", "conv_num_filters", "oa_chunk_size"):
-            if getattr(self, field) is not None:
-                self._check_at_least(field, 1)
-        self._check_number("oa_dropout", 0.0, 1.0)
-        self._check_number("classifier_dropout", 0.0, 1.0)
-        if self.local_attention != "none":
-            check_heads(self.backbone_config.hidden_size, self.block_heads, self.local_attention)
+        size, heads = self.backbone_config.hidden_size, self.block_heads
+        if self.local_attention != "none" and heads not in (possible := possible_heads(size, self.local_attention)):
+            square = ", with heads of a square width" if self.local_attention in CONVOLUTIONAL else ""
+            raise ValueError(
+                f"`oa_num_heads` is {heads}; for the width {size} use one of {', '.join(map(str, possible))}{square}."
+            )
+
+
+def possible_heads(size: int, interaction: str) -> list[int]:
+    """Return the numbers of heads that divide the width. Heads of "c" and "ca" must have a square width."""
+    divisors = [heads for heads in range(1, size + 1) if size % heads == 0]
+    if interaction not in CONVOLUTIONAL:
+        return divisors
+    return [heads for heads in divisors if math.isqrt(size // heads) ** 2 == size // heads]

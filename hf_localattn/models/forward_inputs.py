@@ -1,14 +1,14 @@
-"""Length limit and input names of a model."""
+"""Inputs of any model: their limit of tokens, their names, and the logits of a row without padding."""
 
 from __future__ import annotations
 
-import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import nn
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 
 def longest_input(model: nn.Module, tokenizer: PreTrainedTokenizerBase) -> int | None:
@@ -32,15 +32,6 @@ def accepted_inputs(model: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in inputs.items() if name in accepted or "input_ids" not in accepted}
 
 
-def with_extra_inputs(forward: Callable[..., Any], *names: str) -> Callable[..., Any]:
-    """Add keyword inputs to the signature of a `forward`, so that Trainer keeps the columns with these names."""
-
-    @functools.wraps(forward)
-    def named(self: PreTrainedModel, *args: Any, **kwargs: Any) -> Any:
-        return forward(self, *args, **kwargs)
-
-    signature = inspect.signature(forward)
-    *known, rest = signature.parameters.values()
-    new = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in names]
-    named.__signature__ = signature.replace(parameters=[*known, *new, rest])  # type: ignore[attr-defined]
-    return named
+def without_pads(logits: torch.Tensor, length: int, tokenizer: PreTrainedTokenizerBase) -> torch.Tensor:
+    """Return the logits of the `length` tokens of one window, without padding."""
+    return logits[:length] if tokenizer.padding_side == "right" else logits[len(logits) - length :]

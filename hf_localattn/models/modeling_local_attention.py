@@ -377,13 +377,3 @@ def _outermost_new(module: nn.Module, pretrained: set[int], prefix: str = "") ->
             yield prefix + name
         else:
             yield from _outermost_new(child, pretrained, f"{prefix}{name}.")
-
-
-def register_auto_classes(config_class: Any, **auto_classes: Any) -> None:
-    """Note the names for `verify`, until all rooms have moved."""
-    for model_class in auto_classes.values():
-        served = {auto: one for auto, one in auto_classes.items() if one.can_generate() == model_class.can_generate()}
-        model_class.auto_classes = {
-            auto: f"{one.__module__.split('.')[-1]}.{one.__name__}"
-            for auto, one in {"AutoConfig": config_class, **served}.items()
-        }

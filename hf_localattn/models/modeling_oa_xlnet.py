@@ -10,18 +10,18 @@ from torch import nn
 from torch.compiler import is_compiling
 from transformers.utils import can_return_tuple, logging
 
-from .backbone_features import LocalModelOutput, check_inputs
 from .configuration_oa_xlnet import OaXLNetConfig
-from .cue_labels import has_cue_labels
-from .input_checks import check_tensor
-from .masked_lm_head import MaskedLMHead
-from .modeling_local_attention import LocalAttentionPreTrainedModel, register_auto_classes
+from .modeling_local_attention import LocalAttentionPreTrainedModel, LocalModelOutput, check_inputs
 from .oa_attention import OrthogonalAttentionBlock, query_positions
-from .task_heads import MultipleChoiceHead, QuestionAnsweringHead, SequenceClassificationHead, TokenClassificationHead
+from .task_heads import (
+    MaskedLMHead,
+    MultipleChoiceHead,
+    QuestionAnsweringHead,
+    SequenceClassificationHead,
+    TokenClassificationHead,
+)
 
 logger = logging.get_logger(__name__)
-
-QUERY = ("query_mask",)
 
 
 class OaXLNetPreTrainedModel(LocalAttentionPreTrainedModel):
@@ -29,7 +29,7 @@ class OaXLNetPreTrainedModel(LocalAttentionPreTrainedModel):
 
     config_class = OaXLNetConfig
     base_model_prefix = "oa"
-    token_inputs = QUERY
+    token_inputs = ("query_mask",)
     _no_split_modules = ["OrthogonalAttentionBlock"]  # noqa: RUF012 (transformers' own type)
 
     @torch.no_grad()
@@ -45,7 +45,7 @@ class OaXLNetModel(OaXLNetPreTrainedModel):
     def __init__(self, config: OaXLNetConfig):
         super().__init__(config)
         self.add_backbone()
-        self.expects_queries = not has_cue_labels((config.id2label or {}).values())
+        self.expects_queries = not config.finds_cues
         self.dropout = nn.Dropout(config.oa_dropout)
         self.blocks = nn.ModuleList(
             OrthogonalAttentionBlock(
@@ -92,14 +92,19 @@ class OaXLNetModel(OaXLNetPreTrainedModel):
         """
         self.resolve_output_flags(kwargs)
         shape = check_inputs(input_ids, inputs_embeds, attention_mask).shape[:2]
-        query_tokens = checked_query_mask(query_mask, shape) if self.blocks else None
+        if self.blocks and (query_mask is None or query_mask.shape != shape):
+            found = "missing" if query_mask is None else f"of shape {tuple(query_mask.shape)}"
+            raise ValueError(
+                f"`query_mask` is {found}. Give a tensor {tuple(shape)} with 1 at the tokens of the query, or encode "
+                "the texts with an OaXLNetTokenizer, which returns it."
+            )
         outputs = self.forward_backbone(
             input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs
         )
         states, weights = outputs.last_hidden_state, []
-        if query_tokens is not None:
+        if query_mask is not None and self.blocks:
             mask = None if attention_mask is None else attention_mask != 0
-            positions, real = query_positions(query_tokens if mask is None else query_tokens & mask)
+            positions, real = query_positions((query_mask != 0) if mask is None else (query_mask != 0) & mask)
             self.warn_without_query(real)
             # `take_along_dim` would limit an exported graph to the sizes of its example.
             places = positions.unsqueeze(-1).expand(-1, -1, states.shape[-1])
@@ -117,12 +122,8 @@ class OaXLNetModel(OaXLNetPreTrainedModel):
         )
 
     def warn_without_query(self, real: torch.Tensor) -> None:
-        """Warn once per model of a batch without any query token.
-
-        Args:
-            real: (B, N), True at query tokens, from `query_positions`. With several columns there are query tokens, so
-                most batches are not read.
-        """
+        """Warn once per model of a batch without any query token, given the mask (B, N) of `query_positions`."""
+        # With several columns there are query tokens: then the mask is not read.
         if not self.expects_queries or is_compiling() or real.shape[1] > 1 or real.any():
             return
         self.expects_queries = False
@@ -131,19 +132,6 @@ class OaXLNetModel(OaXLNetPreTrainedModel):
             "attend to. Mark the words of the query in the text with [CUE], as in `Mira is [CUE] not the baker.`, or "
             "give the query as one text of a pair. Further batches are not checked."
         )
-
-
-def checked_query_mask(query_mask: torch.Tensor | None, shape: torch.Size) -> torch.Tensor:
-    """Return the mask (B, L) as booleans, and raise `ValueError` if it is missing or has another shape."""
-    if query_mask is None:
-        raise ValueError(
-            "`query_mask` is missing. Give a tensor (batch, length) with 1 at the tokens of the query, or encode the "
-            "texts with an OaXLNetTokenizer, which returns it."
-        )
-    check_tensor("query_mask", query_mask)
-    if query_mask.shape != shape:
-        raise ValueError(f"`query_mask` has shape {tuple(query_mask.shape)}; it must be {tuple(shape)}.")
-    return query_mask != 0
 
 
 class OaXLNetForQuestionAnswering(OaXLNetPreTrainedModel, QuestionAnsweringHead):
@@ -187,14 +175,3 @@ class OaXLNetForMaskedLM(OaXLNetPreTrainedModel, MaskedLMHead):
     """OA with the masked-language-model head of the backbone, which XLNet does not have."""
 
     base_model_class = OaXLNetModel
-
-
-register_auto_classes(
-    OaXLNetConfig,
-    AutoModel=OaXLNetModel,
-    AutoModelForQuestionAnswering=OaXLNetForQuestionAnswering,
-    AutoModelForSequenceClassification=OaXLNetForSequenceClassification,
-    AutoModelForTokenClassification=OaXLNetForTokenClassification,
-    AutoModelForMultipleChoice=OaXLNetForMultipleChoice,
-    AutoModelForMaskedLM=OaXLNetForMaskedLM,
-)

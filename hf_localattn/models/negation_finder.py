@@ -1,48 +1,115 @@
-"""Prediction of cues and of their scopes with a token classifier."""
+"""Cues of negation and their scopes in sentences of words, by a token classifier.
+
+A sentence without cue markers asks for its cues: each word has `O` or the label of a cue, such as `negation:single`. A
+sentence with cue markers asks for the scope of the marked cue: each word has `O` or `SCOPE`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from transformers import PreTrainedTokenizerBase
+from transformers import BatchEncoding, PreTrainedTokenizerBase
 
-from .cue_labels import OUTSIDE, SCOPE_LABELS, FoundCue, group_cues, is_cue_label
-from .forward_inputs import accepted_inputs, longest_input
-from .marked_words import encode_marked, knows_cues, word_logits
-from .window_logits import without_pads
+from .cue_markers import CUE_MARKER, mark_cues
+from .forward_inputs import accepted_inputs, longest_input, without_pads
+
+OUTSIDE, INSIDE = SCOPE_LABELS = ("O", "SCOPE")
+"""Labels of words outside the scope, and of words in it."""
+
+CUE_KINDS = ("negation", "speculation")
+
+CUE_TYPES = ("affix", "single", "multi")
+"""Types of cues: part of a word (`in` of `infrequent`), one word, several words."""
+
+NO_WORD = -1
+"""Word index of tokens that belong to no word of the sentence: special tokens and cue markers."""
 
 MARKER_ROOM = 8
 """Number of tokens of an input that are reserved for cue markers."""
 
 
+def cue_label(kind: str, cue_type: str) -> str:
+    """Return the label of a cue's words, such as `negation:affix`."""
+    return f"{kind}:{cue_type}"
+
+
+def cue_label_names(kinds: Iterable[str]) -> list[str]:
+    """Return the labels of cues of these kinds, in order."""
+    return [cue_label(kind, cue_type) for kind in kinds for cue_type in CUE_TYPES]
+
+
+def is_cue_label(label: str) -> bool:
+    """Return True for the label of a cue."""
+    kind, _, cue_type = label.partition(":")
+    return kind in CUE_KINDS and cue_type in CUE_TYPES
+
+
+def has_cue_labels(labels: Iterable[str]) -> bool:
+    """Return True if a label is that of a cue: the model then finds cues in texts without markers."""
+    return any(is_cue_label(str(label)) for label in labels)
+
+
 @dataclass(frozen=True)
-class Scope:
-    """The scope of a cue.
+class FoundCue:
+    """A cue that was predicted.
 
     Attributes:
-        words: True for each word in scope.
-        score: Mean probability of the words' labels.
+        kind: One of `CUE_KINDS`.
+        type: One of `CUE_TYPES`.
+        words: Indices of its words in the sentence.
     """
 
-    words: list[bool]
-    score: float
+    kind: str
+    type: str
+    words: tuple[int, ...]
+
+
+def group_cues(labels: Sequence[str]) -> list[FoundCue]:
+    """Return the cues in the predicted labels of a sentence's words, in the order of their first words.
+
+    A word with the label of an affix or a single word is a cue. Adjacent words of a `multi` label are one cue (`no
+    longer`). Isolated words of a `multi` label are parts of one cue (`neither ... nor`), or a single word if there is
+    only one.
+
+    Example:
+        >>> multi = "negation:multi"
+        >>> [cue.words for cue in group_cues(["O", multi, "O", multi, "O", "negation:affix"])]
+        [(1, 3), (5,)]
+    """
+    cues, isolated = [], dict[str, list[int]]()
+    start = 0
+    while start < len(labels):
+        kind, _, cue_type = labels[start].partition(":")
+        end = start + 1
+        if is_cue_label(labels[start]):
+            while cue_type == "multi" and end < len(labels) and labels[end] == labels[start]:
+                end += 1
+            if cue_type == "multi" and end == start + 1:
+                isolated.setdefault(kind, []).append(start)
+            else:
+                cues.append(FoundCue(kind, cue_type, tuple(range(start, end))))
+        start = end
+    cues += [FoundCue(kind, "multi" if len(words) > 1 else "single", tuple(words)) for kind, words in isolated.items()]
+    return sorted(cues, key=lambda cue: cue.words)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The scope of a cue."""
+
+    words: list[bool]  # True for each word in scope
+    score: float  # mean probability of the words' labels
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A cue that was found, with its scope.
-
-    Attributes:
-        cue: The cue.
-        score: Mean probability of the labels of its words.
-        scope: Its scope.
-    """
+    """A cue that was found, with its scope."""
 
     cue: FoundCue
-    score: float
+    score: float  # mean probability of the labels of its words
     scope: Scope
 
 
@@ -61,20 +128,16 @@ class NegationFinder:
 
     def __init__(self, model: Any, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None):
         self.model, self.tokenizer = model, tokenizer
-        labels = model.config.id2label.values()
+        labels = [str(label) for label in model.config.id2label.values()]
         self.cue_names = [OUTSIDE, *filter(is_cue_label, labels)]
-        for names in (self.cue_names, SCOPE_LABELS):
-            if len(names) < 2 or not set(labels) >= set(names):
-                raise ValueError(
-                    f"{type(model).__name__} does not find cues and their scopes: its labels are"
-                    f" {', '.join(map(str, labels))}. Train it with `run_ner.py --task negation --detect_cues`."
-                    " If the cues are known, `find_scope` needs only the label SCOPE."
-                )
-        if not getattr(tokenizer, "is_fast", False) or not knows_cues(tokenizer):
+        self.kinds = list(dict.fromkeys(name.partition(":")[0] for name in self.cue_names[1:])) or [CUE_KINDS[0]]
+        if not set(labels) >= set(SCOPE_LABELS):
             raise ValueError(
-                f"{type(tokenizer).__name__} is not a fast tokenizer with cue markers: load the tokenizer of the"
-                " checkpoint with AutoTokenizer."
+                f"{type(model).__name__} does not predict scopes: its labels are {', '.join(labels)}. Train it with"
+                " `run_ner.py --task negation --detect_cues`."
             )
+        if not getattr(tokenizer, "is_fast", False) or not knows_cues(tokenizer):
+            raise ValueError(f"{type(tokenizer).__name__} is no fast tokenizer with cue markers: load the model's.")
         self.limit = longest_input(model, tokenizer) if max_length is None else max_length
 
     def pieces(self, words: Sequence[str]) -> list[range]:
@@ -114,6 +177,8 @@ class NegationFinder:
     def find_cues(self, sentences: Sequence[Sequence[str]]) -> list[list[tuple[FoundCue, float]]]:
         """Return the cues of each sentence, each with the mean probability of its words' labels."""
         known = [words for words in sentences if words]
+        if known and len(self.cue_names) < 2:
+            raise ValueError(f"{type(self.model).__name__} finds no cues: mark the cue in the text with {CUE_MARKER}.")
         unmarked = [[0] * len(words) for words in known]
         found = []
         for probabilities, seen in self._label(self.cue_names, known, unmarked, [None] * len(known)):
@@ -134,42 +199,80 @@ class NegationFinder:
             scopes.append(Scope(((best == 1) & seen).tolist(), score))
         return scopes
 
-    def _label(self, names: Sequence[str], *columns: Any) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        return word_probabilities(self.model, self.tokenizer, names, self.limit, *columns)
+    def _label(
+        self,
+        names: Sequence[str],
+        sentences: Sequence[Sequence[str]],
+        cues: Sequence[Sequence[int]],
+        cue_types: Sequence[str | None],
+    ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Yield the probabilities (words, names) of some labels for each sentence, and a mask of the seen words."""
+        if not sentences:
+            return
+        truncation = {} if self.limit is None else {"truncation": True, "max_length": self.limit}
+        encoded, word_numbers = encode_marked(self.tokenizer, sentences, cues, cue_types, **truncation)
+        batch = self.tokenizer.pad(dict(encoded), return_tensors="pt", verbose=False).to(self.model.device)
+        logits = self.model(**accepted_inputs(self.model, batch), return_dict=True).logits.float().cpu()
+        labels = {name: number for number, name in self.model.config.id2label.items()}
+        columns = [labels[name] for name in names]
+        for words, numbers, padded in zip(sentences, word_numbers, logits, strict=True):
+            own = without_pads(padded, len(numbers), self.tokenizer)
+            means, seen = word_logits(own[:, columns], numbers, len(words))
+            yield means.softmax(dim=-1), seen
 
 
-def word_probabilities(
-    model: Any,
+def encode_marked(
     tokenizer: PreTrainedTokenizerBase,
-    names: Sequence[str],
-    limit: int | None,
     sentences: Sequence[Sequence[str]],
     cues: Sequence[Sequence[int]],
     cue_types: Sequence[str | None],
-) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yield the probabilities of some labels for the words of each sentence of a batch.
+    **kwargs: Any,
+) -> tuple[BatchEncoding, list[list[int]]]:
+    """Tokenize sentences with a marker before each word of their cues.
 
     Args:
-        model: A token classification model.
-        tokenizer: Its fast tokenizer, with cue markers.
-        names: Labels of the model.
-        limit: Maximum number of tokens of an input, or None.
+        tokenizer: A fast tokenizer with cue markers.
         sentences: Words of each sentence.
-        cues: For each sentence a list with 1 for each word of the cue and 0 for other words.
-        cue_types: Type of each sentence's cue, or None.
+        cues: For each sentence a list with 1 for each word of the cue and 0 for other words. A list of zeros asks for
+            the cues of the sentence.
+        cue_types: Type of each sentence's cue, which only tokenizers with typed markers use; None if unknown.
+        **kwargs: Arguments of the tokenizer.
 
-    Yields:
-        Probabilities (words, names), and a boolean mask (words,) of the words that the model sees.
+    Returns:
+        The encoding, and for each sentence the index of each token's word, counted without markers, or `NO_WORD`.
     """
-    if not sentences:
-        return
-    truncation = {} if limit is None else {"truncation": True, "max_length": limit}
-    encoded, word_numbers = encode_marked(tokenizer, sentences, cues, cue_types, **truncation)
-    batch = tokenizer.pad(dict(encoded), return_tensors="pt", verbose=False).to(model.device)
-    logits = model(**accepted_inputs(model, batch), return_dict=True).logits.float().cpu()
-    labels = {name: number for number, name in model.config.id2label.items()}
-    columns = [labels[name] for name in names]
-    for words, numbers, padded in zip(sentences, word_numbers, logits, strict=True):
-        own = without_pads(padded, len(numbers), tokenizer)
-        means, seen = word_logits(own[:, columns], numbers, len(words))
-        yield means.softmax(dim=-1), seen
+    has_types = hasattr(tokenizer, "cue_marker")
+    marked = [
+        mark_cues(words, cue, cue_type if has_types and any(cue) else None)
+        for words, cue, cue_type in zip(sentences, cues, cue_types, strict=True)
+    ]
+    encoded = tokenizer(marked, is_split_into_words=True, **kwargs)
+    word_numbers = []
+    for row, cue in enumerate(cues):
+        numbers = [number for word, is_cue in enumerate(cue) for number in ([NO_WORD, word] if is_cue else [word])]
+        word_numbers.append([NO_WORD if place is None else numbers[place] for place in encoded.word_ids(row)])
+    return encoded, word_numbers
+
+
+def word_logits(logits: torch.Tensor, word_numbers: Sequence[int], length: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the mean of the logits over each word's tokens.
+
+    Args:
+        logits: (>= tokens, labels); rows after the last token are ignored.
+        word_numbers: Word index of each token, or `NO_WORD`.
+        length: Number of words of the sentence.
+
+    Returns:
+        Logits (words, labels), 0 for words without a token; and a boolean mask (words,) of the words with a token.
+    """
+    numbers = torch.as_tensor(word_numbers, dtype=torch.long)
+    tokens = (numbers != NO_WORD).nonzero()[:, 0]
+    words = numbers[tokens]
+    sums = torch.zeros(length, logits.shape[-1], dtype=torch.float64).index_add_(0, words, logits[tokens].double())
+    counts = torch.bincount(words, minlength=length)
+    return sums / counts.clamp(min=1)[:, None], counts > 0
+
+
+def knows_cues(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Return True if a tokenizer has a cue marker."""
+    return CUE_MARKER in tokenizer.get_added_vocab()

@@ -8,7 +8,6 @@ Shapes: B batch, M context tokens, N query tokens, D width, k heads, d = D / k t
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
@@ -19,11 +18,6 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from .masking import argsort_mask_first, ensure_nonempty_mask, masked_softmax
 from .oa_interaction import (
-    BIDIRECTIONAL,
-    CONVOLUTIONAL,
-    INTERACTIONS,
-    KV_SHARING,
-    QUERY_SUMMARIES,
     ContextualQueryVectors,
     HeadwiseLinear,
     PairInteraction,
@@ -54,9 +48,6 @@ class OrthogonalAttention(nn.Module):
         chunk_size: Number of context tokens whose keys and values are computed at a time, and recomputed in the
             backward pass. The result is the same, with memory for (B, chunk_size, N, D) instead of (B, M, N, D).
             Chunks smaller than d save no more memory, since the maps of the query tokens are (B, N, D, d).
-
-    Raises:
-        ValueError: `num_heads` does not fit `size`, or an option is unknown.
     """
 
     def __init__(
@@ -72,15 +63,7 @@ class OrthogonalAttention(nn.Module):
         chunk_size: int | None = None,
     ):
         super().__init__()
-        check_heads(size, num_heads, interaction)
-        for option, value, choices in (
-            ("interaction", interaction, INTERACTIONS),
-            ("kv_sharing", kv_sharing, KV_SHARING),
-            ("query_summary", query_summary, QUERY_SUMMARIES),
-        ):
-            if value not in choices:
-                raise ValueError(f"`{option}` is {value!r}; choose one of {', '.join(map(repr, choices))}.")
-        convolutional, bidirectional = interaction in CONVOLUTIONAL, interaction in BIDIRECTIONAL
+        convolutional, bidirectional = interaction in ("c", "ca"), interaction in ("emb", "ca")
         self.interaction = PairInteraction(size, num_heads, convolutional, conv_num_filters, kv_sharing)
         self.query_vectors: QueryVectors = (
             ContextualQueryVectors(
@@ -240,23 +223,3 @@ def query_positions(query_mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
     if not torch.compiler.is_compiling():
         order = order[:, : max(int(query_mask.sum(-1).max()), 1)]
     return order, query_mask.gather(1, order)
-
-
-def possible_heads(size: int, interaction: str) -> list[int]:
-    """Return the numbers of heads that divide the width. Heads of "c" and "ca" must have a square width."""
-    small = [heads for heads in range(1, math.isqrt(size) + 1) if size % heads == 0]
-    divisors = sorted({*small, *(size // heads for heads in small)})
-    if interaction not in CONVOLUTIONAL:
-        return divisors
-    return [heads for heads in divisors if math.isqrt(size // heads) ** 2 == size // heads]
-
-
-def check_heads(size: int, num_heads: int, interaction: str) -> None:
-    """Raise `ValueError` for a number of heads that `possible_heads` does not contain."""
-    possible = possible_heads(size, interaction)
-    if num_heads in possible:
-        return
-    problem = f"does not divide the width {size}"
-    if size % num_heads == 0:
-        problem = f"gives heads of width {size // num_heads}: {interaction!r} needs a square width"
-    raise ValueError(f"`oa_num_heads` is {num_heads}, which {problem}. Use one of {', '.join(map(str, possible))}.")

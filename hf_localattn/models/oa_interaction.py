@@ -20,13 +20,6 @@ from transformers import initialization as init
 
 from .masking import masked_softmax
 
-CONVOLUTIONAL = ("c", "ca")
-BIDIRECTIONAL = ("emb", "ca")
-"""Interactions whose query vectors depend on the context."""
-INTERACTIONS = ("em", "emb", "c", "ca")
-KV_SHARING = ("trunk", "none", "all")
-QUERY_SUMMARIES = ("tanh", "plain")
-
 
 class PairMaps(NamedTuple):
     """Keys or values of all pairs before they are computed, as a linear map for each query token.

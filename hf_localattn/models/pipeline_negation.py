@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,10 +11,37 @@ from typing import Any
 from torch.utils.data import Dataset
 from transformers.pipelines.base import ChunkPipeline
 
-from .cue_labels import affix_offsets
-from .cue_markers import MARKERS
-from .negation_finder import Finding, NegationFinder
-from .text_splitting import Offsets, join_over_blanks, split_sentences, split_words
+from .cue_markers import ANY_MARKER
+from .negation_finder import Finding, FoundCue, NegationFinder
+
+Offsets = tuple[int, int]
+
+_APOSTROPHE = "['\u2019]"
+_WORD = re.compile(
+    rf"""
+    \w+?(?=n{_APOSTROPHE}t\b) | n{_APOSTROPHE}t\b     # do n't
+    | o{_APOSTROPHE}clock
+    | can(?=not\b) | (?<=can)not\b                    # can not
+    | {_APOSTROPHE}(?:s|m|d|ll|re|ve)\b               # she 'll
+    | (?:[^\W\d_]\.){{2,}}                            # U.S. and e.g.
+    | (?:Mr|Mrs|Ms|Dr|Prof|St|vs|Fig)\.(?=\s*[\w(]) | No\.(?=\s*\d)
+    | \d+(?:[.,:/]\d+)+\w*                            # 1,000 and 3.5mg
+    | \w+(?:[-\u2010\u2011]\w+)*
+    | (?P<repeated>[^\w\s])(?P=repeated)*             # ... and --
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_ABBREVIATION = re.compile(
+    r"(?:\b(?i:mr|mrs|ms|dr|prof|st|vs|fig|figs|e\.g|i\.e|cf|al|approx|inc|ltd|jr|sr)|\b[A-Z])\.$"
+)
+_NUMBER = re.compile(r"\bno\.\s*\d", re.IGNORECASE)
+# The end of a sentence: its marks with closing quotes and brackets, before a capital, a digit or an opening mark.
+_END = re.compile(
+    r"(?<![.!?\u2026])[.!?\u2026]++[\"'\u201d\u2019)\]]*+(?=\s+[\"'\u201c\u2018(\[]*[^\W_a-z])"
+    r"|[\u3002\uff01\uff1f]+|\n\s*\n"
+)
+_LESS = re.compile(r"\w\w(?P<affix>less)(?:ly|ness)?$", re.IGNORECASE)
+_PREFIX = re.compile(r"(?P<affix>non|un|in|im|il|ir|dis|a)-?\w\w", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -20,14 +49,15 @@ class Piece:
     """A sentence, or a part of a sentence that is too long for the model.
 
     Attributes:
-        words: its words.
         offsets: characters [start, end) of each word in the text.
         sentence: characters of the whole sentence.
+        cue: the cue that the text marks; None if the cues are to be found.
     """
 
     words: list[str]
     offsets: list[Offsets]
     sentence: Offsets
+    cue: FoundCue | None = None
 
 
 class NegationPipeline(ChunkPipeline):
@@ -37,7 +67,7 @@ class NegationPipeline(ChunkPipeline):
     more.
 
     Raises:
-        ValueError: the model does not find cues and scopes, or the tokenizer has no cue markers.
+        ValueError: the model does not predict scopes, or the tokenizer has no cue markers.
 
     Example:
         >>> from transformers import AutoTokenizer, pipeline
@@ -63,7 +93,10 @@ class NegationPipeline(ChunkPipeline):
         super().__init__(model=model, tokenizer=tokenizer, **kwargs)
 
     def __call__(self, inputs: Any, **settings: Any) -> Any:
-        """Find the cues in one or more texts, and their scopes.
+        """Find the cues in one or more texts, and their scopes; or the scopes of cues that the texts mark.
+
+        In a text with cue markers, such as `He did [CUE] not go.`, the word after each marker belongs to the cue of
+        its sentence. Its score is 1, and sentences without a marker have no result.
 
         Args:
             inputs (str, list or iterator): a text; a list of texts; or an iterator, which is read lazily.
@@ -85,7 +118,7 @@ class NegationPipeline(ChunkPipeline):
             * `sentence`: dict with `start` and `end`.
 
         Raises:
-            ValueError: an input is not a text, or has a cue marker.
+            ValueError: an input is not a text, or has no marked cue and the model finds none.
             TypeError: a setting is unknown.
         """
         if isinstance(inputs, Dataset):  # such as transformers' `KeyDataset`
@@ -112,29 +145,41 @@ class NegationPipeline(ChunkPipeline):
         """Yield the sentences of a text, in pieces that the model can take."""
         if not isinstance(text, str):
             raise ValueError(f"The input is {text!r}; it must be a text.")
-        if marker := next((marker for marker in MARKERS if marker in text), None):
-            raise ValueError(
-                f"The text has the cue marker {marker}: give raw text, or use `find_scope` for known cues."
-            )
-        pieces = [piece for sentence in split_sentences(text, split_lines) for piece in self._pieces(text, sentence)]
+        markers = list(re.finditer(ANY_MARKER, text))
+        blank = re.sub(ANY_MARKER, lambda marker: " " * len(marker[0]), text)  # of the same length
+        pieces = []
+        for start, end in split_sentences(blank, split_lines):
+            own = [marker for marker in markers if start <= marker.end() < end]
+            if own or not markers:
+                pieces += self._pieces(blank, (min([start, *(marker.start() for marker in own)]), end), own)
         pieces = pieces or [Piece([], [], (0, 0))]  # the base class needs one
         for number, piece in enumerate(pieces, start=1):
             yield {"text": text, "piece": piece, "is_last": number == len(pieces)}
 
-    def _pieces(self, text: str, sentence: Offsets) -> Iterator[Piece]:
+    def _pieces(self, text: str, sentence: Offsets, markers: Sequence[re.Match[str]]) -> Iterator[Piece]:
         start, end = sentence
         offsets = [(start + begin, start + stop) for begin, stop in split_words(text[start:end])]
         words = [text[begin:stop] for begin, stop in offsets]
+        cue = {next((i for i, (begin, _) in enumerate(offsets) if begin >= marker.end()), -1) for marker in markers}
+        named = re.findall(r"affix|single|multi", "".join(marker[0] for marker in markers))
         for place in self.finder.pieces(words):
             within = slice(place.start, place.stop)
-            yield Piece(words[within], offsets[within], sentence)
+            own = tuple(i - place.start for i in sorted(cue) if i in place)
+            kind = named[0] if named else "multi" if len(own) > 1 else "single"
+            if own or not markers:
+                marked = FoundCue(self.finder.kinds[0], kind, own) if own else None
+                yield Piece(words[within], offsets[within], sentence, marked)
 
     def _forward(self, inputs: dict[str, Any]) -> dict[str, Any]:
         # The base class makes lists of the inputs of a batch, but not of a single piece.
         batched = isinstance(inputs["is_last"], list)
         pieces: list[Piece] = inputs["piece"] if batched else [inputs["piece"]]
-        found = self.finder.find([piece.words for piece in pieces])
-        return {**inputs, "found": found if batched else found[0]}
+        free = [piece for piece in pieces if piece.cue is None]
+        marked = [(piece.words, piece.cue) for piece in pieces if piece.cue is not None]
+        found = iter(self.finder.find([piece.words for piece in free]))
+        scopes = iter(self.finder.find_scopes(*map(list, zip(*marked, strict=True))) if marked else ())
+        results = [next(found) if piece.cue is None else [Finding(piece.cue, 1.0, next(scopes))] for piece in pieces]
+        return {**inputs, "found": results if batched else results[0]}
 
     def postprocess(self, outputs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the cues of a text, in its order."""
@@ -165,3 +210,73 @@ def _describe(text: str, piece: Piece, found: Finding) -> dict[str, Any]:
 
 def _span(text: str, start: int, end: int) -> dict[str, Any]:
     return {"text": text[start:end], "start": start, "end": end}
+
+
+def affix_offsets(word: str) -> Offsets:
+    """Return the characters [start, end) of the negative affix of an English word, or the whole word if it has none.
+
+    Example:
+        >>> affix_offsets("careless"), affix_offsets("unhappy")
+        ((4, 8), (0, 2))
+    """
+    match = _LESS.search(word) or _PREFIX.match(word)
+    return match.span("affix") if match else (0, len(word))
+
+
+def split_sentences(text: str, lines: bool = False) -> list[Offsets]:
+    """Return the characters [start, end) of each sentence, without the white space around it.
+
+    Args:
+        text: Raw text.
+        lines (bool, *optional*, defaults to False): If True, a sentence also ends at each line break.
+
+    Example:
+        >>> text = "Dr. Moran saw no one. He left."
+        >>> [text[start:end] for start, end in split_sentences(text)]
+        ['Dr. Moran saw no one.', 'He left.']
+    """
+    ends = {match.end() for match in _END.finditer(text) if not _is_abbreviation(text, match)}
+    if lines:
+        ends.update(match.end() for match in re.finditer("\n", text))
+    sentences, start = [], 0
+    for end in (*sorted(ends), len(text)):
+        sentence = text[start:end]
+        begin = start + len(sentence) - len(sentence.lstrip())
+        if stripped := sentence.strip():
+            sentences.append((begin, begin + len(stripped)))
+        start = end
+    return sentences
+
+
+def split_words(text: str) -> list[Offsets]:
+    """Return the characters [start, end) of each word and punctuation mark."""
+    words: list[Offsets] = []
+    for match in _WORD.finditer(text):
+        start, end = match.span()
+        # A combining mark, such as an accent, is not in `\w`. It does not end a word.
+        joins = words and words[-1][1] == start and (_is_mark(text[start]) or _is_mark(text[start - 1]))
+        if joins and (text[end - 1].isalnum() or _is_mark(text[start])):
+            start = words.pop()[0]
+        words.append((start, end))
+    return words
+
+
+def join_over_blanks(text: str, spans: Iterable[Offsets]) -> list[Offsets]:
+    """Join neighboring spans of a text that have only white space between them."""
+    joined: list[Offsets] = []
+    for start, end in spans:
+        if joined and not text[joined[-1][1] : start].strip():
+            start, _ = joined.pop()
+        joined.append((start, end))
+    return joined
+
+
+def _is_mark(character: str) -> bool:
+    return unicodedata.category(character).startswith("M")
+
+
+def _is_abbreviation(text: str, match: re.Match[str]) -> bool:
+    if match.group() != ".":
+        return False
+    before = text[max(0, match.start() - 8) : match.end()]
+    return bool(_ABBREVIATION.search(before) or _NUMBER.match(text, match.start() - 2))

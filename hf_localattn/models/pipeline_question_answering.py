@@ -6,46 +6,50 @@ transformers 5 removed this pipeline.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Iterator, Mapping, Sized
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from transformers import BatchEncoding, PreTrainedTokenizerBase
 from transformers.pipelines.base import ChunkPipeline
 
-from .answer_spans import possible_spans, span_probabilities
-from .forward_inputs import longest_input
-from .question_windows import (
-    MIN_NEW_TOKENS,
-    Offsets,
-    cut_question,
-    encode_windows,
-    no_answer_position,
-    question_is_first,
-)
-from .window_logits import window_logits, without_pads
+from .forward_inputs import accepted_inputs, longest_input, without_pads
 
-USUAL_LENGTH = 384
-USUAL_STRIDE = 128
+logger = logging.getLogger(__name__)
+
+USUAL_LENGTH, USUAL_STRIDE = 384, 128
+
+MIN_NEW_TOKENS = 16
+"""Fewest new tokens of a window: a very long question would split a passage into hundreds of windows."""
+
+OF_WINDOWS, OF_ANSWERS = 0, 1
+SETTINGS: dict[str, tuple[int, int | None]] = {
+    "padding": (OF_WINDOWS, None),
+    "doc_stride": (OF_WINDOWS, 0),
+    "max_seq_len": (OF_WINDOWS, 1),
+    "max_question_len": (OF_WINDOWS, 1),
+    "top_k": (OF_ANSWERS, 1),
+    "max_answer_len": (OF_ANSWERS, 1),
+    "handle_impossible_answer": (OF_ANSWERS, None),
+    "align_to_words": (OF_ANSWERS, None),
+}
+"""Settings of a call: the step that takes each, and its smallest value."""
+
+Offsets = tuple[int, int] | None
+"""Characters [start, end) of a token in the passage, None outside of it."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """One input of a model: the question and a part of the passage.
-
-    Attributes:
-        inputs: model inputs, one value for each token.
-        encoding: encoding of the window, to find words.
-        offsets: characters of each token in the passage; None for all other tokens.
-        no_answer: position of the token that stands for "no answer".
-        context: the whole passage.
-    """
+    """One input of a model: the question and a part of the passage."""
 
     inputs: dict[str, list[int]]
-    encoding: Any
+    encoding: Any  # with the words of the tokens
     offsets: list[Offsets]
-    no_answer: int | None
-    context: str
+    no_answer: int | None  # position of the token that stands for it
+    context: str  # the whole passage
 
 
 class QuestionAnsweringPipeline(ChunkPipeline):
@@ -77,15 +81,9 @@ class QuestionAnsweringPipeline(ChunkPipeline):
 
     def __init__(self, model: Any, tokenizer: Any, **kwargs: Any):
         if "start_positions" not in inspect.signature(model.forward).parameters:
-            raise ValueError(
-                f"{type(model).__name__} has no question-answering head: load a checkpoint that was trained on"
-                " questions, with AutoModelForQuestionAnswering."
-            )
+            raise ValueError(f"{type(model).__name__} has no question-answering head: load one with this head.")
         if not getattr(tokenizer, "is_fast", False):
-            raise ValueError(
-                f"{type(tokenizer).__name__} is not a fast tokenizer, which alone says where in the passage a token"
-                " is: load it with AutoTokenizer, from a checkpoint that has a tokenizer.json."
-            )
+            raise ValueError(f"{type(tokenizer).__name__} is not a fast tokenizer: load one with AutoTokenizer.")
         self.longest = longest_input(model, tokenizer)
         super().__init__(model=model, tokenizer=tokenizer, **kwargs)
 
@@ -129,28 +127,19 @@ class QuestionAnsweringPipeline(ChunkPipeline):
     def _sanitize_parameters(
         self,
         *,
-        padding: bool | str | None = None,
-        top_k: int | None = None,
-        doc_stride: int | None = None,
-        max_answer_len: int | None = None,
-        max_seq_len: int | None = None,
-        max_question_len: int | None = None,
-        handle_impossible_answer: bool | None = None,
-        align_to_words: bool | None = None,
         local_files_only: bool | None = None,  # `pipeline(...)` passes it on
+        **settings: Any,
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        least = {"top_k": 1, "max_answer_len": 1, "max_question_len": 1, "max_seq_len": 1, "doc_stride": 0}
-        given = locals()
-        for name, smallest in least.items():
-            value = given[name]
-            if value is not None and (not isinstance(value, int) or value < smallest):
-                raise ValueError(f"`{name}` is {value!r}; it must be a whole number of at least {smallest}.")
-        of_windows = ("padding", "doc_stride", "max_seq_len", "max_question_len")
-        of_answers = ("top_k", "max_answer_len", "handle_impossible_answer", "align_to_words")
-        before, after = (
-            {name: given[name] for name in names if given[name] is not None} for names in (of_windows, of_answers)
-        )
-        return before, {}, after
+        groups: tuple[dict[str, Any], ...] = ({}, {})
+        for name, value in settings.items():
+            if name not in SETTINGS:
+                raise TypeError(f"{name!r} is not a setting of this pipeline; it has {', '.join(SETTINGS)}.")
+            group, least = SETTINGS[name]
+            if value is not None:
+                if least is not None and (not isinstance(value, int) or value < least):
+                    raise ValueError(f"`{name}` is {value!r}; it must be a whole number of at least {least}.")
+                groups[group][name] = value
+        return groups[0], {}, groups[1]
 
     def preprocess(
         self,
@@ -161,8 +150,10 @@ class QuestionAnsweringPipeline(ChunkPipeline):
         max_seq_len: int | None = None,
     ) -> Iterator[dict[str, Any]]:
         """Yield the windows of a question and its context."""
-        question, context = read_example(example)
-        max_seq_len = self._window_length(max_seq_len)
+        question, context = read_example(example).values()
+        if max_seq_len is not None and self.longest is not None and max_seq_len > self.longest:
+            raise ValueError(f"`max_seq_len` is {max_seq_len}, but the model takes {self.longest} tokens at most.")
+        max_seq_len = max_seq_len or min(USUAL_LENGTH, self.longest or USUAL_LENGTH)
         room = max_seq_len - self.tokenizer.num_special_tokens_to_add(pair=True)
         if room < 2:
             raise ValueError(f"`max_seq_len` is {max_seq_len}, which leaves no room for a question and its context.")
@@ -181,13 +172,6 @@ class QuestionAnsweringPipeline(ChunkPipeline):
             )
             yield {"window": window, "is_last": number == len(offsets) - 1}
 
-    def _window_length(self, asked_for: int | None) -> int:
-        if asked_for is None:
-            return min(USUAL_LENGTH, self.longest or USUAL_LENGTH)
-        if self.longest is not None and asked_for > self.longest:
-            raise ValueError(f"`max_seq_len` is {asked_for}, but the model takes {self.longest} tokens at most.")
-        return asked_for
-
     def _overlap(self, question: str, context: str, asked_for: int | None, max_seq_len: int, room: int) -> int:
         """Return the number of tokens that two windows share. It is less than the room for the passage."""
         stride = min(max_seq_len // 2, USUAL_STRIDE) if asked_for is None else asked_for
@@ -205,10 +189,12 @@ class QuestionAnsweringPipeline(ChunkPipeline):
 
     def _forward(self, inputs: dict[str, Any]) -> dict[str, Any]:
         windows = inputs["window"] if isinstance(inputs["window"], list) else [inputs["window"]]
-        rows = [window.inputs for window in windows]
-        # Pad here, because the base class would pad the families' inputs with 0.
-        starts, ends = window_logits(self.model, self.tokenizer, rows, self.device)
-        return {**inputs, "starts": starts, "ends": ends}
+        batch = {name: torch.tensor([values]) for name, values in windows[0].inputs.items()}
+        if len(windows) > 1:  # pad here, because the base class would pad the families' inputs with 0
+            batch = self.tokenizer.pad([window.inputs for window in windows], return_tensors="pt", verbose=False)
+        batch = {name: values.to(self.device) for name, values in batch.items()}
+        output = self.model(**accepted_inputs(self.model, batch), return_dict=True)
+        return {**inputs, "starts": output["start_logits"].float(), "ends": output["end_logits"].float()}
 
     def postprocess(
         self,
@@ -223,7 +209,10 @@ class QuestionAnsweringPipeline(ChunkPipeline):
         no_answer = 1.0
         for output in outputs:
             window = output["window"]
-            starts, ends = (self._unpadded(output[name][0], window) for name in ("starts", "ends"))
+            logits = (output[name][0] for name in ("starts", "ends"))
+            starts, ends = (without_pads(one, len(window.offsets), self.tokenizer) for one in logits)
+            if starts.isnan().any() or ends.isnan().any():
+                raise ValueError(f"The logits of {type(self.model).__name__} are not numbers: its training diverged.")
             inside = torch.tensor([offset is not None for offset in window.offsets])
             first, last = possible_spans(starts, ends, inside, max_answer_len)
             of_start, of_end, of_none = span_probabilities(starts, ends, inside, window.no_answer)
@@ -244,12 +233,6 @@ class QuestionAnsweringPipeline(ChunkPipeline):
         found = sorted(found, key=lambda answer: -answer["score"])[:top_k]
         return found[0] if len(found) == 1 else found
 
-    def _unpadded(self, logits: torch.Tensor, window: Window) -> torch.Tensor:
-        """Return the logits of a window without padding."""
-        if logits.isnan().any():
-            raise ValueError(f"The logits of {type(self.model).__name__} are not numbers: its training has diverged.")
-        return without_pads(logits, len(window.offsets), self.tokenizer)
-
     def _characters(self, window: Window, first: int, last: int, align_to_words: bool) -> tuple[int, int]:
         """Return the characters [start, end) of a span of tokens, without blanks around it."""
         spans = [window.offsets[place] for place in (first, last)]
@@ -264,82 +247,160 @@ class QuestionAnsweringPipeline(ChunkPipeline):
 
 
 def read_inputs(inputs: tuple[Any, ...], question: Any, context: Any) -> Any:
-    """Return the inputs of a call as a list of checked examples, or as a generator or data set.
-
-    Raises:
-        ValueError: the inputs have another form, or an example in a list is empty.
-    """
+    """Return the inputs of a call as a list of checked examples, or as a generator or data set."""
     if inputs and (question is not None or context is not None):
         raise ValueError("Give examples, or `question=` and `context=`, but not both.")
     if not inputs:
-        return read_pairs(question, context)
+        if question is None or context is None:
+            raise ValueError("Give `question=` and `context=`, or a mapping with both.")
+        if isinstance(question, str):
+            return [_checked(question, context)]
+        questions = list(question)
+        contexts = [context] * len(questions) if isinstance(context, str) else list(context)
+        if len(questions) != len(contexts):
+            raise ValueError(f"{len(questions)} questions, but {len(contexts)} contexts: give as many, or one.")
+        return [_checked(*pair, f" {number}") for number, pair in enumerate(zip(questions, contexts, strict=True))]
     if len(inputs) == 2 and all(isinstance(text, str) for text in inputs):
         return [_checked(*inputs)]
     given = inputs[0] if len(inputs) == 1 else inputs
     if isinstance(given, torch.utils.data.Dataset):
         return given
-    if isinstance(given, str) or not isinstance(given, Iterable) or isinstance(given, Mapping):
+    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
         given = [given]
     if isinstance(given, Sized):
-        return [_checked(*read_example(example)) for example in given]
+        return [read_example(example) for example in given]
     return (example for example in given)  # the base class reads generators batch by batch
 
 
-def read_pairs(question: Any, context: Any) -> list[dict[str, str]]:
-    """Return a checked example for each question.
-
-    Args:
-        question: A text, or a list of texts.
-        context: A text for all questions, or a list with one for each.
-
-    Raises:
-        ValueError: A text is missing or empty, or the lists have different lengths.
-    """
-    missing = [name for name, value in (("question", question), ("context", context)) if value is None]
-    if missing:
-        names = " and ".join(f"`{name}`" for name in missing)
-        raise ValueError(f"No {names} is given: pass `question=` and `context=`, or a mapping with both.")
-    if not _is_list(question):
-        if _is_list(context):
-            raise ValueError("One question needs one context: pass the question once for each of several contexts.")
-        return [_checked(question, context)]
-    questions = list(question)
-    contexts = list(context) if _is_list(context) else [context] * len(questions)
-    if len(questions) != len(contexts):
-        raise ValueError(f"{len(questions)} questions, but {len(contexts)} contexts: pass as many, or one context.")
-    return [_checked(*pair, f" {number}") for number, pair in enumerate(zip(questions, contexts, strict=True))]
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, Iterable) and not isinstance(value, str)
-
-
-def read_example(example: Any) -> tuple[str, str]:
-    """Return the question and the context of an example.
-
-    Args:
-        example: a mapping with "question" and "context"; or an object with `question_text` and `context_text`.
-
-    Raises:
-        ValueError: the example is neither, or one of the texts is empty.
-    """
-    if isinstance(example, Mapping):
-        missing = [name for name in ("question", "context") if name not in example]
-        if missing:
-            raise ValueError(f"An example has no {missing[0]!r}, but {', '.join(map(repr, example)) or 'nothing'}.")
-        texts = example["question"], example["context"]
-    elif hasattr(example, "question_text") and hasattr(example, "context_text"):
-        texts = example.question_text, example.context_text
-    else:
-        raise ValueError(f"An example is {str(example)[:60]!r}; it must be a mapping with 'question' and 'context'.")
-    checked = _checked(*texts)
-    return checked["question"], checked["context"]
+def read_example(example: Any) -> dict[str, str]:
+    """Return the question and the context of an example, a mapping or an object of older versions of transformers."""
+    if not isinstance(example, Mapping):
+        names = {"question": "question_text", "context": "context_text"}
+        example = {name: getattr(example, own) for name, own in names.items() if hasattr(example, own)}
+    if missing := [name for name in ("question", "context") if name not in example]:
+        raise ValueError(f"An example has no {missing[0]!r}: give mappings with 'question' and 'context'.")
+    return _checked(example["question"], example["context"])
 
 
 def _checked(question: Any, context: Any, number: str = "") -> dict[str, str]:
     for name, text in (("question", question), ("context", context)):
-        if not isinstance(text, str):
-            raise ValueError(f"`{name}`{number} is a {type(text).__name__}; it must be a text.")
-        if not text.strip():
-            raise ValueError(f"`{name}`{number} is empty ({text[:20]!r}): give a text.")
+        if not isinstance(text, str) or not text.strip():
+            raise ValueError(f"`{name}`{number} is {str(text)[:20]!r}: give a text.")
     return {"question": question, "context": context}
+
+
+def encode_windows(
+    questions: Sequence[str],
+    contexts: Sequence[str],
+    tokenizer: PreTrainedTokenizerBase,
+    max_length: int,
+    doc_stride: int,
+    padding: bool | str = False,
+) -> tuple[BatchEncoding, list[int], list[list[Offsets]]]:
+    """Return the model inputs of all windows, their row indices, and the offsets of their tokens in the passage.
+
+    Args:
+        questions: one question for each row.
+        contexts: one passage for each row.
+        tokenizer: a fast tokenizer.
+        max_length: length of a window with question, passage and special tokens.
+        doc_stride: tokens by which neighboring windows overlap.
+        padding: as in calls of the tokenizer.
+    """
+    is_first = question_is_first(tokenizer)
+    encoded = tokenizer(
+        *map(list, (questions, contexts) if is_first else (contexts, questions)),
+        truncation="only_second" if is_first else "only_first",
+        max_length=max_length,
+        stride=doc_stride,
+        return_overflowing_tokens=True,
+        return_offsets_mapping=True,
+        padding=padding,
+    )
+    row_of = encoded.pop("overflow_to_sample_mapping")
+    all_offsets = encoded.pop("offset_mapping")
+    context_id = 1 if is_first else 0
+    offsets = [
+        [
+            tuple(offset) if sequence == context_id else None
+            for offset, sequence in zip(window_offsets, encoded.sequence_ids(window), strict=True)
+        ]
+        for window, window_offsets in enumerate(all_offsets)
+    ]
+    return encoded, row_of, offsets
+
+
+def question_is_first(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Return True if the question comes before the passage.
+
+    Tokenizers that pad on the left (XLNet) put the classification token last and the passage first.
+    """
+    return tokenizer.padding_side == "right"
+
+
+def cut_question(question: str, tokenizer: PreTrainedTokenizerBase, length: int) -> str:
+    """Return a question, cut to `length` tokens with a warning."""
+    if len(question.encode()) <= length:  # no tokenizer makes more tokens than bytes
+        return question
+    offsets = tokenizer(question, add_special_tokens=False, return_offsets_mapping=True, verbose=False).offset_mapping
+    if len(offsets) <= length:
+        return question
+    logger.warning(
+        "A question of %d tokens is cut to %d, the room that the settings leave: %.60s...",
+        len(offsets),
+        length,
+        question,
+    )
+    return question[: offsets[length - 1][1]]
+
+
+def no_answer_position(encoded: BatchEncoding, window: int, tokenizer: PreTrainedTokenizerBase) -> int | None:
+    """Return the position of the classification token, which stands for "no answer here", or None if missing.
+
+    The beginning-of-text token is used if the tokenizer has no classification token.
+    """
+    special = [i for i, sequence in enumerate(encoded.sequence_ids(window)) if sequence is None]
+    ids = encoded["input_ids"][window]
+    for token in (tokenizer.cls_token_id, tokenizer.bos_token_id):
+        for position in special:
+            if token is not None and ids[position] == token:
+                return position
+    return None
+
+
+def possible_spans(
+    starts: torch.Tensor, ends: torch.Tensor, inside: torch.Tensor, max_tokens: int, most: int | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the first and the last tokens (P,) of the spans inside a passage that are not too long.
+
+    Args:
+        starts: (L,), logits of the first token.
+        ends: (L,), logits of the last token.
+        inside: (L,), true at the tokens of the passage.
+        max_tokens: tokens of the longest span.
+        most: number of best first and of best last tokens that are combined; all if None.
+    """
+    tokens = inside.nonzero().flatten()
+    first = tokens[starts[tokens].argsort(descending=True, stable=True)[:most]]
+    last = tokens[ends[tokens].argsort(descending=True, stable=True)[:most]]
+    length = last[None, :] - first[:, None] + 1
+    row, column = ((length >= 1) & (length <= max_tokens)).nonzero(as_tuple=True)
+    return first[row], last[column]
+
+
+def span_probabilities(
+    starts: torch.Tensor, ends: torch.Tensor, inside: torch.Tensor, no_answer: int | None
+) -> tuple[torch.Tensor, torch.Tensor, float]:
+    """Return the probabilities (L,) of first and of last tokens, and the probability of "no answer".
+
+    Args:
+        starts: (L,), logits of the first token.
+        ends: (L,), logits of the last token.
+        inside: (L,), true at the tokens of the passage.
+        no_answer: position of the token that stands for "no answer". The softmax includes this token.
+    """
+    competing = inside.clone()
+    if no_answer is not None:
+        competing[no_answer] = True
+    first, last = (logits.double().masked_fill(~competing, -torch.inf).softmax(-1) for logits in (starts, ends))
+    return first, last, 0.0 if no_answer is None else float(first[no_answer] * last[no_answer])

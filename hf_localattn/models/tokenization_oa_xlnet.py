@@ -1,13 +1,16 @@
 """Tokenizer of OA: a fast tokenizer that also returns the mask of the query tokens."""
 
 import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar
 
 from transformers import BatchEncoding
 from transformers.tokenization_utils_base import EncodingFast
 
-from .cue_markers import MARKER_MODES, MARKERS, CuedText, CuedWords, read_cues
+from .cue_markers import ANY_MARKER, CUE_MARKER, MARKERS, TYPED_MARKERS, is_marker
 from .tokenization_local_attention import (
     BackboneTokenizer,
     check_texts,
@@ -17,7 +20,162 @@ from .tokenization_local_attention import (
     set_columns,
 )
 
+MARKER_MODES = ("keep", "drop", "typed")
+"""Values of `cue_marker`. See `read_cues`."""
 _SEGMENTS = {"auto": None, "first": 0, "second": 1}
+
+_MARKER = re.compile(ANY_MARKER)
+# Includes the spaces before a marker: byte-level and SentencePiece tokenizers would encode them as a token.
+_WRITTEN = re.compile(rf"(?<!\s)\s*(?:{ANY_MARKER})")
+# Includes the spaces after a marker, unless it directly follows a word.
+_DROPPED = re.compile(rf"(?<!\S)(?:{ANY_MARKER})\s*|{ANY_MARKER}")
+# An apostrophe (straight or curly) or a hyphen inside a word does not end it. A cue that does not start with a letter
+# or digit ends at the next space or marker.
+_CUE = re.compile(
+    rf"(?:{ANY_MARKER})(?:\s*(?:{ANY_MARKER}))*\s*(?P<word>\w+(?:['\u2019-]\w+)*|(?:(?!{ANY_MARKER})\S)+)?"
+)
+
+Offsets = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class CuedText:
+    """A text to encode, with the alignment to the given text.
+
+    Attributes:
+        encoded: Text to encode.
+        cues: Offsets [begin, end) of the cue words in the given text.
+        has_marker: True if the given text has a marker, even if no word follows it.
+        origins: Offsets in the given text of each character of `encoded` and of its end. `None` if the text is
+            unchanged.
+    """
+
+    encoded: str
+    cues: tuple[Offsets, ...] = ()
+    has_marker: bool = False
+    origins: tuple[Offsets, ...] | None = None
+
+    def restored(self, offsets: Offsets, word: int | None) -> tuple[Offsets, int | None]:
+        """Map offsets and word number of a token in `encoded` to those in the given text."""
+        if self.origins is None:
+            return offsets, word
+        begin, end = offsets
+        start, stop = self.origins[begin][0], self.origins[max(begin, end - 1)][1]
+        return (start, stop if begin < end else start), word
+
+    def is_cue(self, offsets: Offsets, word: int | None) -> bool:
+        """Return True for a token of a cue word, given its offsets in the given text.
+
+        An empty token, such as a byte-level space with trimmed offsets, belongs to the word that starts there.
+        """
+        start, stop = offsets[0], max(offsets[1], offsets[0] + 1)
+        return any(start < end and begin < stop for begin, end in self.cues)
+
+
+@dataclass(frozen=True, slots=True)
+class CuedWords:
+    """Words to encode, with the alignment to the given words.
+
+    Attributes:
+        encoded: Words to encode.
+        cues: Indices of the cue words in the given words.
+        has_marker: True if the given words contain a marker.
+        origins: Index in the given words of each word of `encoded`, with the offsets of a marker. `None` if the words
+            are unchanged.
+    """
+
+    encoded: Sequence[str]
+    cues: frozenset[int] = frozenset()
+    has_marker: bool = False
+    origins: tuple[tuple[int, Offsets | None], ...] | None = None
+
+    def restored(self, offsets: Offsets, word: int | None) -> tuple[Offsets, int | None]:
+        """Map offsets and word index of a token in `encoded` to those in the given words."""
+        if self.origins is None or word is None:
+            return offsets, word
+        number, whole = self.origins[word]
+        return whole or offsets, number
+
+    def is_cue(self, offsets: Offsets, word: int | None) -> bool:
+        """Return True for a token of a cue word, given the index of its word in the given words."""
+        return word in self.cues
+
+
+def read_cues(text: str | Sequence[str], mode: str) -> CuedText | CuedWords:
+    """Find the cue words of a text and rewrite its markers.
+
+    The word after a marker is a cue word. In a text, a cue word is a sequence of letters and digits, with apostrophes
+    or hyphens between them; any other cue ends at the next space. In a list, the next word that is not empty is the
+    cue word. A marker at the end is ignored.
+
+    Args:
+        text: A text, or a list of words in which markers are separate words.
+        mode: "keep" makes all markers plain. "drop" removes the markers and the spaces after them. "typed" keeps typed
+            markers and replaces plain ones by `[CUE:single]` or `[CUE:multi]`, depending on the number of cue words.
+            Spaces before kept markers are removed.
+
+    Returns:
+        The text or words to encode, with their alignment to the given ones.
+
+    Raises:
+        ValueError: A word contains a marker and other characters.
+    """
+    if isinstance(text, str):
+        return _read_text(text, mode) if _MARKER.search(text) else CuedText(text)
+    return _read_words(text, mode) if any(map(_MARKER.search, text)) else CuedWords(text)
+
+
+def _written(marker: str, mode: str, number_of_cues: int) -> str:
+    if mode == "drop":
+        return ""
+    if mode == "keep":
+        return CUE_MARKER
+    return TYPED_MARKERS["multi" if number_of_cues > 1 else "single"] if marker == CUE_MARKER else marker
+
+
+def _read_text(text: str, mode: str) -> CuedText:
+    cues = tuple(match.span("word") for match in _CUE.finditer(text) if match["word"])
+    pieces: list[str] = []
+    origins: list[Offsets] = []
+    end = 0
+    for match in (_DROPPED if mode == "drop" else _WRITTEN).finditer(text):
+        marker = match[0].strip()
+        written = _written(marker, mode, len(cues))
+        pieces += text[end : match.start()], written
+        origins += [(place, place + 1) for place in range(end, match.start())] + [
+            (match.end() - len(marker), match.end())
+        ] * len(written)
+        end = match.end()
+    encoded = "".join([*pieces, text[end:]])
+    origins += [(place, place + 1) for place in range(end, len(text))] + [(len(text), len(text))]
+    return CuedText(encoded, cues, has_marker=True, origins=tuple(origins) if encoded != text else None)
+
+
+def _read_words(words: Sequence[str], mode: str) -> CuedWords:
+    cues = set()
+    after_marker = False
+    for number, word in enumerate(words):
+        if is_marker(word):
+            after_marker = True
+        elif _MARKER.search(word):
+            raise ValueError(
+                f"Word {number} ({word!r}) contains a cue marker and other characters: make the marker a separate"
+                " word."
+            )
+        elif after_marker and word.strip():
+            cues.add(number)
+            after_marker = False
+    encoded: list[str] = []
+    origins: list[tuple[int, Offsets | None]] = []
+    for number, word in enumerate(words):
+        if not is_marker(word):
+            encoded.append(word)
+            origins.append((number, None))
+        elif written := _written(word, mode, len(cues)):
+            encoded.append(written)
+            origins.append((number, (0, len(word))))
+    same = encoded == list(words)
+    return CuedWords(encoded, frozenset(cues), has_marker=True, origins=None if same else tuple(origins))
 
 
 class OaXLNetTokenizer(BackboneTokenizer):

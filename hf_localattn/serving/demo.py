@@ -13,7 +13,7 @@ from hf_localattn.errors import join_names
 from hf_localattn.extras import import_extra
 from hf_localattn.inspection.command import load
 from hf_localattn.inspection.findings import labels
-from hf_localattn.models.cue_labels import INSIDE, has_cue_labels
+from hf_localattn.models.negation_finder import INSIDE, has_cue_labels
 from hf_localattn.pretrained import resolve_backbone
 from hf_localattn.registry import family_of, task_of_class
 from hf_localattn.serving.attention import AttentionView

@@ -15,10 +15,13 @@ import torch
 from transformers import AutoModelForMultipleChoice, AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
 from hf_localattn.models.forward_inputs import accepted_inputs, longest_input
-from hf_localattn.models.text_splitting import join_over_blanks
+from hf_localattn.models.pipeline_negation import join_over_blanks
 
 MOST_CHARACTERS = 100_000
 """Largest length of a text. Longer texts would block the page."""
+
+MOST_CHOICES, BATCH_SIZE = 100, 16
+"""Largest number of choices, and number of choices that the model reads at once."""
 
 NUM_BEST = 5
 """Number of answers in the table."""
@@ -317,16 +320,24 @@ class MultipleChoice(Widget):
         choices = [line.strip() for line in endings.split("\n") if line.strip()]
         if len(choices) < 2:
             raise ValueError(f"There is only one choice, {choices[0]!r}: write two or more, each on its own line.")
+        if len(choices) > MOST_CHOICES:
+            raise ValueError(f"There are {len(choices)} choices: write at most {MOST_CHOICES}.")
         for choice in choices:
             self.encode(beginning, choice)  # raises an error for a long text
-        batch = self.tokenizer([beginning] * len(choices), choices, padding=True, return_tensors="pt")
-        inputs = {name: value[None] for name, value in batch.to(self.model.device).items()}
-        with torch.inference_mode():
-            logits = self.model(**accepted_inputs(self.model, inputs)).logits[0]
+        logits = torch.cat(
+            [self._logits(beginning, choices[at : at + BATCH_SIZE]) for at in range(0, len(choices), BATCH_SIZE)]
+        )
         scores = logits.float().softmax(-1).tolist()
         best = choices[scores.index(max(scores))]
         names = [f"{number}. {choice}" for number, choice in enumerate(choices, 1)]
         return Result([View("", [], (beginning, best))], best, scores=dict(zip(names, scores, strict=True)))
+
+    def _logits(self, beginning: str, choices: Sequence[str]) -> torch.Tensor:
+        """Return a logit for each choice. It does not depend on the other choices."""
+        batch = self.tokenizer([beginning] * len(choices), choices, padding=True, return_tensors="pt")
+        inputs = {name: value[None] for name, value in batch.to(self.model.device).items()}
+        with torch.inference_mode():
+            return self.model(**accepted_inputs(self.model, inputs)).logits[0]
 
 
 class Generation(Widget):

@@ -22,15 +22,15 @@ from hf_localattn.files import atomic_write
 from hf_localattn.metrics import load_metric
 from hf_localattn.metrics.word_scores import set_scores
 from hf_localattn.model_utils import evaluating
-from hf_localattn.models.cue_labels import (
+from hf_localattn.models.negation_finder import (
     INSIDE,
     OUTSIDE,
     SCOPE_LABELS,
     FoundCue,
+    NegationFinder,
     cue_label_names,
     group_cues,
 )
-from hf_localattn.models.negation_finder import NegationFinder
 from hf_localattn.tasks import starsem
 from hf_localattn.tasks.negation import PREDICTIONS, NegationScope
 from hf_localattn.tasks.splits import LIMITS, Splits

@@ -8,7 +8,7 @@ import torch
 from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 
 from hf_localattn.hub import init_checkpoint
-from hf_localattn.models.cue_labels import SCOPE_LABELS, cue_label_names
+from hf_localattn.models.negation_finder import SCOPE_LABELS, cue_label_names
 from hf_localattn.registry import FAMILIES, get_family
 from tests.parsers import install_pipeline, tiny_parser
 from tests.programs import ROOT, programs, run_program

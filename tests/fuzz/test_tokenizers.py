@@ -6,8 +6,8 @@ import hypothesis.strategies as st
 import pytest
 from transformers import AutoTokenizer
 
-from hf_localattn.models.cue_markers import MARKER_MODES, MARKERS, mark_cues
-from hf_localattn.models.tokenization_oa_xlnet import OaXLNetTokenizer
+from hf_localattn.models.cue_markers import MARKERS, mark_cues
+from hf_localattn.models.tokenization_oa_xlnet import MARKER_MODES, OaXLNetTokenizer
 from hf_localattn.models.tokenization_sla_bert import SlaBertTokenizer
 from hf_localattn.resources import tiny_backbone, tiny_parser
 from tests.fuzz.properties import check, outcome, sizes

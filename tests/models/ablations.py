@@ -5,8 +5,9 @@ from typing import Any
 
 from hf_localattn.models.configuration_cool import BASELINES
 from hf_localattn.models.configuration_local_attention import choices
-from hf_localattn.models.oa_interaction import INTERACTIONS
 from hf_localattn.registry import FAMILIES
+
+INTERACTIONS = ("em", "emb", "c", "ca")
 
 PLACED = ("outlook", "conv", *BASELINES)
 """Local encoders of COOL that stand below, above or beside its backbone."""

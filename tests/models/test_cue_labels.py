@@ -2,7 +2,8 @@
 
 import pytest
 
-from hf_localattn.models.cue_labels import FoundCue, affix_offsets, cue_label_names, group_cues, is_cue_label
+from hf_localattn.models.negation_finder import FoundCue, cue_label_names, group_cues, is_cue_label
+from hf_localattn.models.pipeline_negation import affix_offsets
 
 SHORT = {"s": "negation:single", "a": "negation:affix", "m": "negation:multi", "M": "speculation:multi", "-": "O"}
 

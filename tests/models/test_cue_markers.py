@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hf_localattn.models.cue_markers import CUE_MARKER, MARKERS, TYPED_MARKERS, is_marker, mark_cues, read_cues
+from hf_localattn.models.cue_markers import CUE_MARKER, MARKERS, TYPED_MARKERS, is_marker, mark_cues
+from hf_localattn.models.tokenization_oa_xlnet import read_cues
 
 WORDS = ["neither", "a", "saint", "nor", "a", "sinner"]
 NEITHER_NOR = [1, 0, 0, 1, 0, 0]

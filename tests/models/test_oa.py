@@ -7,7 +7,6 @@ from transformers import AutoModelForTokenClassification
 
 from hf_localattn import OaXLNetConfig, OaXLNetModel
 from hf_localattn.models.oa_attention import OrthogonalAttentionBlock, query_positions
-from hf_localattn.models.oa_interaction import INTERACTIONS
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
 from tests.models.tiny import (
@@ -21,6 +20,8 @@ from tests.models.tiny import (
     tiny_model,
     token_ids,
 )
+
+INTERACTIONS = ("em", "emb", "c", "ca")
 
 MASK = torch.tensor([[1] * 11, [1] * 7 + [0] * 4, [0] * 5 + [1] * 6])
 # Three, two and no query tokens.
@@ -147,7 +148,7 @@ def test_a_missing_query_is_named(head):
     given = token_ids(2, 5)[None] if head == "multiple-choice" else token_ids(2, 5)
     with pytest.raises(ValueError, match=r"`query_mask` is missing.*an OaXLNetTokenizer"):
         model(input_ids=given)
-    with pytest.raises(ValueError, match=r"`query_mask` has shape \(2, 4\); it must be \(2, 5\)"):
+    with pytest.raises(ValueError, match=r"`query_mask` is of shape \(2, 4\)"):
         model(input_ids=given, query_mask=torch.ones(*given.shape[:-1], 4))
 
 
@@ -194,20 +195,13 @@ def test_all_dropouts_together_are_finite():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"local_attention": "emc"}, "`local_attention` is 'emc'; choose one of 'em', 'emb', 'c', 'ca', 'none'"),
-        (
-            {"oa_num_heads": 5},
-            "`oa_num_heads` is 5, which does not divide the width 32. Use one of 1, 2, 4, 8, 16, 32",
-        ),
-        ({"oa_num_heads": 0}, "`oa_num_heads` is 0; it must be a whole number of at least 1"),
-        (
-            {"local_attention": "ca", "oa_num_heads": 4},
-            "gives heads of width 8: 'ca' needs a square width. Use one of 2, 8, 32",
-        ),
-        ({"local_attention": "c", "oa_num_heads": 1}, "gives heads of width 32: 'c' needs a square width"),
-        ({"kv_sharing": "some"}, "`kv_sharing` is 'some'; choose one of 'trunk', 'none', 'all'"),
+        ({"local_attention": "emc"}, "`local_attention` is 'emc'"),
+        ({"oa_num_heads": 5}, "`oa_num_heads` is 5; for the width 32 use one of 1, 2, 4, 8, 16, 32"),
+        ({"oa_num_heads": 0}, "`oa_num_heads` is 0"),
+        ({"local_attention": "ca", "oa_num_heads": 4}, "use one of 2, 8, 32, with heads of a square"),
+        ({"kv_sharing": "some"}, "`kv_sharing` is 'some'"),
         ({"query_summary": "x"}, "`query_summary` is 'x'"),
-        ({"share_context_projection": 1}, "`share_context_projection` is 1; it must be true or false"),
+        ({"share_context_projection": 1}, "`share_context_projection` is 1"),
         ({"oa_chunk_size": 0}, "`oa_chunk_size` is 0"),
         ({"num_oa_layers": 0}, "`num_oa_layers` is 0"),
         ({"oa_dropout": 1.0}, "`oa_dropout` is 1.0"),

@@ -407,21 +407,6 @@ def test_a_block_over_xlnet_base_has_four_to_seven_million_parameters(interactio
     assert 4e6 < count < 7e6
 
 
-@pytest.mark.parametrize("interaction", ["c", "ca"])
-def test_refuses_heads_whose_width_is_not_a_square(interaction):
-    message = f"`oa_num_heads` is 2, which gives heads of width 12: '{interaction}' needs a square.* 6, 24"
-    with pytest.raises(ValueError, match=message):
-        OrthogonalAttention(24, 2, interaction=interaction)
-    OrthogonalAttention(24, 6, interaction=interaction)
-    OrthogonalAttention(24, 2, interaction="em")
-
-
-@pytest.mark.parametrize("interaction", INTERACTIONS)
-def test_refuses_heads_that_do_not_divide_the_width(interaction):
-    with pytest.raises(ValueError, match=r"`oa_num_heads` is 4, which does not divide the width 18\. .* 2"):
-        OrthogonalAttention(18, 4, interaction=interaction)
-
-
 @pytest.mark.parametrize("rows", [[[0, 1, 0, 1, 1], [1, 0, 0, 0, 0]], [[0, 0, 1, 0, 0]], [[0, 0, 0], [0, 0, 0]]])
 def test_query_positions_are_those_of_the_text(rows):
     expected = [[place for place, there in enumerate(row) if there] for row in rows]

@@ -14,8 +14,7 @@ from transformers import (
 from transformers.pipelines.pt_utils import KeyDataset
 
 from hf_localattn.hub.verify import verify_checkpoint
-from hf_localattn.models.cue_labels import SCOPE_LABELS, cue_label_names
-from hf_localattn.models.negation_finder import MARKER_ROOM, NegationFinder
+from hf_localattn.models.negation_finder import MARKER_ROOM, SCOPE_LABELS, NegationFinder, cue_label_names
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone, tiny_parser
 from hf_localattn.tasks.negation import add_cue_marker
@@ -109,6 +108,28 @@ def test_ten_thousand_texts_are_read_one_by_one():
     assert len(read) < 20
 
 
+MARKED = {
+    "He did [CUE] not go .": [(("not", "single"), "go .")],
+    "[CUE]never was he here": [(("never", "single"), "was he here")],
+    "it may be [CUE] neither old [CUE] nor new .": [(("neither nor", "multi"), "old nor new .")],
+    "An [CUE:affix] unhappy man": [(("un", "affix"), "man")],
+    "It is old. He may [CUE] not go.": [(("not", "single"), "go.")],
+    "he left [CUE]": [],
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), MARKED.items(), ids=MARKED)
+@pytest.mark.parametrize("batch_size", [1, 3])
+def test_the_scope_of_a_marked_cue(text, expected, batch_size):
+    def one_by_one(spans):
+        assert all(text[span["start"] : span["end"]] == span["text"] for span in spans)
+        return " ".join(span["text"] for span in spans).replace("[CUE] ", "")
+
+    found = finder_of()([text, TEXT], batch_size=batch_size)[0]
+    assert [((one_by_one(one["cue"]), one["type"]), one_by_one(one["scope"])) for one in found] == expected
+    assert all(one["kind"] == "negation" and one["score"] == 1 for one in found)
+
+
 def test_a_long_sentence_is_cut_after_punctuation():
     tokenizer = tokenizer_of_words()
     model = RuleModel(tokenizer, positions=20)
@@ -136,7 +157,6 @@ def test_lines_are_sentences_if_it_is_asked_for():
         (None, "The input is None; give a text"),
         ([3], "The input is 3; it must be a text"),
         ({"text": "a"}, "give a text, a list of texts or an iterator"),
-        ("He did [CUE] not go.", r"The text has the cue marker \[CUE\]: give raw text, or use `find_scope`"),
     ],
 )
 def test_inputs_that_are_no_raw_text(text, message):
@@ -149,13 +169,11 @@ def test_models_and_tokenizers_for_other_tasks():
         config = BertConfig(vocab_size=8, hidden_size=4, num_attention_heads=1, id2label=dict(enumerate(names)))
         return BertForTokenClassification(config)
 
-    with pytest.raises(ValueError, match=r"not find cues and their scopes: its labels are O, B\. Train it with"):
+    with pytest.raises(ValueError, match=r"does not predict scopes: its labels are O, B\. Train it with"):
         finder_of(labeled("O", "B"))
-    with pytest.raises(ValueError, match="If the cues are known, `find_scope` needs only the label SCOPE"):
-        finder_of(labeled(*SCOPE_LABELS))
-    with pytest.raises(
-        ValueError, match="not a fast tokenizer with cue markers: load the tokenizer of the checkpoint"
-    ):
+    with pytest.raises(ValueError, match=r"finds no cues: mark the cue in the text with \[CUE\]"):
+        finder_of(labeled(*SCOPE_LABELS))("He did not go.")
+    with pytest.raises(ValueError, match="no fast tokenizer with cue markers"):
         finder_of(MODEL, AutoTokenizer.from_pretrained(tiny_backbone()))
     with pytest.raises(TypeError, match="split_words"):
         finder_of()("No.", split_words=True)

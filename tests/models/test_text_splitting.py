@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hf_localattn.models.text_splitting import split_sentences, split_words
+from hf_localattn.models.pipeline_negation import split_sentences, split_words
 
 
 def texts_of(offsets, text):

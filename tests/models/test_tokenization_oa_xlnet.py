@@ -20,8 +20,8 @@ from transformers import (
     XLNetTokenizer,
 )
 
-from hf_localattn.models.cue_markers import MARKERS, TYPED_MARKERS, is_marker, mark_cues, read_cues
-from hf_localattn.models.tokenization_oa_xlnet import OaXLNetTokenizer
+from hf_localattn.models.cue_markers import MARKERS, TYPED_MARKERS, is_marker, mark_cues
+from hf_localattn.models.tokenization_oa_xlnet import OaXLNetTokenizer, read_cues
 from hf_localattn.resources import tiny_backbone
 from tests.fresh_process import run_fresh
 

@@ -5,7 +5,7 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from hf_localattn.models.forward_inputs import longest_input
-from hf_localattn.models.text_splitting import join_over_blanks
+from hf_localattn.models.pipeline_negation import join_over_blanks
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
 from hf_localattn.serving.attention import AttentionView
@@ -136,8 +136,15 @@ def test_choices_are_ranked():
     result = shown.answer("Mira bakes.", "She shoes horses.\n\n She bakes bread. \nNo.")
     assert list(result.scores) == ["1. She shoes horses.", "2. She bakes bread.", "3. No."]
     assert sum(result.scores.values()) == pytest.approx(1.0)
+    many = "\n".join([f"She bakes bread number {number}." for number in range(20)])
+    several = shown.answer("Mira bakes.", many).scores  # in more than one batch
+    logits = torch.tensor(list(several.values())).log()
+    pair = shown.answer("Mira bakes.", "\n".join(many.split("\n")[15:17])).scores
+    assert logits[15:17].softmax(0).tolist() == pytest.approx(list(pair.values()), rel=1e-4)
     with pytest.raises(ValueError, match="There is only one choice"):
         shown.answer("Mira bakes.", "No.")
+    with pytest.raises(ValueError, match="at most 100"):
+        shown.answer("Mira bakes.", "No.\n" * 50_000)
 
 
 def test_a_stock_model_has_a_widget_too():
