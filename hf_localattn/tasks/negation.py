@@ -27,9 +27,8 @@ from hf_localattn.data.scopes import (
 from hf_localattn.data.words import prepare_tokenizer
 from hf_localattn.files import atomic_write
 from hf_localattn.metrics import load_metric
-from hf_localattn.models.cue_labels import SCOPE_LABELS
 from hf_localattn.models.cue_markers import CUE_MARKER, is_marker
-from hf_localattn.models.negation_finder import knows_cues
+from hf_localattn.models.negation_finder import SCOPE_LABELS, knows_cues
 from hf_localattn.tasks import starsem
 from hf_localattn.tasks.labels import checkpoint_names, choose_names, label_fields
 from hf_localattn.tasks.lengths import input_length, padding
