@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from datasets import Dataset, Features, Value
 
@@ -67,7 +67,7 @@ class Source:
         return f"{self.name}, {self.rows[number - (self.first or 0)][0]}"
 
 
-Data = PathLike | Dataset | Source
+Data: TypeAlias = str | os.PathLike[str] | Dataset | Source
 """Rows that a loader takes: a file, a data set, or a data set or a part of a stream with its name."""
 
 

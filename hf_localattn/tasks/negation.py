@@ -19,7 +19,6 @@ from transformers.trainer_utils import PredictionOutput
 from hf_localattn.data.negation import describe_cues, load_negation
 from hf_localattn.data.rows import Data, row_numbers
 from hf_localattn.data.scopes import (
-    SCOPE_LABELS,
     ScopeExamples,
     check_knows_cues,
     find_unseen,
@@ -29,7 +28,7 @@ from hf_localattn.data.words import prepare_tokenizer
 from hf_localattn.files import atomic_write
 from hf_localattn.metrics import load_metric
 from hf_localattn.models.cue_markers import CUE_MARKER, is_marker
-from hf_localattn.models.negation_finder import knows_cues
+from hf_localattn.models.negation_finder import SCOPE_LABELS, knows_cues
 from hf_localattn.tasks import starsem
 from hf_localattn.tasks.labels import checkpoint_names, choose_names, label_fields
 from hf_localattn.tasks.lengths import input_length, padding

@@ -16,7 +16,6 @@ from transformers.trainer_utils import PredictionOutput
 
 from hf_localattn.data.negation import OPTIONS
 from hf_localattn.data.rows import Data, Source, row_numbers
-from hf_localattn.data.scopes import SCOPE_LABELS
 from hf_localattn.data.words import (
     CONLLU_COLUMNS,
     IGNORED,
@@ -33,6 +32,7 @@ from hf_localattn.data.words import (
 )
 from hf_localattn.files import atomic_write
 from hf_localattn.metrics.word_scores import GREATER_IS_BETTER, select_metrics
+from hf_localattn.models.negation_finder import SCOPE_LABELS
 from hf_localattn.tasks.arguments import DataArguments, option
 from hf_localattn.tasks.labels import checkpoint_names, choose_names, label_fields
 from hf_localattn.tasks.lengths import input_length, padding
