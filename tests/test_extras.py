@@ -25,7 +25,7 @@ for name in [name for name in sys.modules if name.partition(".")[0] in hidden]:
 sys.modules.update(dict.fromkeys(hidden))
 
 import hf_localattn
-from hf_localattn import data, hub, inference, inspection, models, registry, resources, tasks
+from hf_localattn import data, hub, inspection, models, registry, resources, tasks
 from hf_localattn.data.folds import Fold, split_rows
 from hf_localattn.metrics import load_metric
 from hf_localattn.metrics.squad_scores import answer_scores

@@ -88,7 +88,7 @@ assert hf_localattn.CoolConfig in AutoModelForQuestionAnswering._model_mapping
 """
     programs = """
 import os, runpy
-for name in ("data", "hub", "inference", "inspection", "models", "registry", "resources", "tasks"):
+for name in ("data", "hub", "inspection", "models", "registry", "resources", "tasks"):
     assert getattr(hf_localattn, name).__name__ == f"hf_localattn.{name}"
 sys.stdout.flush()
 out = os.dup(1)  # workers let it be the log

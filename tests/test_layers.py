@@ -13,7 +13,7 @@ LAYERS = [
     {"pipelines"},
     {"registry", "pretrained"},
     {"assignments", "data", "metrics"},
-    {"inference", "hub"},
+    {"hub"},
     {"tasks"},
     {"training", "inspection"},
     {"studies", "serving"},
