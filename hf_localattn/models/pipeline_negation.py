@@ -147,7 +147,7 @@ class NegationPipeline(ChunkPipeline):
             raise ValueError(f"The input is {text!r}; it must be a text.")
         markers = list(re.finditer(ANY_MARKER, text))
         blank = re.sub(ANY_MARKER, lambda marker: " " * len(marker[0]), text)  # of the same length
-        pieces = []
+        pieces: list[Piece] = []
         for start, end in split_sentences(blank, split_lines):
             own = [marker for marker in markers if start <= marker.end() < end]
             if own or not markers:

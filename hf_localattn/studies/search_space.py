@@ -178,7 +178,8 @@ def read_space(path: str, model_args: ModelArguments) -> SearchSpace:
         # Types stay text, because `typing.get_type_hints` fails on transformers' configurations: their module imports
         # some names in annotations for type checkers only.
         fields = {field.name: str(field.type) for field in dataclasses.fields(family.config)}
-        fields |= {name: _plain(kind) for name, kind in field_types(family.config).items()}
+        config_class: Any = family.config  # for a function with a cache
+        fields |= {name: _plain(kind) for name, kind in field_types(config_class).items()}
         settings = family.tokenizer_settings
     space = SearchSpace({}, {})
     for name, values in content.items():
