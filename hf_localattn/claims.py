@@ -33,15 +33,19 @@ def claimed(folder: str | os.PathLike[str]) -> Iterator[None]:
         raise ValueError(f"{folder} is a file; choose a folder.")
     if (path / LOCK).is_symlink():  # its target would be overwritten
         raise ValueError(f"{path / LOCK} is a link: remove it.")
-    made = [one for one in (path, *path.parents) if not one.exists()]
-    path.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path / LOCK, blocking=False, is_singleton=True, thread_local=False)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise InUse(
-            f"{folder} is in use by another process. Wait until it has ended, or choose another folder."
-        ) from None
+    while True:
+        made = [one for one in (path, *path.parents) if not one.exists()]
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            lock.acquire()
+            break
+        except FileNotFoundError:  # another process has just removed the empty folder: make it again
+            continue
+        except Timeout:
+            raise InUse(
+                f"{folder} is in use by another process. Wait until it has ended, or choose another folder."
+            ) from None
     try:
         yield
     finally:
