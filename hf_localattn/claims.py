@@ -29,18 +29,18 @@ def claimed(folder: str | os.PathLike[str]) -> Iterator[None]:
         ValueError: `folder` is a file.
     """
     path = Path(folder).resolve()
-    if path.exists() and not path.is_dir():
-        raise ValueError(f"{folder} is a file; choose a folder.")
     if (path / LOCK).is_symlink():  # its target would be overwritten
         raise ValueError(f"{path / LOCK} is a link: remove it.")
     lock = FileLock(path / LOCK, blocking=False, is_singleton=True, thread_local=False)
     while True:
+        if path.exists() and not path.is_dir():
+            raise ValueError(f"{folder} is a file; choose a folder.")
         made = [one for one in (path, *path.parents) if not one.exists()]
         try:
             path.mkdir(parents=True, exist_ok=True)
             lock.acquire()
             break
-        except FileNotFoundError:  # another process has just removed the empty folder: make it again
+        except (FileNotFoundError, FileExistsError):  # another process has just removed the empty folder
             continue
         except Timeout:
             raise InUse(
