@@ -11,9 +11,9 @@ from datasets import ClassLabel, Dataset, Features, Value
 from safetensors.torch import load_file
 
 from hf_localattn.tasks import TASKS, get_task, streaming
+from hf_localattn.tasks.run import prepare_run
 from hf_localattn.tasks.streaming import shuffled
 from hf_localattn.training.arguments import ModelArguments
-from hf_localattn.training.run import prepare_run, training_arguments_of
 from tests.qa_helpers import write_jsonl
 from tests.script_helpers import assert_one_line_error, load_main
 
@@ -52,7 +52,7 @@ def prepare(name, folder, output="out", run=prepare_run, data=None, **arguments)
         data = {"doc_stride": 8, "pad_to_max_length": False, **data}
     trained = {"do_train": True, "max_steps": 4, "per_device_train_batch_size": 3, "use_cpu": True, "report_to": []}
     trained |= {"output_dir": str(folder / output), "disable_tqdm": True, **arguments}
-    return run(task, ModelArguments(**MODEL), task.DataArguments(**data), training_arguments_of(task)(**trained))
+    return run(task, ModelArguments(**MODEL), task.DataArguments(**data), task.TrainingArguments(**trained))
 
 
 def as_text(features):

@@ -13,8 +13,8 @@ from hf_localattn.registry import AUTO_CLASSES
 from hf_localattn.tasks import TASKS, DataArguments, NegationScope, Task, TokenClassification, choose_task, get_task
 from hf_localattn.tasks.arguments import option
 from hf_localattn.tasks.lengths import input_length, padding
+from hf_localattn.tasks.run import prepare_run
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
-from hf_localattn.training.run import prepare_run
 
 
 @dataclass

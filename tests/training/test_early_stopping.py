@@ -1,8 +1,7 @@
 import pytest
 
-from hf_localattn.training.arguments import TrainingArguments
-from hf_localattn.training.generation import GenerationTrainingArguments
-from hf_localattn.training.run import check_best_metric, validate_arguments
+from hf_localattn.tasks.run import check_best_metric, validate_arguments
+from hf_localattn.training.arguments import GenerationTrainingArguments, TrainingArguments
 
 CLASSES = (TrainingArguments, GenerationTrainingArguments)
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 from transformers import BertConfig, BertForSequenceClassification
 
+from hf_localattn.tasks.run import validate_arguments
 from hf_localattn.training.arguments import TrainingArguments
 from hf_localattn.training.optimizers import with_lookahead
-from hf_localattn.training.run import validate_arguments
 from hf_localattn.training.trainer import LocalAttentionTrainer
 from tests.models.tiny import token_ids
 
