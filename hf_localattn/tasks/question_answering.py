@@ -112,7 +112,8 @@ class QuestionAnswering(Task):
         """Return the answers by the id of their question, and SQuAD's scores in percent."""
         rows, features = self.rows[split], self.features[split]
         contexts = dict(zip(rows["id"], rows["context"], strict=True))
-        answers = extract_answers(contexts, features, *outputs, self.settings)
+        starts, ends = outputs
+        answers = extract_answers(contexts, features, starts, ends, self.settings)
         return Scored(answers, *score_answers(answers, rows, self.settings))
 
     def write_predictions(self, folder: Path, split: str, prefix: str, predictions: Any) -> None:
