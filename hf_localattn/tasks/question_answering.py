@@ -27,7 +27,7 @@ from hf_localattn.tasks.arguments import DataArguments, option
 from hf_localattn.tasks.lengths import input_length
 from hf_localattn.tasks.task import Scored, Splits, Task
 
-METRICS = {
+BEST_METRICS = {
     False: ("f1", "exact_match"),
     True: ("f1", "exact", "HasAns_f1", "HasAns_exact", "best_f1", "best_exact"),
 }
@@ -70,7 +70,7 @@ class QuestionAnswering(Task):
     def __init__(self, args: QuestionAnsweringDataArguments, training_args: Any):
         super().__init__(args, training_args)
         # Evaluation has no loss, because it would be computed over windows, not over questions.
-        self.metrics = dict.fromkeys(METRICS[args.version_2_with_negative], True)
+        self.metrics = dict.fromkeys(BEST_METRICS[args.version_2_with_negative], True)
         self.settings = AnswerSettings(
             n_best_size=args.n_best_size,
             max_answer_length=args.max_answer_length,
