@@ -281,7 +281,9 @@ def recurrent_variants(sizes: Sizes, device: torch.device) -> dict[str, Step]:
     """Return the steps of SAM's BiLSTM."""
     length = sizes.lengths[0]
     batch = sizes.batch(length)
-    encoder = RecurrentEncoder(sizes.width, max(1, sizes.width // 3)).to(device)
+    backbone = {"model_type": "bert", "hidden_size": sizes.width}
+    config = SamRobertaConfig(backbone_config=backbone, bilstm_hidden_size=max(1, sizes.width // 3), dropout=0.0)
+    encoder = RecurrentEncoder(config).to(device)
     states = torch.randn(batch, length, sizes.width, device=device)
     mask = torch.ones(batch, length, dtype=torch.bool, device=device)
     mask[::2, length * 3 // 4 :] = False

@@ -71,7 +71,7 @@ def test_only_models_and_registry_ask_for_a_family_by_name():
 def test_the_names_are_those_one_would_look_for():
     names = {"query_mask", "word_index", "dep_heads", "tam_max_length", "outlook_kernel_size", "sla_layer_indices"}
     assert names <= SPECIAL
-    assert not {"mode", "hidden_size", "num_active_local_layers"} & SPECIAL
+    assert not {"mode", "hidden_size", "vocab_size"} & SPECIAL
 
 
 @pytest.mark.parametrize("name", FAMILIES)

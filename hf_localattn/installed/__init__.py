@@ -6,38 +6,45 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from hf_localattn.installed import parse_store
 from hf_localattn.installed.backbones import build_from_backbone
-from hf_localattn.installed.configurations import check_backbone, note_fields
-from hf_localattn.installed.files import check_config, loading
+from hf_localattn.installed.configurations import check_backbone, check_model
+from hf_localattn.installed.files import check_content, loading
 from hf_localattn.installed.parsers import load_declared
 from hf_localattn.installed.structure import check_structure
 from hf_localattn.installed.tokenizers import check_tokenizer
 from hf_localattn.kernels import KERNELS
-from hf_localattn.models.configuration_local_attention import Installed, LocalAttentionConfig
+from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
 
 __all__ = ["Package", "code_files"]
 
 
-class Package(Installed):
-    """Services of the installed package for `models/`."""
+class Package:
+    """Services of the installed package for `models/`.
 
-    def check_config(self, config_class: Any, content: Mapping[str, Any]) -> Mapping[str, Any]:
+    Args:
+        note_fields: Function that warns of fields of a configuration without effect, which the registry knows.
+    """
+
+    def __init__(self, note_fields: Callable[[Any], None]):
+        self.note_fields = note_fields
+
+    def check_content(self, config_class: Any, content: Mapping[str, Any]) -> Mapping[str, Any]:
         """Raise `ValueError` if the content of a `config.json` is more than data; drop its pipelines."""
-        return check_config(config_class, content)
+        return check_content(config_class, content)
 
     def check_backbone(self, config: Any) -> None:
         """Raise `ValueError` for a backbone that local layers cannot read. Warn of one that was not tested."""
         check_backbone(config)
 
-    def note_fields(self, config: Any) -> None:
-        """Warn of fields of a new configuration that have no effect."""
-        note_fields(config)
+    def check_model(self, model_class: Any, config: Any) -> None:
+        """Raise `ValueError` if a model class does not support a configuration or its backbone."""
+        check_model(model_class, config)
 
     def loading(self, name_or_path: Any, arguments: dict[str, Any]) -> AbstractContextManager[None]:
         """Return the context in which weights are loaded, after checks of the checkpoint and of the arguments."""
@@ -68,9 +75,9 @@ class Package(Installed):
         check_structure(word_index, dep_heads)
 
 
-def install() -> None:
-    """Give `models/` the services of the package."""
-    LocalAttentionConfig.installed = Package()
+def install(note_fields: Callable[[Any], None]) -> None:
+    """Give `models/` the services of the package, with the registry's `note_fields`."""
+    LocalAttentionConfig.installed = Package(note_fields)
 
 
 def code_files(folder: str | os.PathLike[str]) -> list[Path]:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForMaskedLM, PreTrainedConfig
 
+from hf_localattn.installed.configurations import check_architecture
 from hf_localattn.installed.files import lacks_safetensors, without_tie_warning
 from hf_localattn.models.configuration_local_attention import BackboneField, LocalAttentionConfig
 from hf_localattn.resources import NAMED_BACKBONES
@@ -49,7 +50,7 @@ def build_from_backbone(
             f"{str(name_or_path)!r} has an architecture with its own code. The code of a backbone is never run:"
             " choose a backbone whose architecture is part of transformers."
         ) from error
-    model_class.validate_architecture(backbone_config)
+    check_architecture(model_class, backbone_config)
     config = model_class.config_class(backbone_config=backbone_config, **arguments)
     model_class.check_config(config)
     # XLNet creates some weights in fp32, whatever the dtype: convert all weights in the end.

@@ -1,9 +1,10 @@
-"""Checks of the backbone and the fields of a new configuration."""
+"""Checks of the backbone of a configuration, and of the models that may have it."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoModelForMaskedLM
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
@@ -17,13 +18,37 @@ from hf_localattn.models.configuration_local_attention import LocalAttentionConf
 logger = logging.get_logger(__name__)
 
 
-def note_fields(config: Any) -> None:
-    """Warn of fields that differ from their default but have no effect under the current settings."""
-    for field in config.inactive_fields():
-        logger.warning_once(
-            f"`{field}` is {getattr(config, field)!r}, which has no effect with"
-            f" {', '.join(f'{name}={getattr(config, name)!r}' for name in config.controlling_fields)}."
+def check_model(model_class: Any, config: Any) -> None:
+    """Raise `ValueError` if a model class does not support a configuration or its backbone."""
+    if not hasattr(config, "backbone_config"):  # not isinstance: the code of a checkpoint defines another class
+        raise ValueError(
+            f"{model_class.__name__} takes a {model_class.config_class.__name__}, not a {type(config).__name__}. To "
+            "put new local layers on a pretrained encoder use `from_backbone`."
         )
+    check_architecture(model_class, config.backbone_config)
+
+
+def check_architecture(model_class: Any, backbone: Any) -> None:
+    """Raise `ValueError` if a model class cannot have this backbone."""
+    name, model_type, family = model_class.__name__, backbone.model_type, model_class.config_class
+    encoders, generates = ", ".join(family.tested_backbones), ", ".join(family.generation_backbones)
+    problem = ""
+    if backbone.is_encoder_decoder and not model_class.can_generate():
+        load = "load it with `AutoModelForSeq2SeqLM` or the family's `...ForConditionalGeneration`, or "
+        problem = f"puts local layers on an encoder, and the backbone {model_type!r} is an encoder-decoder: "
+        problem += f"{load if generates else ''}use an encoder, such as {encoders}"
+    elif model_class.can_generate() and not backbone.is_encoder_decoder:
+        problem = f"generates text, which {model_type!r} alone cannot: use an encoder-decoder, such as {generates}"
+    elif model_class.backbone_auto_class is AutoModelForMaskedLM:
+        if type(backbone) not in MODEL_FOR_MASKED_LM_MAPPING:
+            able = ", ".join(one for one in family.tested_backbones if one != "xlnet")
+            problem = "needs a backbone with a masked language model, and transformers has none for "
+            problem += f"{model_type!r}: use another one, such as {able}"
+        elif not getattr(backbone, "legacy", True):
+            problem = f"does not support `legacy=False` of the backbone {model_type!r}, whose head reads the word "
+            problem += "embeddings by itself: use a backbone with `legacy=True`"
+    if problem:
+        raise ValueError(f"{name} {problem}.")
 
 
 def check_backbone(config: Any) -> None:

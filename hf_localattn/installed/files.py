@@ -48,17 +48,23 @@ CONVERSION = (
 """Remedy for weights that would have to be unpickled."""
 
 
-def check_config(config_class: Any, content: Any) -> dict[str, Any]:
+def check_content(config_class: Any, content: Any) -> dict[str, Any]:
     """Check the content of a `config.json` for a class of configurations.
 
     Returns:
         The content without `custom_pipelines`: the package registers its own, which need no trust.
 
     Raises:
-        ValueError: The content is not an object, or an entry is more than data.
+        ValueError: The content is not an object, is of another model type, or an entry is more than data.
     """
     if not isinstance(content, Mapping):
         raise ValueError(f"`config.json` is {content!r}; it must be an object of names and values.")
+    model_type = content.get("model_type", config_class.model_type)
+    if model_type != config_class.model_type:
+        raise ValueError(
+            f"This is a {model_type!r} checkpoint, not a {config_class.model_type!r} one. To put new local layers on "
+            "a pretrained encoder, use `from_backbone` of the model class."
+        )
     for name in content:
         if callable(getattr(config_class, name, None)) or name in INSTRUCTIONS:
             raise ValueError(f"`{name}` is not a field of {config_class.__name__}: remove it.")

@@ -11,8 +11,6 @@ from typing import Any
 import torch
 from transformers.utils import logging
 
-from hf_localattn.models.configuration_local_attention import needs_torch_code
-
 try:
     import triton
     import triton.language as tl
@@ -45,6 +43,13 @@ def jit(function: Callable[..., Any]) -> Any:
 def inline(function: Callable[..., Any]) -> Any:
     """Make a function for use in kernels. Triton's interpreter takes a plain function, and runs it faster."""
     return function if INTERPRETED else jit(function)
+
+
+def needs_torch_code() -> bool:
+    """Return True in exports, traces and transforms of `torch.func`, which know only PyTorch's own operations."""
+    if torch.compiler.is_exporting() or torch._C._are_functorch_transforms_active():
+        return True
+    return not torch.compiler.is_compiling() and torch._C._get_tracing_state() is not None
 
 
 def runs_kernel(name: str, device: torch.device, dtypes: tuple[torch.dtype, ...], unsuitable: str = "") -> bool:

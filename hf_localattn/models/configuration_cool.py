@@ -7,6 +7,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
+from transformers import PreTrainedConfig
+
 from .configuration_local_attention import Count, LocalAttentionConfig, Positive, Probability
 
 BASELINES = ("dynamic_conv", "visual_outlook", "rgcn", "gat", "hgt")
@@ -68,7 +70,6 @@ class CoolConfig(LocalAttentionConfig):
 
     model_type = "cool"
     generation_backbones: ClassVar[Sequence[str]] = ("prophetnet", "bart")
-    controlling_fields: ClassVar[Sequence[str]] = ("mode", "local_attention", "use_conv")
 
     mode: Literal["g2l", "l2g", "g&l", "gl"] = "g2l"
     fusion: Literal["concat", "sum", "gate"] = "concat"
@@ -100,20 +101,17 @@ class CoolConfig(LocalAttentionConfig):
             return "cool_baselines_generation" if self.is_encoder_decoder else "cool_baselines"
         return "modeling_cool_generation" if self.is_encoder_decoder else "modeling_cool"
 
-    def active_fields(self) -> dict[tuple[str, ...], bool]:
-        outlook = (
-            *("outlook_num_heads", "outlook_softmax", "mask_outside_window", "outlook_dropout"),
-            *("use_conv", "num_ffn_layers", "use_layer_norm", "qkv_bias"),
-        )
-        return {
-            outlook: self.local_attention == "outlook",
-            ("fusion",): self.mode == "g&l",
-            ("num_extra_layers",): self.local_attention == "deeper",
-            ("graph_window",): self.local_attention in ("rgcn", "gat", "hgt"),
-            ("outlook_kernel_size",): self.local_attention in ("outlook", "dynamic_conv", "visual_outlook"),
-            ("num_local_layers",): self.local_attention in ("outlook", *BASELINES),
-            ("conv_filters", "conv_pooling", "conv_alignment"): self.has_convolution_block,
-        }
+    def auto_classes(self) -> dict[str, str]:
+        classes = super().auto_classes()
+        if not self.is_encoder_decoder:
+            return classes
+        generates = f"{self.entry_module}.CoolForConditionalGeneration"
+        return {"AutoConfig": classes["AutoConfig"], "AutoModelForSeq2SeqLM": generates}
+
+    def get_text_config(self, decoder: bool | None = None, encoder: bool | None = None) -> PreTrainedConfig:
+        """Return the backbone's text configuration for encoder-decoders, since `generate` reads it."""
+        source: Any = self.backbone_config if self.is_encoder_decoder else super()
+        return source.get_text_config(decoder=decoder, encoder=encoder)
 
     @property
     def num_active_local_layers(self) -> int:

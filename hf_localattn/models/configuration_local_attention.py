@@ -14,8 +14,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_args, get_origin
 
-import torch
-from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
+from transformers import AutoConfig, PreTrainedConfig
 from transformers.dynamic_module_utils import get_relative_imports
 from transformers.utils import cached_file
 
@@ -74,77 +73,40 @@ def check_types(config: Any) -> None:
             raise ValueError(f"`{name}` is {value!r}; it must be {accepted.description}.")
 
 
-def choices(config_class: Any, field: str) -> tuple[str, ...]:
-    """Return the values of a field that is annotated as `Literal`."""
-    return get_args(field_types(config_class)[field])
-
-
 class Installed:
-    """Services of the package, which do nothing until `hf_localattn` replaces `LocalAttentionConfig.installed`."""
+    """Services of the package, until `hf_localattn` replaces `LocalAttentionConfig.installed`: they do nothing."""
 
-    def check_config(self, config_class: Any, content: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the content of a `config.json` that may come from a stranger, without entries that are not read."""
+    def check_content(self, config_class: Any, content: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the content of a `config.json`, unchecked."""
         return content
 
-    def check_backbone(self, config: Any) -> None:
-        """Check that local layers can read the backbone of a configuration."""
-
-    def note_fields(self, config: Any) -> None:
-        """Warn of fields of a new configuration that have no effect."""
-
     def loading(self, name_or_path: Any, arguments: dict[str, Any]) -> AbstractContextManager[None]:
-        """Return the context in which weights are loaded with these arguments of `from_pretrained`."""
+        """Return the context in which `from_pretrained` loads weights."""
         return nullcontext()
 
-    def from_backbone(self, model_class: Any, name_or_path: Any, **arguments: Any) -> Any:
-        """Build a model from a pretrained backbone."""
+    def from_backbone(self, *args: Any, **kwargs: Any) -> Any:
+        """Raise `ImportError`: only the package builds models from a backbone."""
         raise ImportError(
             "`from_backbone` is part of the package: run `pip install hf_localattn` and import the class from it."
         )
 
-    def kernel(self, name: str) -> Any:
-        """Return a faster implementation of a mechanism, or None."""
-        return None
-
-    def check_tokenizer(self, path: Any) -> None:
-        """Check a `tokenizer_config.json` that may come from a stranger."""
-
-    def load_parser(self, name: str) -> Any:
-        """Load a spaCy pipeline that only a checkpoint names, or return None if it may be loaded like any other."""
-        return None
-
-    def parse_store(self) -> Any:
-        """Return the cache of parses that is kept between runs, or None."""
-        return None
-
-    def check_structure(self, word_index: Any, dep_heads: Any) -> None:
-        """Check that the heads of words form trees."""
-
-
-def needs_torch_code() -> bool:
-    """Return True in exports, traces and transforms of `torch.func`, which know only PyTorch's own operations."""
-    if torch.compiler.is_exporting() or torch._C._are_functorch_transforms_active():
-        return True
-    return not torch.compiler.is_compiling() and torch._C._get_tracing_state() is not None
+    def __getattr__(self, service: str) -> Callable[..., None]:
+        """Return a function that returns None, for checks, kernels and caches."""
+        return lambda *args: None
 
 
 class BackboneField(property):
     """Property that reads and writes a field of `backbone_config`, so that both configurations agree.
 
     Args:
-        *names: Names of the field in different backbones. The first one found is used.
+        name: Name of the field.
         reads (*optional*): Name of the property of the outer configuration to read instead of the field.
     """
 
-    def __init__(self, *names: str, reads: str = ""):
-        def existing(backbone: PreTrainedConfig) -> str:
-            return next((name for name in names if hasattr(backbone, name)), names[0])
-
+    def __init__(self, name: str, reads: str = ""):
         super().__init__(
-            lambda config: (
-                getattr(config, reads) if reads else getattr(config.backbone_config, existing(config.backbone_config))
-            ),
-            lambda config, value: setattr(config.backbone_config, existing(config.backbone_config), value),
+            lambda config: getattr(config, reads) if reads else getattr(config.backbone_config, name),
+            lambda config, value: setattr(config.backbone_config, name, value),
         )
 
 
@@ -171,16 +133,13 @@ class LocalAttentionConfig(PreTrainedConfig):
     sub_configs: ClassVar[dict[str, Any]] = {"backbone_config": AutoConfig}
     keys_to_ignore_at_inference: ClassVar[list[str]] = ["hidden_states", "attentions", "local_attentions"]
 
-    installed: ClassVar[Installed] = Installed()
+    installed: ClassVar[Any] = Installed()
     default_backbone: ClassVar[str] = "bert"
     tested_backbones: ClassVar[Sequence[str]] = (
         *("bert", "roberta", "albert", "electra", "distilbert", "deberta-v2", "modernbert", "xlnet"),
     )
     generation_backbones: ClassVar[Sequence[str]] = ()
     """Tested encoder-decoder backbones; empty for families that do not generate."""
-
-    controlling_fields: ClassVar[Sequence[str]] = ()
-    """Fields that decide which other fields take effect (see `active_fields`)."""
 
     code_folder = str(Path(__file__).parent)
     """Folder of this code. A model whose code transformers keeps in another folder names that one."""
@@ -208,11 +167,9 @@ class LocalAttentionConfig(PreTrainedConfig):
     pad_token_id = BackboneField("pad_token_id")
     max_position_embeddings = BackboneField("max_position_embeddings")
     tie_word_embeddings = BackboneField("tie_word_embeddings")
-    # Only encoder-decoders have these; `generate` reads them.
-    decoder_layers = BackboneField("decoder_layers", "num_decoder_layers")
-    decoder_start_token_id = BackboneField("decoder_start_token_id")
     bos_token_id = BackboneField("bos_token_id")
     eos_token_id = BackboneField("eos_token_id")
+    decoder_start_token_id = BackboneField("decoder_start_token_id")
 
     def __post_init__(self, **kwargs: Any) -> None:
         self.backbone_config = self._build_backbone_config(self.backbone_config)
@@ -222,13 +179,9 @@ class LocalAttentionConfig(PreTrainedConfig):
         self.installed.note_fields(self)
 
     def check(self) -> None:
-        """Validate all fields.
+        """Raise `ValueError` if a field has an invalid value.
 
-        Configurations are checked when they are created or loaded, and again when a model is built, since fields can
-        change in between.
-
-        Raises:
-            ValueError: If a field has an invalid value.
+        Called when a configuration is created, loaded or saved, and when a model is built: fields can change.
         """
         self.installed.check_backbone(self)
         check_types(self)
@@ -256,45 +209,22 @@ class LocalAttentionConfig(PreTrainedConfig):
         return None
 
     @property
-    def tokenizer_settings(self) -> dict[str, Any]:
-        """Settings of the family's tokenizer that these fields change from their defaults."""
-        return {}
-
-    @property
     def finds_cues(self) -> bool:
         """True if labels of cues are among the labels, such as "negation:single"."""
         return any(re.match("(negation|speculation):", str(label)) for label in (self.id2label or {}).values())
 
-    def active_fields(self) -> dict[tuple[str, ...], bool]:
-        """Map groups of fields to True if they take effect under the current settings.
-
-        Fields that always take effect may be left out.
-        """
-        return {}
-
-    def inactive_fields(self) -> list[str]:
-        """Return the fields that differ from their default but have no effect under the current settings."""
-        inactive = [field for fields, active in self.active_fields().items() if not active for field in fields]
-        return [field for field in inactive if getattr(self, field) != getattr(type(self), field)]
-
     def _build_backbone_config(self, backbone_config: Any) -> PreTrainedConfig:
         if isinstance(backbone_config, PreTrainedConfig):
             backbone_config = copy.deepcopy(backbone_config)
-        elif isinstance(backbone_config, Mapping | None):
+        elif not isinstance(backbone_config, Mapping | None):
+            raise ValueError(
+                f"`backbone_config` is {backbone_config!r}; give a configuration or a dict of its fields."
+            )
+        else:
             # The labels of the backbone are not used.
             labels = ("id2label", "label2id", "num_labels")
-            given = {name: value for name, value in (backbone_config or {}).items() if name not in labels}
-            model_type = given.pop("model_type", self.default_backbone)
-            if model_type not in CONFIG_MAPPING:
-                raise ValueError(
-                    f"`backbone_config` has the unknown model_type {model_type!r}. Give the type of a transformers "
-                    f"encoder, such as {', '.join(self.tested_backbones)}."
-                )
-            backbone_config = CONFIG_MAPPING[model_type](**given)
-        else:
-            raise ValueError(
-                f"`backbone_config` is {backbone_config!r}; give a configuration, or a dict with its `model_type`."
-            )
+            given = {name: value for name, value in dict(backbone_config or {}).items() if name not in labels}
+            backbone_config = AutoConfig.for_model(given.pop("model_type", self.default_backbone), **given)
         # The name may be the path of a private folder, and this configuration may be published.
         backbone_config._name_or_path = ""
         # The backbone is always a class of transformers, never code of a checkpoint.
@@ -306,26 +236,10 @@ class LocalAttentionConfig(PreTrainedConfig):
         """Return the configuration that the backbone is built from; families that enlarge the backbone override it."""
         return self.backbone_config
 
-    def get_text_config(self, decoder: bool | None = None, encoder: bool | None = None) -> PreTrainedConfig:
-        """Return the backbone's text configuration for encoder-decoders, since `generate` reads it."""
-        if self.is_encoder_decoder:
-            return self.backbone_config.get_text_config(decoder=decoder, encoder=encoder)
-        return super().get_text_config(decoder=decoder, encoder=encoder)
-
     @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
-        """Build a configuration from the content of a `config.json`.
-
-        Raises:
-            ValueError: If the content is of another model type, or is not a valid configuration.
-        """
-        config_dict = dict(cls.installed.check_config(cls, config_dict))
-        model_type = config_dict.get("model_type", cls.model_type)
-        if cls.model_type and model_type != cls.model_type:
-            raise ValueError(
-                f"This is a {model_type!r} checkpoint, not a {cls.model_type!r} one. To put new local layers on a "
-                "pretrained encoder, use `from_backbone` of the model class."
-            )
+        """Build a configuration from the content of a `config.json`. It must be valid."""
+        config_dict = dict(cls.installed.check_content(cls, config_dict))
         loaded = super().from_dict(config_dict, **kwargs)
         # transformers applies overrides after `__post_init__`.
         (loaded[0] if isinstance(loaded, tuple) else loaded).check()
@@ -345,8 +259,7 @@ class LocalAttentionConfig(PreTrainedConfig):
     def auto_classes(self) -> dict[str, str]:
         """Return the class for each Auto class, saved as `auto_map`."""
         own, family = type(self), type(self).__name__.removesuffix("Config")
-        heads = {"AutoModelForSeq2SeqLM": "ForConditionalGeneration"} if self.is_encoder_decoder else self.heads
-        models = {auto_class: f"{self.entry_module}.{family}{ending}" for auto_class, ending in heads.items()}
+        models = {auto_class: f"{self.entry_module}.{family}{ending}" for auto_class, ending in self.heads.items()}
         return {"AutoConfig": f"{own.__module__.rpartition('.')[2]}.{own.__name__}", **models}
 
     def pipelines(self) -> dict[str, Any]:
@@ -362,6 +275,7 @@ class LocalAttentionConfig(PreTrainedConfig):
 
     def save_pretrained(self, save_directory: Any, push_to_hub: bool = False, **kwargs: Any) -> None:
         """Save a configuration as in transformers, with the modules that it names and those that they import."""
+        self.check()
         folder = Path(save_directory)
         folder.mkdir(parents=True, exist_ok=True)
         self.auto_map, pipelines = self.auto_classes(), self.pipelines()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from .configuration_local_attention import LocalAttentionConfig, Positive, Probability
 
@@ -61,7 +60,6 @@ class OaXLNetConfig(LocalAttentionConfig):
 
     model_type = "oa-xlnet"
     default_backbone = "xlnet"
-    controlling_fields: ClassVar[Sequence[str]] = ("local_attention",)
 
     local_attention: Literal["em", "emb", "c", "ca", "none"] = "emb"
     num_oa_layers: Positive = 2
@@ -79,14 +77,6 @@ class OaXLNetConfig(LocalAttentionConfig):
         super().__post_init__(**kwargs)
         if self.oa_num_heads is None:
             self.oa_num_heads = self.block_heads
-
-    def active_fields(self) -> dict[tuple[str, ...], bool]:
-        blocks = ("num_oa_layers", "oa_intermediate_size", "oa_dropout", "kv_sharing", "oa_chunk_size")
-        return {
-            blocks: self.local_attention != "none",
-            ("conv_num_filters",): self.local_attention in CONVOLUTIONAL,
-            ("share_context_projection", "query_summary"): self.local_attention in BIDIRECTIONAL,
-        }
 
     @property
     def required_inputs(self) -> tuple[str, ...]:

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
-from transformers.utils import logging
-
 from .configuration_local_attention import LocalAttentionConfig, Positive, Probability, Range
-
-logger = logging.get_logger(__name__)
 
 Fraction = Annotated[float, Range("a number in [0, 1]", lambda value: 0 <= value <= 1)]
 
 BASELINES = ("rba", "disan")
 """Poolings whose layers are in sam_baselines.py."""
-
-COMMON_WEIGHT = 0.5
-"""Initial feature weight: the sigmoid of a value near 0."""
 
 
 class SamRobertaConfig(LocalAttentionConfig):
@@ -37,7 +29,8 @@ class SamRobertaConfig(LocalAttentionConfig):
         fam_reduction (int, *optional*, defaults to 16): Reduction of the hidden layer of FAM: its width is the number
             of features divided by this.
         fam_threshold (float, *optional*, defaults to 0.0): delta of equation 3, in [0, 1]. It is subtracted from the
-            feature weights, and negative weights become 0. Initial weights are about 0.5.
+            feature weights, and negative weights become 0. Initial weights are about 0.5: with a larger delta all
+            features may be 0, and then nothing below the classifier is trained.
         learn_fam_threshold (bool, *optional*, defaults to False): Train delta. Its initial value is `fam_threshold`,
             or 0.1 if that is 0.
         use_tam (bool, *optional*, defaults to True): Weight the tokens of a text with TAM, the token-wise attention
@@ -73,7 +66,6 @@ class SamRobertaConfig(LocalAttentionConfig):
         "pooler_output",
     ]
     default_backbone: ClassVar[str] = "roberta"
-    controlling_fields: ClassVar[Sequence[str]] = ("pooling", "use_bilstm", "use_fam", "use_tam", "tam_ffn")
 
     pooling: Literal["sam", "none", "rb", "rba", "disan"] = "sam"
     use_bilstm: bool = True
@@ -96,17 +88,6 @@ class SamRobertaConfig(LocalAttentionConfig):
     @property
     def entry_module(self) -> str:
         return "sam_baselines" if self.pooling in BASELINES else super().entry_module
-
-    def active_fields(self) -> dict[tuple[str, ...], bool]:
-        return {
-            ("use_bilstm", "use_fam", "use_tam"): self.pooling == "sam",
-            ("bilstm_hidden_size", "num_bilstm_layers", "bilstm_merge"): self.has_bilstm,
-            ("fam_reduction", "fam_threshold", "learn_fam_threshold"): self.has_fam,
-            ("tam_ffn", "tam_hidden_size"): self.has_tam,
-            ("tam_max_length",): self.max_tokens is not None,
-            ("attention_order",): self.has_fam and self.has_tam,
-            ("disan_hidden_size",): self.pooling == "disan",
-        }
 
     @property
     def has_bilstm(self) -> bool:
@@ -140,11 +121,6 @@ class SamRobertaConfig(LocalAttentionConfig):
         return 2 * self.disan_hidden_size if self.pooling == "disan" else self.encoded_size
 
     @property
-    def num_active_local_layers(self) -> int:
-        """Number of layers with local attention weights: 0, as SAM attends to the whole text."""
-        return 0
-
-    @property
     def classifier_dropout(self) -> float:
         """Dropout probability before the last layer of the classification heads."""
         return self.dropout
@@ -152,9 +128,3 @@ class SamRobertaConfig(LocalAttentionConfig):
     def check_fields(self) -> None:
         if self.learn_fam_threshold and self.fam_threshold == 1:
             raise ValueError("`fam_threshold` is 1; a learned threshold is a sigmoid and must be less than 1.")
-        if self.has_fam and self.fam_threshold > COMMON_WEIGHT:
-            logger.warning_once(
-                f"`fam_threshold` is {self.fam_threshold}, but initial feature weights are about "
-                f"{COMMON_WEIGHT}: all features may be set to zero, and then nothing below the classifier is trained. "
-                "Use a smaller value."
-            )

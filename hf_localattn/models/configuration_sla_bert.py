@@ -62,7 +62,6 @@ class SlaBertConfig(LocalAttentionConfig):
         "pooler_output",
     ]
     tested_backbones: ClassVar[Sequence[str]] = ("bert", "roberta", "electra")
-    controlling_fields: ClassVar[Sequence[str]] = ("local_attention",)
 
     local_attention: Literal["syntax", "window", "none", "sgnet", "lisa"] = "syntax"
     syntax_threshold: Count = 3
@@ -78,21 +77,6 @@ class SlaBertConfig(LocalAttentionConfig):
     @property
     def entry_module(self) -> str:
         return "sla_baselines" if self.local_attention == "sgnet" else super().entry_module
-
-    def active_fields(self) -> dict[tuple[str, ...], bool]:
-        kind = self.local_attention
-        return {
-            ("syntax_threshold", "neighbor_window", "connect_roots"): kind == "syntax",
-            ("window_size",): kind == "window",
-            ("gate_bias_init",): kind in GATED,
-            ("sla_layers",): kind in (*GATED, "lisa"),
-            ("num_sgnet_layers",): kind == "sgnet",
-            ("lisa_loss_weight",): kind == "lisa",
-        }
-
-    @property
-    def tokenizer_settings(self) -> dict[str, Any]:
-        return {"parser": None} if self.local_attention in ("window", "none") else {}
 
     @property
     def required_inputs(self) -> tuple[str, ...]:

@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 from torch.nn import functional
+from transformers.utils import is_tracing
 
-from .configuration_local_attention import LocalAttentionConfig, needs_torch_code
+from .configuration_local_attention import LocalAttentionConfig
 
 
 def outlook_attention(
@@ -50,7 +51,7 @@ def outlook_attention(
 
     values, scores = _mask_windows(values, scores, mask, mask_outside_window)
     plain = scores.shape[-1] == values.shape[-1] and not (joint_softmax or dropout or return_weights)
-    if plain and not torch.compiler.is_compiling() and not needs_torch_code():  # compilers fuse the definition
+    if plain and not is_tracing() and not torch._C._are_functorch_transforms_active():  # compilers fuse the definition
         return _BandedOutlook.apply(values, scores, mask), None
 
     weights = _window_weights(scores, mask, joint_softmax)

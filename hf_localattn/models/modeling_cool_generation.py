@@ -15,7 +15,7 @@ from transformers.modeling_outputs import Seq2SeqLMOutput
 from transformers.utils import can_return_tuple
 
 from .cool_local_encoder import CoolPreTrainedModel, LocalEncoder
-from .modeling_local_attention import LocalModelOutput, check_inputs, selected_states
+from .modeling_local_attention import LocalModelOutput, check_inputs
 
 
 @dataclass
@@ -105,19 +105,18 @@ class CoolForConditionalGeneration(CoolPreTrainedModel, GenerationMixin):
                 "`tokenizer.padding_side = 'right'`."
             )
         self.resolve_output_flags(kwargs)
-        asked_for = kwargs["output_hidden_states"]
         outputs = self.backbone.get_encoder()(
             input_ids=input_ids,
             attention_mask=attention_mask,
             inputs_embeds=inputs_embeds,
             output_attentions=kwargs["output_attentions"],
-            output_hidden_states=bool(asked_for),
+            output_hidden_states=kwargs["output_hidden_states"],
             return_dict=True,
         )
         states, weights = self.local_encoder(outputs.last_hidden_state, mask, kwargs["output_attentions"])
         return LocalModelOutput(
             last_hidden_state=states,
-            hidden_states=selected_states(outputs.hidden_states, asked_for),
+            hidden_states=outputs.hidden_states,
             attentions=outputs.attentions,
             local_attentions=weights,
         )
@@ -165,8 +164,7 @@ class CoolForConditionalGeneration(CoolPreTrainedModel, GenerationMixin):
         elif not isinstance(encoder_outputs, dict):
             names = ("last_hidden_state", "hidden_states", "attentions")
             encoder_outputs = LocalModelOutput(**dict(zip(names, encoder_outputs, strict=False)))
-        asked_for = kwargs["output_hidden_states"]
-        kwargs |= {"return_dict": True, "output_hidden_states": bool(asked_for)}
+        kwargs["return_dict"] = True
         outputs = self.backbone(
             encoder_outputs=encoder_outputs,
             attention_mask=attention_mask,
@@ -182,7 +180,7 @@ class CoolForConditionalGeneration(CoolPreTrainedModel, GenerationMixin):
             loss=outputs.loss,
             logits=outputs.logits,
             past_key_values=outputs.past_key_values,
-            decoder_hidden_states=selected_states(outputs.decoder_hidden_states, asked_for),
+            decoder_hidden_states=outputs.decoder_hidden_states,
             decoder_attentions=outputs.decoder_attentions,
             cross_attentions=outputs.cross_attentions,
             encoder_last_hidden_state=encoder_outputs.last_hidden_state,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -71,23 +71,6 @@ def check_inputs(
             f"`attention_mask` has shape {tuple(attention_mask.shape)}; local layers need {tuple(states.shape[:2])}."
         )
     return states
-
-
-def selected_states(
-    hidden_states: tuple[torch.Tensor, ...] | None, asked_for: bool | int | Sequence[int] | None
-) -> tuple[torch.Tensor | None, ...] | None:
-    """Select the hidden states that `output_hidden_states` asks for.
-
-    It is a boolean, or one or several indices, from the end if negative. States that are not selected are None.
-    Backbones always return all states, since some, such as XLNet, do not support indices.
-    """
-    if hidden_states is None or asked_for is None or asked_for is False:
-        return None
-    if asked_for is True:
-        return hidden_states
-    count, indices = len(hidden_states), [asked_for] if isinstance(asked_for, int) else asked_for
-    kept = {index % count for index in indices if -count <= index < count}
-    return tuple(states if place in kept else None for place, states in enumerate(hidden_states))
 
 
 def with_inputs(forward: Callable[..., Any], *names: str) -> Callable[..., Any]:
@@ -177,42 +160,11 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         """Return False, so that transformers saves no code: the configuration does."""
         return False
 
-    def save_pretrained(self, save_directory: str | os.PathLike[str], *args: Any, **kwargs: Any) -> None:
-        """Save a model as in transformers. The configuration saves the code.
-
-        Raises:
-            ValueError: The configuration has an invalid value, so the checkpoint could not be loaded.
-        """
-        self.config.check()
-        super().save_pretrained(save_directory, *args, **kwargs)
-
     @classmethod
     def check_config(cls, config: LocalAttentionConfig) -> None:
-        """Raise `ValueError` if a configuration has another class, invalid fields or an unsupported backbone."""
-        if not hasattr(config, "backbone_config"):  # not isinstance: the code of a checkpoint defines another class
-            raise ValueError(
-                f"{cls.__name__} takes a {cls.config_class.__name__}, not a {type(config).__name__}. To put new local "
-                "layers on a pretrained encoder use `from_backbone`."
-            )
-        cls.validate_architecture(config.backbone_config)
+        """Raise `ValueError` if models of this class cannot have a configuration."""
+        cls.config_class.installed.check_model(cls, config)
         config.check()
-
-    @classmethod
-    def validate_architecture(cls, backbone_config: PreTrainedConfig) -> None:
-        """Raise `ValueError` if exactly one of the class and the backbone is an encoder-decoder."""
-        model_type, family = backbone_config.model_type, cls.config_class
-        if backbone_config.is_encoder_decoder and not cls.can_generate():
-            generates = "load it with `AutoModelForSeq2SeqLM` or the family's `...ForConditionalGeneration`, or "
-            raise ValueError(
-                f"{cls.__name__} puts local layers on an encoder, and the backbone {model_type!r} is an "
-                f"encoder-decoder: {generates if family.generation_backbones else ''}use an encoder, such as "
-                f"{', '.join(family.tested_backbones)}."
-            )
-        if cls.can_generate() and not backbone_config.is_encoder_decoder:
-            raise ValueError(
-                f"{cls.__name__} generates text, which {model_type!r} alone cannot: use an encoder-decoder, such as "
-                f"{', '.join(family.generation_backbones)}."
-            )
 
     @classmethod
     def pooler_kwargs(cls, backbone_config: PreTrainedConfig) -> dict[str, bool]:
@@ -330,16 +282,12 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
             kwargs["position_ids"] = position_ids
         if self.takes_token_type_ids and token_type_ids is not None:
             kwargs["token_type_ids"] = token_type_ids
-        asked_for = kwargs["output_hidden_states"]
-        outputs = self.backbone(
+        return self.backbone(
             input_ids=input_ids,
             attention_mask=attention_mask if layer_mask is None else layer_mask,
             inputs_embeds=inputs_embeds,
-            return_dict=True,
-            **{**kwargs, "output_hidden_states": bool(asked_for)},
+            **{**kwargs, "return_dict": True},
         )
-        outputs.hidden_states = selected_states(outputs.hidden_states, asked_for)
-        return outputs
 
     def classification_token(self, states: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
         """Return the state of the classification token (B, F): the first token without padding, the last in XLNet."""

@@ -47,21 +47,7 @@ class OaXLNetModel(OaXLNetPreTrainedModel):
         self.add_backbone()
         self.expects_queries = not config.finds_cues
         self.dropout = nn.Dropout(config.oa_dropout)
-        self.blocks = nn.ModuleList(
-            OrthogonalAttentionBlock(
-                config.backbone_config.hidden_size,
-                config.block_heads,
-                config.oa_intermediate_size or config.backbone_config.hidden_size,
-                interaction=config.local_attention,
-                kv_sharing=config.kv_sharing,
-                share_context_projection=config.share_context_projection,
-                conv_num_filters=config.conv_num_filters,
-                query_summary=config.query_summary,
-                dropout=config.oa_dropout,
-                chunk_size=config.oa_chunk_size,
-            )
-            for _ in range(config.num_active_local_layers)
-        )
+        self.blocks = nn.ModuleList(OrthogonalAttentionBlock(config) for _ in range(config.num_active_local_layers))
         self.post_init()
 
     @can_return_tuple
@@ -77,15 +63,8 @@ class OaXLNetModel(OaXLNetPreTrainedModel):
     ) -> LocalModelOutput:
         """Compute the hidden states (B, L, H) of all tokens.
 
-        Args:
-            input_ids: (B, L) token ids.
-            attention_mask: (B, L), 1 for tokens and 0 for padding on either side. By default all are tokens.
-            token_type_ids: (B, L) segment ids, if the backbone has segments.
-            position_ids: (B, L) positions. By default tokens are numbered without padding.
-            inputs_embeds: (B, L, E) embeddings in place of `input_ids`.
-            query_mask: (B, L), 1 at the tokens of the query, such as the cue of a negation or a question. Each row may
-                have any number of query tokens. Ignored with `local_attention="none"`.
-            **kwargs: `output_attentions`, `output_hidden_states` and other arguments of the backbone.
+        The mask `query_mask` (B, L) is 1 at the tokens of the query, such as a question or the cue of a negation. A
+        row may have any number of them. `local_attention="none"` ignores it. The other inputs are those of the heads.
 
         Raises:
             ValueError: `query_mask` is missing, or inputs have invalid shapes.

@@ -16,7 +16,7 @@ from transformers.utils import can_return_tuple
 from .configuration_sam_roberta import BASELINES, SamRobertaConfig
 from .masking import ensure_nonempty_mask, masked_mean
 from .modeling_local_attention import LocalAttentionPreTrainedModel, LocalModelOutput, check_inputs
-from .sam_attention import SequentialAttention, check_length
+from .sam_attention import SequentialAttention
 from .sam_bilstm import RecurrentEncoder
 from .task_heads import (
     MaskedLMHead,
@@ -35,12 +35,7 @@ class SamRobertaPreTrainedModel(LocalAttentionPreTrainedModel):
 
     config_class = SamRobertaConfig
     base_model_prefix = "sam"
-    _no_split_modules = [  # noqa: RUF012 (transformers' own type)
-        "RecurrentEncoder",
-        "SequentialAttention",
-        "RecurrentAttention",
-        "DiSAN",
-    ]
+    _no_split_modules = ["RecurrentEncoder", "SequentialAttention", "RecurrentAttention", "DiSAN"]  # noqa: RUF012
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
@@ -80,32 +75,10 @@ class SamRobertaModel(SamRobertaPreTrainedModel):
     def __init__(self, config: SamRobertaConfig):
         super().__init__(config)
         self.add_backbone()
-        size = config.encoded_size
-        self.bilstm = None
-        if config.has_bilstm:
-            self.bilstm = RecurrentEncoder(
-                config.backbone_config.hidden_size,
-                config.bilstm_hidden_size,
-                config.num_bilstm_layers,
-                config.dropout,
-                config.bilstm_merge,
-            )
-        self.sequential_attention: SequentialAttention | None = None
+        self.bilstm = RecurrentEncoder(config) if config.has_bilstm else None
+        self.sequential_attention = SequentialAttention(config) if config.pooling == "sam" else None
         self.pooling_attention: nn.Module | None = None
-        if config.pooling == "sam":
-            self.sequential_attention = SequentialAttention(
-                size,
-                config.attention_order,
-                config.use_fam,
-                config.use_tam,
-                reduction=config.fam_reduction,
-                threshold=config.fam_threshold,
-                learn_threshold=config.learn_fam_threshold,
-                ffn=config.tam_ffn,
-                max_length=config.tam_max_length,
-                hidden_size=config.tam_hidden_size,
-            )
-        elif config.pooling in BASELINES:
+        if config.pooling in BASELINES:
             self.pooling_attention = POOLINGS[config.pooling](config)
         self.post_init()
 
@@ -134,15 +107,8 @@ class SamRobertaModel(SamRobertaPreTrainedModel):
         If tokens are weighted, the vector is the weighted sum of the tokens. The states are then multiplied by the
         weights and the number of tokens, so that the mean weight is 1.
 
-        Args:
-            input_ids: (B, L) token ids.
-            attention_mask: (B, L), 1 for tokens and 0 for padding on either side. By default all are tokens.
-            token_type_ids: (B, L) segment ids, if the backbone has segments.
-            position_ids: (B, L) positions. By default tokens are numbered without padding.
-            inputs_embeds: (B, L, E) embeddings in place of `input_ids`.
-            **kwargs: `output_attentions`, `output_hidden_states` and other arguments of the backbone. With
-                `output_attentions` the output has `feature_attention` (B, D) and `token_attention` (B, L), if the
-                model computes them.
+        The inputs are those of the heads. With `output_attentions` the output has `feature_attention` (B, D) and
+        `token_attention` (B, L), if the model computes them.
 
         Raises:
             ValueError: A text has more tokens than `tam_max_length`, or inputs are invalid.
@@ -150,8 +116,7 @@ class SamRobertaModel(SamRobertaPreTrainedModel):
         self.resolve_output_flags(kwargs)
         given = check_inputs(input_ids, inputs_embeds, attention_mask)
         mask = None if attention_mask is None else ensure_nonempty_mask(attention_mask != 0)
-        if self.config.max_tokens is not None:
-            check_length(given.shape[1], mask, self.config.max_tokens)
+        self.check_length(given.shape[1], mask)
         outputs = self.forward_backbone(
             input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs
         )
@@ -164,8 +129,7 @@ class SamRobertaModel(SamRobertaPreTrainedModel):
             pooled, states, tokens = self.pooling_attention(states, mask)
         else:
             if self.sequential_attention is not None:
-                # Read here, since users change the configuration to compare thresholds.
-                states, features, tokens = self.sequential_attention(states, mask, self.config.fam_threshold)
+                states, features, tokens = self.sequential_attention(states, mask)
             pooled = masked_mean(states, mask) if tokens is None else states.sum(1)
         if self.pooling_attention is not None or self.config.has_tam:  # their states have the factor of the weights
             length = states.shape[1] if mask is None else mask.sum(-1)[:, None, None].to(states.dtype)
@@ -180,6 +144,23 @@ class SamRobertaModel(SamRobertaPreTrainedModel):
             feature_attention=features if wants_attentions else None,
             token_attention=tokens if wants_attentions else None,
         )
+
+    def check_length(self, length: int, mask: torch.Tensor | None) -> None:
+        """Raise `ValueError` if a text has more tokens than the network over positions has positions.
+
+        Padding counts only in compiled and exported graphs, because these cannot depend on the mask.
+        """
+        limit = self.config.max_tokens
+        if limit is None or length <= limit:  # usual case, without synchronization with the device
+            return
+        if mask is not None and not torch.compiler.is_compiling():
+            length = int(mask.sum(-1).max())
+        if length > limit:
+            raise ValueError(
+                f"`tam_max_length` is {limit}, but a text has {length} tokens. Truncate texts to that length "
+                "(`truncation=True` and `max_length` of the tokenizer), set a larger `tam_max_length` before training,"
+                " or use `tam_ffn='token'`, which takes any length."
+            )
 
 
 class SamRobertaForQuestionAnswering(SamRobertaPreTrainedModel, QuestionAnsweringHead):

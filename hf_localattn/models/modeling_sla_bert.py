@@ -139,7 +139,9 @@ class SlaBertPreTrainedModel(LocalAttentionPreTrainedModel):
         return super().sequence_features(outputs, attention_mask)
 
     def new_classifier(self, num_outputs: int) -> nn.Module:
-        return BackboneHead(build_reference_head(self.stock_classes, self.config.backbone_config, num_outputs))
+        return BackboneHead(
+            build_reference_head(self.stock_classes, self.config.backbone_config, num_labels=num_outputs)
+        )
 
     def training_loss(
         self, loss: torch.Tensor, outputs: LocalModelOutput, share: torch.Tensor | float = 1.0

@@ -8,14 +8,13 @@ Shapes: B batch, M context tokens, N query tokens, D width, k heads, d = D / k t
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 from transformers.modeling_layers import GradientCheckpointingLayer
 
+from .configuration_oa_xlnet import BIDIRECTIONAL, OaXLNetConfig
 from .masking import argsort_mask_first, ensure_nonempty_mask, masked_softmax
 from .oa_interaction import (
     ContextualQueryVectors,
@@ -35,48 +34,20 @@ class OrthogonalAttention(nn.Module):
     beta gives query vectors Q of query tokens. With one query token the softmax is always 1, and the gradient of beta
     is 0.
 
-    Args:
-        size: Width D.
-        num_heads: Number of heads k. It must divide D; for "c" and "ca" the width d of a head must be a square.
-        interaction: Interaction of a pair: "em" and "emb" multiply element-wise, "c" and "ca" convolve. The query
-            vectors of "emb" and "ca" depend on the context.
-        kv_sharing: Layers that keys and values share: "trunk", "none" or "all". See `PairInteraction`.
-        share_context_projection: In "emb" and "ca", let beta use the context features of alpha's keys.
-        conv_num_filters: Number of filters of alpha's convolution in "c" and "ca". By default sqrt(d).
-        query_summary: Summary of the context in "emb" and "ca": "tanh", or "plain" without output layer.
-        dropout: Dropout probability of the weights.
-        chunk_size: Number of context tokens whose keys and values are computed at a time, and recomputed in the
-            backward pass. The result is the same, with memory for (B, chunk_size, N, D) instead of (B, M, N, D).
-            Chunks smaller than d save no more memory, since the maps of the query tokens are (B, N, D, d).
+    With `oa_chunk_size` keys and values are computed for some context tokens at a time, and recomputed in the backward
+    pass, with memory for (B, chunk, N, D) in place of (B, M, N, D). Chunks smaller than d save no more memory, since
+    the maps of the query tokens are (B, N, D, d).
     """
 
-    def __init__(
-        self,
-        size: int,
-        num_heads: int,
-        interaction: str = "emb",
-        kv_sharing: str = "trunk",
-        share_context_projection: bool = False,
-        conv_num_filters: int | None = None,
-        query_summary: str = "tanh",
-        dropout: float = 0.0,
-        chunk_size: int | None = None,
-    ):
+    def __init__(self, config: OaXLNetConfig):
         super().__init__()
-        convolutional, bidirectional = interaction in ("c", "ca"), interaction in ("emb", "ca")
-        self.interaction = PairInteraction(size, num_heads, convolutional, conv_num_filters, kv_sharing)
-        self.query_vectors: QueryVectors = (
-            ContextualQueryVectors(
-                size, num_heads, convolutional, query_summary == "plain", not share_context_projection
-            )
-            if bidirectional
-            else QueryVectors(size, num_heads)
-        )
-        self.is_bidirectional = bidirectional
-        self.shares_context = bidirectional and share_context_projection
+        size = config.backbone_config.hidden_size
+        self.is_bidirectional = config.local_attention in BIDIRECTIONAL
+        self.shares_context = self.is_bidirectional and config.share_context_projection
+        self.interaction = PairInteraction(config)
+        self.query_vectors = ContextualQueryVectors(config) if self.is_bidirectional else QueryVectors(config)
         self.output = nn.Linear(size, size, bias=False)
-        self.dropout = dropout
-        self.chunk_size = chunk_size
+        self.dropout, self.chunk_size = config.oa_dropout, config.oa_chunk_size
 
     def forward(
         self,
@@ -171,19 +142,15 @@ class OrthogonalAttentionBlock(GradientCheckpointingLayer):
 
     `X2 = LN(MHOA(C, Q) + C)`, `X4 = W2 ReLU(W SelfAttention(X2) + b)`, `C' = LN(X4 + X2)`. As printed in the paper,
     the self-attention has no residual and W2 has no bias.
-
-    Args:
-        size: Width D.
-        num_heads: Number of heads of both attentions.
-        intermediate_size: Width between the two linear layers.
-        **attention: Further arguments of `OrthogonalAttention`.
     """
 
-    def __init__(self, size: int, num_heads: int, intermediate_size: int, **attention: Any):
+    def __init__(self, config: OaXLNetConfig):
         super().__init__()
-        self.attention = OrthogonalAttention(size, num_heads, **attention)
+        size = config.backbone_config.hidden_size
+        intermediate_size = config.oa_intermediate_size or size
+        self.attention = OrthogonalAttention(config)
         self.attention_norm = nn.LayerNorm(size)
-        self.self_attention = SelfAttention(size, num_heads)
+        self.self_attention = SelfAttention(size, config.block_heads)
         self.intermediate = nn.Linear(size, intermediate_size)
         self.output = nn.Linear(intermediate_size, size, bias=False)
         self.output_norm = nn.LayerNorm(size)

@@ -18,6 +18,7 @@ import torch
 from torch import nn
 from transformers import initialization as init
 
+from .configuration_oa_xlnet import CONVOLUTIONAL, OaXLNetConfig
 from .masking import masked_softmax
 
 
@@ -79,19 +80,14 @@ def head_features(states: torch.Tensor, layer: nn.Linear, num_heads: int) -> tor
 
 
 class ElementwiseTrunk(nn.Module):
-    """Pair features as products of context and query features (OA-EM, OA-EMB).
+    """Pair features as products of context and query features (OA-EM, OA-EMB)."""
 
-    Args:
-        size: Width D.
-        num_heads: Number of heads k.
-    """
-
-    def __init__(self, size: int, num_heads: int):
+    def __init__(self, config: OaXLNetConfig):
         super().__init__()
-        self.num_heads = num_heads
+        size, self.num_heads = config.backbone_config.hidden_size, config.block_heads
         self.context = nn.Linear(size, size)
         self.query = nn.Linear(size, size)
-        self.num_features = size // num_heads
+        self.num_features = size // self.num_heads
 
     def context_features(self, context: torch.Tensor) -> torch.Tensor:
         """Map the context (B, M, D) to the features C1 of each head (B, k, d, M)."""
@@ -115,23 +111,19 @@ class ElementwiseTrunk(nn.Module):
 class ConvolutionTrunk(nn.Module):
     """Pair features as convolutions of context features with filters from the query token (OA-C, OA-CA).
 
-    Filters have size s and stride s, so that each gives s outputs. The outputs of one filter are adjacent.
-
-    Args:
-        size: Width D.
-        num_heads: Number of heads k.
-        num_filters: Number of filters for each query token and head. By default s, as in the paper's text; the printed
-            equation has 1.
+    Filters have size s and stride s, so that each gives s outputs. The outputs of one filter are adjacent. There are
+    `conv_num_filters` filters for each query token and head: by default s, as in the paper's text; the printed
+    equation has 1.
     """
 
-    def __init__(self, size: int, num_heads: int, num_filters: int | None = None):
+    def __init__(self, config: OaXLNetConfig):
         super().__init__()
-        self.num_heads = num_heads
-        self.width = math.isqrt(size // num_heads)
-        self.num_filters = num_filters or self.width
+        size, self.num_heads = config.backbone_config.hidden_size, config.block_heads
+        self.width = math.isqrt(size // self.num_heads)
+        self.num_filters = config.conv_num_filters or self.width
         self.context = nn.Linear(size, size)
-        self.filters = nn.Linear(size, num_heads * self.num_filters * self.width)
-        self.biases = nn.Linear(size, num_heads * self.num_filters)
+        self.filters = nn.Linear(size, self.num_heads * self.num_filters * self.width)
+        self.biases = nn.Linear(size, self.num_heads * self.num_filters)
         self.num_features = self.num_filters * self.width
 
     def context_features(self, context: torch.Tensor) -> torch.Tensor:
@@ -151,28 +143,19 @@ class ConvolutionTrunk(nn.Module):
 class PairInteraction(nn.Module):
     """The function alpha: keys and values of all pairs of a context token and a query token.
 
-    Args:
-        size: Width D.
-        num_heads: Number of heads k.
-        convolutional: Use `ConvolutionTrunk` in place of `ElementwiseTrunk`.
-        num_filters: Number of filters of `ConvolutionTrunk`.
-        kv_sharing: Layers that keys and values share: "trunk", all but the last linear layer; "none"; or "all", with
-            values equal to keys.
+    With `kv_sharing="trunk"` keys and values share all but the last linear layer; with "none" nothing; with "all"
+    values are equal to keys.
     """
 
-    def __init__(self, size: int, num_heads: int, convolutional: bool, num_filters: int | None, kv_sharing: str):
+    def __init__(self, config: OaXLNetConfig):
         super().__init__()
-        head_size = size // num_heads
-
-        def new_trunk() -> ElementwiseTrunk | ConvolutionTrunk:
-            if convolutional:
-                return ConvolutionTrunk(size, num_heads, num_filters)
-            return ElementwiseTrunk(size, num_heads)
-
-        self.trunk = new_trunk()
-        self.value_trunk = new_trunk() if kv_sharing == "none" else None
-        self.key = LastLinear(num_heads, self.trunk.num_features, head_size)
-        self.value = None if kv_sharing == "all" else LastLinear(num_heads, self.trunk.num_features, head_size)
+        heads, sharing = config.block_heads, config.kv_sharing
+        new_trunk = ConvolutionTrunk if config.local_attention in CONVOLUTIONAL else ElementwiseTrunk
+        self.trunk = new_trunk(config)
+        self.value_trunk = new_trunk(config) if sharing == "none" else None
+        sizes = heads, self.trunk.num_features, config.backbone_config.hidden_size // heads
+        self.key = LastLinear(*sizes)
+        self.value = None if sharing == "all" else LastLinear(*sizes)
 
     def forward(self, context: torch.Tensor, query: torch.Tensor) -> tuple[PairMaps, PairMaps | None]:
         """Return keys and values of context (B, M, D) and query (B, N, D). `None` stands for values equal to keys."""
@@ -198,7 +181,7 @@ class DotAttention(nn.Module):
         plain: Return `mix` without the output layer.
     """
 
-    def __init__(self, num_heads: int, head_size: int, plain: bool = False):
+    def __init__(self, num_heads: int, head_size: int, plain: bool):
         super().__init__()
         self.output = None if plain else HeadwiseLinear(num_heads, 2 * head_size, head_size, bias=False)
 
@@ -216,9 +199,9 @@ class DotAttention(nn.Module):
 class QueryVectors(nn.Module):
     """The function beta of OA-EM and OA-C: a linear layer and ReLU."""
 
-    def __init__(self, size: int, num_heads: int):
+    def __init__(self, config: OaXLNetConfig):
         super().__init__()
-        self.num_heads = num_heads
+        size, self.num_heads = config.backbone_config.hidden_size, config.block_heads
         self.query = nn.Linear(size, size)
 
     def forward(self, query: torch.Tensor) -> torch.Tensor:
@@ -232,26 +215,22 @@ class ContextualQueryVectors(QueryVectors):
     In OA-EMB the summary is multiplied with the features of the query token, and a linear layer and ReLU follow. In
     OA-CA the summary gives the filters of a convolution over the features of the query token.
 
-    Args:
-        size: Width D.
-        num_heads: Number of heads k.
-        convolutional: Use OA-CA in place of OA-EMB.
-        plain: Use `DotAttention` without its output layer.
-        owns_context: Project the context with a linear layer, in place of alpha's features.
+    With `share_context_projection` the context is alpha's features; by default it has a projection of its own.
     """
 
-    def __init__(self, size: int, num_heads: int, convolutional: bool, plain: bool, owns_context: bool):
-        super().__init__(size, num_heads)
-        head_size = size // num_heads
-        self.context = nn.Linear(size, size) if owns_context else None
-        self.attention = DotAttention(num_heads, head_size, plain)
+    def __init__(self, config: OaXLNetConfig):
+        super().__init__(config)
+        size, heads = config.backbone_config.hidden_size, config.block_heads
+        head_size = size // heads
+        self.context = None if config.share_context_projection else nn.Linear(size, size)
+        self.attention = DotAttention(heads, head_size, config.query_summary == "plain")
         self.width = math.isqrt(head_size)
-        if convolutional:
-            self.filters = HeadwiseLinear(num_heads, head_size, self.width * self.width)
-            self.biases = HeadwiseLinear(num_heads, head_size, self.width)
+        if config.local_attention in CONVOLUTIONAL:
+            self.filters = HeadwiseLinear(heads, head_size, self.width * self.width)
+            self.biases = HeadwiseLinear(heads, head_size, self.width)
             self.output = None
         else:
-            self.output = HeadwiseLinear(num_heads, head_size, head_size)
+            self.output = HeadwiseLinear(heads, head_size, head_size)
 
     def forward(  # type: ignore[override]  # these query vectors depend on the context
         self, query: torch.Tensor, context: torch.Tensor, context_mask: torch.Tensor | None

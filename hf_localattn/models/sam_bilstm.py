@@ -12,29 +12,24 @@ from torch import nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from .configuration_sam_roberta import SamRobertaConfig
 from .masking import argsort_mask_first, ensure_nonempty_mask, gather_tokens
 
 
-def scan_tokens(
-    states: torch.Tensor,
-    input_weight: torch.Tensor,
-    hidden_weight: torch.Tensor,
-    input_bias: torch.Tensor,
-    hidden_bias: torch.Tensor,
-) -> torch.Tensor:
+def scan_tokens(states: torch.Tensor, weights: Sequence[torch.Tensor]) -> torch.Tensor:
     """Run one direction of one layer like `torch.lstm`, as a loop in the graph: export unrolls `torch.lstm`.
 
     Args:
         states: (B, L, H).
-        input_weight: (4F, H), for the input, forget, cell and output gates in this order, as all below.
-        hidden_weight: (4F, F).
-        input_bias: (4F,).
-        hidden_bias: (4F,).
+        weights: Weights (4F, H) and (4F, F) and two biases (4F,) of `nn.LSTM`, for the input, forget, cell and output
+            gates.
 
     Returns:
         The new states (B, L, F).
     """
     from torch._higher_order_ops.scan import scan
+
+    input_weight, hidden_weight, input_bias, hidden_bias = weights
 
     def step(
         carried: tuple[torch.Tensor, torch.Tensor], gates: torch.Tensor
@@ -100,7 +95,7 @@ class PaddedLSTM(nn.LSTM):
     def _read(self, states: torch.Tensor, mask: torch.Tensor, weights: Sequence[torch.Tensor]) -> torch.Tensor:
         order, places = reading_order(mask)
         if torch.compiler.is_exporting():
-            return gather_tokens(scan_tokens(gather_tokens(states, order), *weights), places)
+            return gather_tokens(scan_tokens(gather_tokens(states, order), weights), places)
         start = states.new_zeros(1, states.shape[0], self.hidden_size)
         read, _, _ = torch.lstm(
             gather_tokens(states, order),
@@ -119,27 +114,20 @@ class PaddedLSTM(nn.LSTM):
 class RecurrentEncoder(nn.Module):
     """BiLSTM whose outputs do not depend on padding, on the left, the right or both sides of a text.
 
-    Args:
-        size: Input width H.
-        hidden_size: Width F of one direction.
-        num_layers: Number of layers. Each reads both directions of the previous one.
-        dropout: Dropout probability between the layers.
-        merge: Combination of the two directions of the last layer: "concat" (2F features), or "sum" (F features, as in
-            Attention-Based Bidirectional LSTM Networks for Relation Classification, Zhou et al. 2016, equation 8).
+    The output has both directions of the last layer (2F features) or, with `bilstm_merge="sum"`, their sum (F, as in
+    Attention-Based Bidirectional LSTM Networks for Relation Classification, Zhou et al. 2016, equation 8).
     """
 
-    def __init__(
-        self, size: int, hidden_size: int = 256, num_layers: int = 2, dropout: float = 0.0, merge: str = "concat"
-    ):
+    def __init__(self, config: SamRobertaConfig):
         super().__init__()
-        self.merge = merge
+        self.merge, layers = config.bilstm_merge, config.num_bilstm_layers
         self.lstm = PaddedLSTM(
-            size,
-            hidden_size,
-            num_layers,
+            config.backbone_config.hidden_size,
+            config.bilstm_hidden_size,
+            layers,
             batch_first=True,
             bidirectional=True,
-            dropout=dropout if num_layers > 1 else 0.0,  # torch warns about dropout with a single layer
+            dropout=config.dropout if layers > 1 else 0.0,  # torch warns about dropout with a single layer
         )
 
     @torch.compiler.disable(reason="Dynamo traces no nn.LSTM, and would make a graph of each step around it")

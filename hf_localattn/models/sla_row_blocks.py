@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from torch.compiler import is_compiling
 from torch.utils.checkpoint import checkpoint
+from transformers.utils import is_tracing
 
-from .configuration_local_attention import needs_torch_code
 from .sla_masks import MaskRows
 
 ROWS = 128
@@ -27,7 +26,7 @@ def is_split(states: torch.Tensor, implementation: str) -> bool:
         states: (B, L) or (B, L, H), an input of the model.
         implementation: The attention implementation.
     """
-    if is_compiling() or needs_torch_code():
+    if is_tracing() or torch._C._are_functorch_transforms_active():
         return False
     return implementation in ("eager", "sdpa") and states.device.type == "cpu" and states.shape[1] > ROWS
 

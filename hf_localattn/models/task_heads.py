@@ -30,7 +30,7 @@ from transformers.modeling_outputs import (
 )
 from transformers.utils import can_return_tuple
 
-from .modeling_local_attention import LocalAttentionPreTrainedModel, LocalOutputs, selected_states
+from .modeling_local_attention import LocalAttentionPreTrainedModel, LocalOutputs
 
 
 @dataclass
@@ -107,17 +107,9 @@ class QuestionAnsweringHead(LocalAttentionPreTrainedModel):
     ) -> LocalQuestionAnsweringOutput:
         """Compute start and end logits, each (B, L), of the answer.
 
-        Args:
-            input_ids (*optional*): (B, L). Give either these or `inputs_embeds`.
-            attention_mask (*optional*, defaults to all ones): (B, L), 1 at real tokens, 0 at padding on either side.
-            token_type_ids (*optional*): (B, L), segment ids.
-            position_ids (*optional*): (B, L). By default tokens are numbered without padding.
-            inputs_embeds (*optional*): (B, L, E).
-            start_positions (*optional*): (B,), position of the answer's first token. The loss ignores positions past
-                the end.
-            end_positions (*optional*): (B,), position of the answer's last token.
-            num_items_in_batch (*optional*): Divisor of the loss. By default the loss is a mean.
-            **kwargs: Inputs of the family, `output_attentions`, `output_hidden_states` and the like.
+        With the positions (B,) of its first and last token the output has a loss, which ignores positions past the
+        end. It is a mean by default; `num_items_in_batch` is another divisor. The other inputs are those of
+        `LabelingHead.forward`.
         """
         outputs = self.base_model(
             input_ids=input_ids,
@@ -213,8 +205,8 @@ class LabelingHead(LocalAttentionPreTrainedModel):
             share = 1.0 if num_items_in_batch is None else (labels != -100).sum() / num_items_in_batch
             loss = self.training_loss(self.compute_loss(logits, labels, **counted), outputs, share)
         more = {name: outputs[name] for name in HANDED_ON if name in outputs}
-        if self.reads_hidden_states:
-            more["hidden_states"] = selected_states(outputs.hidden_states, asked_for)
+        if asked_for is False:  # the head alone has read them
+            more.pop("hidden_states", None)
         return self.output_class(loss=loss, logits=logits, **more)
 
 
@@ -283,29 +275,23 @@ class MultipleChoiceHead(LabelingHead):
         return functional.cross_entropy(logits, labels)
 
 
-def build_reference_head(
-    mapping: Any, backbone_config: PreTrainedConfig, num_labels: int = 1, keeps_vocabulary: bool = False
-) -> PreTrainedModel:
-    """Build transformers' task class of a backbone with zero layers and a minimal vocabulary, to reuse its head.
+def build_reference_head(mapping: Any, backbone_config: PreTrainedConfig, **changes: Any) -> PreTrainedModel:
+    """Build transformers' task class of a backbone without layers and with a minimal vocabulary, to reuse its head.
 
     Args:
         mapping: Mapping from configurations to classes, such as `MODEL_FOR_MULTIPLE_CHOICE_MAPPING`.
         backbone_config: Configuration of the backbone.
-        num_labels (*optional*, defaults to 1): Number of labels of the task.
-        keeps_vocabulary (*optional*, defaults to False): Keep the size of the vocabulary, for a head that predicts it.
-
-    Returns:
-        The model, with random weights.
+        **changes: Fields to change, such as `num_labels`.
 
     Raises:
-        ValueError: If transformers has no such class for the backbone.
+        ValueError: transformers has no such class for the backbone.
     """
     config = copy.deepcopy(backbone_config)
     if type(config) not in mapping:
         raise ValueError(f"transformers has no such task class for the backbone {config.model_type!r}.")
-    config.num_hidden_layers, config.num_labels = 0, num_labels
-    if not keeps_vocabulary:
-        config.vocab_size = (config.pad_token_id or 0) + 1
+    minimal = {"num_hidden_layers": 0, "vocab_size": (config.pad_token_id or 0) + 1}
+    for name, value in (minimal | changes).items():
+        setattr(config, name, value)
     return mapping[type(config)](config)
 
 
@@ -336,7 +322,7 @@ class MaskedLMHead(LabelingHead):
             self.masked_lm_projection = nn.Linear(config.output_size, size)
         with init.no_init_weights():  # `post_init` below does it
             self.masked_lm = build_reference_head(
-                MODEL_FOR_MASKED_LM_MAPPING, config.backbone_config, keeps_vocabulary=True
+                MODEL_FOR_MASKED_LM_MAPPING, config.backbone_config, vocab_size=config.vocab_size
             )
         self.masked_lm.config = config.backbone_config  # with the layers, on which ModernBERT's initialization depends
         self._tie_to_backbone(self.masked_lm)
@@ -360,22 +346,6 @@ class MaskedLMHead(LabelingHead):
         if self.config.mlm_residual and module is self.masked_lm_projection:
             init.zeros_(module.weight)
             init.zeros_(module.bias)
-
-    @classmethod
-    def validate_architecture(cls, backbone_config: PreTrainedConfig) -> None:
-        super().validate_architecture(backbone_config)
-        kind = backbone_config.model_type
-        if type(backbone_config) not in MODEL_FOR_MASKED_LM_MAPPING:
-            able = [name for name in cls.config_class.tested_backbones if name != "xlnet"]
-            raise ValueError(
-                f"{cls.__name__} needs a backbone with a masked language model, and transformers has none for "
-                f"{kind!r}: use another one, such as {', '.join(able)}."
-            )
-        if not getattr(backbone_config, "legacy", True):
-            raise ValueError(
-                f"{cls.__name__} does not support `legacy=False` of the backbone {kind!r}, whose head reads the word "
-                "embeddings by itself: use a backbone with `legacy=True`."
-            )
 
     def pretrained_parameters(self) -> Iterator[nn.Parameter]:
         """Iterate over the parameters that come from the backbone's checkpoint, with those of its head."""

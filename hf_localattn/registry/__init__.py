@@ -16,6 +16,7 @@ from transformers import (
     AutoTokenizer,
     PreTrainedConfig,
 )
+from transformers.utils import logging
 
 from hf_localattn.installed import install
 from hf_localattn.pipelines import register_pipelines
@@ -40,6 +41,8 @@ __all__ = [
     "task_of_class",
 ]
 
+logger = logging.get_logger(__name__)
+
 FAMILIES: dict[str, Family] = {family.name: family for family in (COOL, SLA_BERT, OA_XLNET, SAM_ROBERTA)}
 """All families by name."""
 
@@ -63,10 +66,22 @@ _CLASS_ENDINGS = {
 }
 
 
+def note_fields(config: PreTrainedConfig) -> None:
+    """Warn of fields of a new configuration that differ from their default but have no effect."""
+    family = family_of(config)
+    if family is None:  # a user's own family, which is not registered here
+        return
+    for field in family.inactive_fields(config):
+        logger.warning_once(
+            f"`{field}` is {getattr(config, field)!r}, which has no effect with"
+            f" {', '.join(f'{name}={getattr(config, name)!r}' for name in family.controls)}."
+        )
+
+
 def register() -> None:
     """Register the families with the Auto classes, and register the pipelines. Further calls have no effect."""
     register_pipelines()
-    install()
+    install(note_fields)
     for family in FAMILIES.values():
         AutoConfig.register(family.name, family.config, exist_ok=True)
         AutoModel.register(family.config, family.model, exist_ok=True)

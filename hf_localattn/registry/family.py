@@ -41,6 +41,10 @@ class Family:
         local_map: View of local attention between tokens for `hf_localattn.inspection`, or None.
         gates: View of gates for `hf_localattn.inspection`, or None.
         token_weights: View of token weights for `hf_localattn.inspection`, or None.
+        tokenizer_defaults: Function from a configuration to settings of the tokenizer that it changes.
+        controls: Names of the fields that decide which other fields take effect.
+        effects: Function from a configuration to groups of fields, each with True if the group takes effect. Fields
+            that always take effect are left out.
         sample_inputs: Function from an attention mask (B, L) to valid additional inputs, for tests and export.
         tiny_fields: Fields that keep the new layers tiny, for tests.
         ablations: Settings of the paper's ablations and baselines, for tests. The first ablation sets one field.
@@ -59,6 +63,9 @@ class Family:
     local_map: LocalMap | None = None
     gates: Gates | None = None
     token_weights: View | None = None
+    tokenizer_defaults: Callable[[Any], dict[str, Any]] = lambda config: {}
+    controls: Sequence[str] = ()
+    effects: Callable[[Any], Mapping[tuple[str, ...], bool]] = lambda config: {}
     sample_inputs: Callable[[torch.Tensor], dict[str, torch.Tensor]] = no_inputs
     tiny_fields: Mapping[str, Any] = field(default_factory=dict)
     ablations: Sequence[Mapping[str, Any]] = ()
@@ -86,6 +93,11 @@ class Family:
         """Return True if a model with this configuration reads the dependency parse of a text."""
         return self.parse is not None and self.parse in getattr(config, "required_inputs", ())
 
+    def inactive_fields(self, config: PreTrainedConfig) -> list[str]:
+        """Return the fields that differ from their default but have no effect under the current settings."""
+        inactive = [field for fields, active in self.effects(config).items() if not active for field in fields]
+        return [field for field in inactive if getattr(config, field) != getattr(self.config, field)]
+
     def split_fields(self, fields: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Split user settings into fields of the configuration and settings of the tokenizer.
 
@@ -105,7 +117,7 @@ class Family:
         """
         if self.tokenizer is None:
             return tokenizer
-        adapted = self.tokenizer.from_backbone(tokenizer, **{**model.config.tokenizer_settings, **settings})
+        adapted = self.tokenizer.from_backbone(tokenizer, **{**self.tokenizer_defaults(model.config), **settings})
         if len(tokenizer) <= model.config.vocab_size < len(adapted):
             model.resize_token_embeddings(len(adapted))
         return adapted

@@ -14,6 +14,7 @@ from hf_localattn.models import (
     OaXLNetModel,
     OaXLNetTokenizer,
 )
+from hf_localattn.models.configuration_oa_xlnet import BIDIRECTIONAL, CONVOLUTIONAL
 from hf_localattn.registry.family import Family
 from hf_localattn.registry.views import LocalMap, Query
 
@@ -31,6 +32,9 @@ QUERY = Query(
     warning="orthogonal attention has no effect on single texts without the marker [CUE] before a word. Mark words,"
     " use pairs of texts, or compare with --local_config local_attention=none.",
 )
+
+BLOCK_FIELDS = ("num_oa_layers", "oa_intermediate_size", "oa_dropout", "kv_sharing", "oa_chunk_size")
+"""Fields of every block."""
 
 OA_XLNET = Family(
     config=OaXLNetConfig,
@@ -52,6 +56,12 @@ OA_XLNET = Family(
         title="orthogonal attention",
         query=QUERY,
     ),
+    controls=("local_attention",),
+    effects=lambda config: {
+        BLOCK_FIELDS: config.local_attention != "none",
+        ("conv_num_filters",): config.local_attention in CONVOLUTIONAL,
+        ("share_context_projection", "query_summary"): config.local_attention in BIDIRECTIONAL,
+    },
     sample_inputs=sample_query,
     tiny_fields={"oa_dropout": 0.0, "classifier_dropout": 0.0},
     ablations=({"num_oa_layers": 1}, *({"local_attention": name} for name in ("em", "c", "ca", "none"))),

@@ -31,6 +31,16 @@ SAM_ROBERTA = Family(
         is_available=lambda config: config.has_tam or config.pooling == "rba",
         settings="pooling=sam and use_tam=true, or with pooling=rba",
     ),
+    controls=("pooling", "use_bilstm", "use_fam", "use_tam", "tam_ffn"),
+    effects=lambda config: {
+        ("use_bilstm", "use_fam", "use_tam"): config.pooling == "sam",
+        ("bilstm_hidden_size", "num_bilstm_layers", "bilstm_merge"): config.has_bilstm,
+        ("fam_reduction", "fam_threshold", "learn_fam_threshold"): config.has_fam,
+        ("tam_ffn", "tam_hidden_size"): config.has_tam,
+        ("tam_max_length",): config.max_tokens is not None,
+        ("attention_order",): config.has_fam and config.has_tam,
+        ("disan_hidden_size",): config.pooling == "disan",
+    },
     # With width 1, a ReLU network may be dead from the start.
     tiny_fields={"bilstm_hidden_size": 16, "fam_reduction": 2, "tam_hidden_size": 9, "dropout": 0.0},
     ablations=(

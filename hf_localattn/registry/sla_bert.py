@@ -60,6 +60,16 @@ SLA_BERT = Family(
         settings=f"local_attention={' or '.join(GATED)}",
         layers=lambda config: config.sla_layer_indices,
     ),
+    tokenizer_defaults=lambda config: {"parser": None} if config.local_attention in ("window", "none") else {},
+    controls=("local_attention",),
+    effects=lambda config: {
+        ("syntax_threshold", "neighbor_window", "connect_roots"): config.local_attention == "syntax",
+        ("window_size",): config.local_attention == "window",
+        ("gate_bias_init",): config.local_attention in GATED,
+        ("sla_layers",): config.local_attention in (*GATED, "lisa"),
+        ("num_sgnet_layers",): config.local_attention == "sgnet",
+        ("lisa_loss_weight",): config.local_attention == "lisa",
+    },
     sample_inputs=sample_structure,
     tiny_fields={"syntax_threshold": 1},
     ablations=(

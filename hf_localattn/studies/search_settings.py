@@ -70,7 +70,7 @@ class SettingCheck:
         except ValueError as error:
             values = ", ".join(format_assignments(setting))
             raise ValueError(f"--search_space {self.training_args.search_space}, with {values}: {error}") from None
-        idle = {name: getattr(type(config), name) for name in config.inactive_fields() if name in fields}
+        idle = {name: getattr(type(config), name) for name in family.inactive_fields(config) if name in fields}
         return {**setting, **idle}
 
     def _config(self, fields: Mapping[str, Any]) -> LocalAttentionConfig:

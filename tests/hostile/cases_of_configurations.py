@@ -30,7 +30,7 @@ CODE_BY_NAME = {
     "map-nested": (backbone(auto_map=OTHER_REPOSITORY), NOT_ASKED),
     "map-nested-type": (
         backbone(model_type="strange", auto_map=OTHER_REPOSITORY),
-        says("unknown model_type 'strange'"),
+        says("Unrecognized model identifier: strange"),
     ),
     "trust": (config(trust_remote_code=True, model_type="strange"), ASKS_FOR_TRUST),
     "trust-nested": (backbone(trust_remote_code=True, auto_map=OTHER_REPOSITORY), NOT_ASKED),

@@ -212,7 +212,7 @@ CARDS = {
     "card-architecture": (config(architectures=[INJECTION]), AS_TEXT),
     "card-type": (config(model_type=INJECTION), AS_TEXT),
     "card-field": (config(qa_loss=INJECTION), AS_TEXT),
-    "card-backbone": (config(backbone_config={"model_type": INJECTION}), says("unknown model_type")),
+    "card-backbone": (config(backbone_config={"model_type": INJECTION}), says("Unrecognized model identifier")),
     "card-own-object": (
         own_card("a: !!python/object/apply:os.system [id]"),
         says("The metadata of .*README.md.* cannot be"),

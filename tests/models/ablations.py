@@ -1,11 +1,17 @@
 """Ablations and baselines of every family, as fields of its configuration; the contract holds for each."""
 
 from itertools import product
-from typing import Any
+from typing import Any, get_args
 
 from hf_localattn.models.configuration_cool import BASELINES
-from hf_localattn.models.configuration_local_attention import choices
+from hf_localattn.models.configuration_local_attention import field_types
 from hf_localattn.registry import FAMILIES
+
+
+def choices(config_class: Any, field: str) -> tuple[str, ...]:
+    """Return the values of a field that is annotated as `Literal`."""
+    return get_args(field_types(config_class)[field])
+
 
 INTERACTIONS = ("em", "emb", "c", "ca")
 

@@ -3,9 +3,8 @@
 import pytest
 import torch
 
-from hf_localattn.models.configuration_local_attention import choices
 from hf_localattn.registry import FAMILIES
-from tests.models.ablations import MORE, ablations_of
+from tests.models.ablations import MORE, ablations_of, choices
 from tests.models.test_family_contract import assert_close, assert_equal, auto_class, check_padding
 from tests.models.tiny import (
     CASES,

@@ -12,6 +12,7 @@ from transformers import (
 )
 
 from hf_localattn import CoolConfig, CoolModel
+from hf_localattn.registry import FAMILIES
 from tests.models.ablations import LOCAL_ENCODERS, OUTLOOKERS, PLACED
 from tests.models.test_family_contract import assert_close, assert_equal
 from tests.models.tiny import COMMON, main_outputs, tiny_config, tiny_model, token_ids
@@ -260,7 +261,7 @@ def test_compiles_as_one_graph_in_half_precision_too(fields):
 def test_fields_decide_layers_code_and_which_fields_matter(fields, layers, entry, idle):
     config = CoolConfig(**fields)
     assert (config.num_active_local_layers, config.entry_module) == (layers, entry)
-    assert config.inactive_fields() == idle
+    assert FAMILIES["cool"].inactive_fields(config) == idle
 
 
 @pytest.mark.parametrize(
@@ -288,7 +289,7 @@ def test_fields_decide_layers_code_and_which_fields_matter(fields, layers, entry
         ({"backbone_config": {"model_type": "vit"}}, "backbone", "text encoder"),
         ({"backbone_config": {"model_type": "bert", "is_decoder": True}}, "backbone", "decoder"),
         ({"backbone_config": {"model_type": "cool"}}, "backbone", "composite"),
-        ({"backbone_config": {"model_type": "brt"}}, "backbone", "unknown"),
+        ({"backbone_config": {"model_type": "brt"}}, "brt", "Unrecognized"),
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )

@@ -16,8 +16,8 @@ from hf_localattn.models.modeling_sam_roberta import (
     SamRobertaForTokenClassification,
     SamRobertaModel,
 )
-from hf_localattn.models.sam_attention import FeatureAttention, TokenAttention
 from hf_localattn.models.sam_bilstm import RecurrentEncoder
+from hf_localattn.registry import FAMILIES
 from tests.models.ablations import SAM_SIZES
 from tests.models.tiny import (
     TINY_BACKBONES,
@@ -203,13 +203,6 @@ def test_weight_decay_spares_a_learned_threshold(tmp_path):
     assert "sam.sequential_attention.fam.threshold_bias" not in decayed
 
 
-def test_a_threshold_that_may_leave_out_all_features_is_warned_of(caplog):
-    config(fam_threshold=0.5)
-    assert "all features may be set to zero" not in caplog.text
-    config(fam_threshold=0.61)
-    assert "`fam_threshold` is 0.61, but initial feature weights are about 0.5" in caplog.text
-
-
 def test_long_texts_are_refused_before_the_backbone_runs():
     model = model_of("text-classification", tam_max_length=6)
     long = pytest.raises(ValueError, match=r"`tam_max_length` is 6, but a text has 11 tokens.*`tam_ffn='token'`")
@@ -228,9 +221,16 @@ def test_long_texts_are_refused_before_the_backbone_runs():
 # --- the BiLSTM
 
 
+def recurrent_encoder(**fields):
+    """Return an encoder of states of width 7."""
+    backbone = {"model_type": "bert", "hidden_size": 7}
+    config = SamRobertaConfig(backbone_config=backbone, bilstm_hidden_size=4, dropout=0.0, **fields)
+    return RecurrentEncoder(config)
+
+
 @pytest.mark.parametrize("merge", ["concat", "sum"])
 def test_the_lstm_sees_real_tokens_alone(merge):
-    encoder = RecurrentEncoder(7, 4, num_layers=2, merge=merge)
+    encoder = recurrent_encoder(bilstm_merge=merge)
     states = torch.randn(5, 11, 7)
     states[MASK == 0] = 1e4
     encoded = encoder(states, MASK.bool())
@@ -242,7 +242,7 @@ def test_the_lstm_sees_real_tokens_alone(merge):
 
 
 def test_the_lstm_reads_packed_texts_as_it_reads_them_by_direction():
-    encoder = RecurrentEncoder(7, 4, num_layers=3).double()
+    encoder = recurrent_encoder(num_bilstm_layers=3).double()
     states = torch.randn(5, 11, 7, dtype=torch.float64, requires_grad=True)
     real, weights = MASK.bool(), torch.randn(5, 11, 8, dtype=torch.float64) * MASK.unsqueeze(-1)
     results = []
@@ -258,7 +258,7 @@ def test_the_lstm_reads_packed_texts_as_it_reads_them_by_direction():
 @pytest.mark.parametrize("mask", [None, MASK.bool()], ids=["all real", "padded"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_the_lstm_runs_in_full_precision_where_torchs_fails_under_autocast(mask, dtype):
-    encoder, states = RecurrentEncoder(7, 4), torch.randn(5, 11, 7).to(dtype)
+    encoder, states = recurrent_encoder(), torch.randn(5, 11, 7).to(dtype)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         encoded = encoder(states, mask)
     torch.testing.assert_close(encoded, encoder(states.float(), mask))
@@ -342,7 +342,7 @@ def test_a_backbone_is_frozen_from_the_start_and_keeps_so():
     ],
 )
 def test_fields_without_effect_are_known(fields, idle):
-    assert SamRobertaConfig(**fields).inactive_fields() == idle
+    assert FAMILIES["sam-roberta"].inactive_fields(SamRobertaConfig(**fields)) == idle
 
 
 def test_the_networks_have_the_papers_sizes():
@@ -350,9 +350,6 @@ def test_the_networks_have_the_papers_sizes():
     fam, tam = model.sequential_attention.fam, model.sequential_attention.tam
     assert [tuple(layer.weight.shape) for layer in (fam.inner, fam.outer)] == [(32, 512), (512, 32)]
     assert [tuple(layer.weight.shape) for layer in (tam.inner, tam.outer)] == [(32, 512), (512, 32)]
-    assert FeatureAttention(7).inner.out_features == 1  # narrower than the reduction
-    by_token = TokenAttention("token")
-    assert [tuple(layer.weight.shape) for layer in (by_token.inner, by_token.outer)] == [(16, 1), (1, 16)]
 
 
 def test_new_layers_start_as_torch_starts_them(tmp_path):
