@@ -29,8 +29,8 @@ from hf_localattn.exported import GRAPH, is_exported
 from hf_localattn.files import atomic_write
 from hf_localattn.serving.export import QUANTIZATIONS, export_checkpoint, quantize_graph
 from hf_localattn.tasks import TASKS, get_task
+from hf_localattn.tasks.run import Run, prepare_run
 from hf_localattn.training.arguments import ModelArguments, parse_arguments
-from hf_localattn.training.run import Run, prepare_run, training_arguments_of
 
 CPU = torch.device("cpu")
 PEER, FP32 = "PyTorch", "ONNX fp32"
@@ -76,7 +76,7 @@ def load_run(checkpoint: str, task_name: str, words: list[str], scratch: str, ba
     task = get_task(task_name)
     words = [*words, "--model_name_or_path", checkpoint, "--output_dir", scratch, "--do_eval", "--use_cpu"]
     words += ["--per_device_eval_batch_size", str(batch_size), "--disable_tqdm", "true"]
-    classes = (ModelArguments, task.DataArguments, training_arguments_of(task))
+    classes = (ModelArguments, task.DataArguments, task.TrainingArguments)
     return prepare_run(task, *parse_arguments(classes, words))
 
 
@@ -108,7 +108,7 @@ def compare(run: Run, exported: dict[str, Path], arguments: argparse.Namespace) 
     return {
         "name": arguments.name or Path(arguments.checkpoint).name,
         "task": arguments.task,
-        "metric": next(name for name in run.task.reported_metrics if name != "loss"),
+        "metric": next(name for name in run.task.metrics if name != "loss"),
         "model": type(model).__name__,
         "rows": len(run.data["validation"]),
         "environment": {**environment(CPU), "vnni": has_vnni(), "onnxruntime": version("onnxruntime")},

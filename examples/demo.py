@@ -25,8 +25,8 @@ from transformers.trainer_callback import PrinterCallback
 from hf_localattn.data import load_squad
 from hf_localattn.resources import reading_comprehension
 from hf_localattn.tasks import QuestionAnswering
+from hf_localattn.tasks.run import prepare_run
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
-from hf_localattn.training.run import prepare_run
 
 # Few filters, because the backbone is narrow. Other fields have the paper's values.
 COOL = ["conv_filters=32"]

@@ -24,7 +24,6 @@ from hf_localattn.tasks import (
     TokenClassification,
 )
 from hf_localattn.training.arguments import ModelArguments
-from hf_localattn.training.run import training_arguments_of
 
 SCRIPTS: dict[str, type[Task]] = {
     "run_glue": TextClassification,
@@ -68,7 +67,7 @@ def argument_names() -> set[str]:
 
 
 def _own_classes(task: type[Task]) -> tuple[type, type]:
-    return task.DataArguments, training_arguments_of(task)
+    return task.DataArguments, task.TrainingArguments
 
 
 @cache

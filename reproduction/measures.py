@@ -13,8 +13,8 @@ import torch
 
 from hf_localattn.registry import family_of
 from hf_localattn.studies.trial import Arguments
+from hf_localattn.tasks.run import prepare_run
 from hf_localattn.training.models import load_model_and_tokenizer
-from hf_localattn.training.run import prepare_run
 from reproduction.arguments import SCRIPTS, make_trial
 
 BATCH_SIZES = (1, 8, 32)

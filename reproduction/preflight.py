@@ -62,7 +62,7 @@ def _check(run: TableRun) -> Iterator[str]:
     model_args, _, training_args = run.trial.arguments(UNUSED)
     if training_args.lookahead_steps is not None:
         import_lookahead()
-    generates = SCRIPTS[run.task.script].generates
+    generates = SCRIPTS[run.task.script].model_task == "text2text-generation"
     source = resolve_backbone(model_args.source, generates=generates)
     config = _config(source)
     if model_args.family not in (None, PLAIN):

@@ -31,9 +31,9 @@ from hf_localattn.studies.executors import Job
 from hf_localattn.studies.results import digest_of, entry, write_results
 from hf_localattn.studies.trial import Trial, free_memory, run_trial
 from hf_localattn.tasks import get_task
+from hf_localattn.tasks.run import Run, prepare_run
 from hf_localattn.training.example_scores import copy_example_scores, fingerprint
 from hf_localattn.training.output_folder import STATE
-from hf_localattn.training.run import Run, prepare_run
 from reproduction.measures import MEASURES
 from reproduction.plan import TableRun
 

@@ -14,8 +14,8 @@ LAYERS = [
     {"registry", "pretrained"},
     {"assignments", "data", "metrics"},
     {"hub"},
-    {"tasks"},
     {"training", "inspection"},
+    {"tasks"},
     {"studies", "serving"},
     {"cli", "__main__"},
 ]

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hf_localattn.training.run import Run
+from hf_localattn.tasks.run import Run
 from hf_localattn.training.run_record import scores_of
 from hf_localattn.training.trainer import LocalAttentionTrainer
 from tests.qa_helpers import question, tiny_bert, word_pieces, write_jsonl

@@ -372,7 +372,7 @@ def test_a_family_on_a_plain_backbone(main, files, tmp_path):
         ),
         (["--do_eval", "--metric_name", "f1"], "of 3 classes; choose one of accuracy, macro_f1, matthews_correlation"),
         (["--do_eval", "--metric_for_best_model", "f1"], "must be one of loss, accuracy, macro_f1; got 'f1'"),
-        (["--do_eval", "--metric_for_best_model", "bleu"], "must be one of loss, accuracy, f1"),
+        (["--do_eval", "--metric_for_best_model", "bleu"], "must be one of loss, accuracy, macro_f1; got 'bleu'"),
         (["--do_train", "--train_file", "missing.csv"], "missing.csv: no such file"),
         (
             ["--do_train", "--train_file", "{files}/one.jsonl"],

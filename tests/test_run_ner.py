@@ -7,7 +7,6 @@ import shutil
 import pytest
 from transformers import AutoModelForTokenClassification, AutoTokenizer, BertForTokenClassification, pipeline
 
-from hf_localattn.tasks.labels import choose_names
 from tests.qa_helpers import byte_pieces, tiny_bert, word_pieces, write_jsonl
 from tests.script_helpers import assert_one_line_error, load_main
 
@@ -206,37 +205,11 @@ def test_the_best_model_is_the_one_with_the_best_f1(main, files, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("of_data", "of_model", "trained", "expected"),
-    [
-        ("b a", "", True, "b a"),
-        ("b a", "a b", False, "a b"),
-        ("a", "b a", True, "b a"),
-        ("", "b a", False, "b a"),
-        ("a b", "LABEL_0 LABEL_1", False, "a b"),
-        ("a b", "c d", True, "a b"),
-    ],
-)
-def test_the_labels_of_data_and_model(of_data, of_model, trained, expected):
-    names = choose_names(of_data.split(), of_model.split(), trained=trained, may_be_fresh=False)
-    assert names == expected.split()
-
-
-def test_labels_of_data_and_model_that_do_not_go_together():
-    with pytest.raises(ValueError, match="The labels are unknown"):
-        choose_names([], ["LABEL_0", "LABEL_1"], trained=False, may_be_fresh=False)
-    with pytest.raises(ValueError, match="The model predicts a, b, but the data have c"):
-        choose_names(["a", "c"], ["a", "b"], trained=False, may_be_fresh=False)
-    with pytest.raises(ValueError, match=r"a head for 2 labels, but the data have 1 .*--ignore_mismatched_sizes"):
-        choose_names(["c"], ["a", "b"], trained=True, may_be_fresh=False)
-    assert choose_names(["c"], ["a", "b"], trained=True, may_be_fresh=True) == ["c"]
-
-
-@pytest.mark.parametrize(
     ("changes", "message"),
     [
         ([], "Nothing to do: give at least one of --do_train"),
         (["--do_train", "--train_file", "missing.conll"], "missing.conll: no such file"),
-        (["--do_eval", "--train_file", "{files}/other.jsonl"], "The labels are unknown"),
+        (["--do_eval", "--train_file", "{files}/other.jsonl"], "No labels"),
         (
             ["--do_train", "--do_eval", "--validation_file", "{files}/other.jsonl"],
             "sentence 1, word 1 ('the'): the label",

@@ -91,7 +91,7 @@ def test_the_metric_decides_as_the_predictions_do(files):
             dict(zip(rows["id"], rows["context"], strict=True)), features, starts, starts, settings
         )
         silent = [is_blank(answers[row["id"]].best.text) for row in rows if not row["answers"]["text"]]
-        assert score_answers(answers, rows, settings)["NoAns_f1"] == pytest.approx(100 * sum(silent) / len(silent))
+        assert score_answers(answers, rows, settings)[0]["NoAns_f1"] == pytest.approx(100 * sum(silent) / len(silent))
 
 
 def test_the_best_model_is_the_one_with_the_best_f1(main, files, tmp_path):

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import random
 import re
 import shutil
 
@@ -11,9 +10,8 @@ from datasets import ClassLabel, Dataset, Features, Value
 from safetensors.torch import load_file
 
 from hf_localattn.tasks import TASKS, get_task, streaming
-from hf_localattn.tasks.streaming import shuffled
+from hf_localattn.tasks.run import prepare_run
 from hf_localattn.training.arguments import ModelArguments
-from hf_localattn.training.run import prepare_run, training_arguments_of
 from tests.qa_helpers import write_jsonl
 from tests.script_helpers import assert_one_line_error, load_main
 
@@ -52,7 +50,7 @@ def prepare(name, folder, output="out", run=prepare_run, data=None, **arguments)
         data = {"doc_stride": 8, "pad_to_max_length": False, **data}
     trained = {"do_train": True, "max_steps": 4, "per_device_train_batch_size": 3, "use_cpu": True, "report_to": []}
     trained |= {"output_dir": str(folder / output), "disable_tqdm": True, **arguments}
-    return run(task, ModelArguments(**MODEL), task.DataArguments(**data), training_arguments_of(task)(**trained))
+    return run(task, ModelArguments(**MODEL), task.DataArguments(**data), task.TrainingArguments(**trained))
 
 
 def as_text(features):
@@ -118,13 +116,6 @@ def test_limits_hold(tmp_path):
     assert len(set(first)) == 6
 
 
-def test_workers_share_the_parts(tmp_path):
-    run = prepare("text-classification", tmp_path, dataloader_num_workers=2)
-    rows = run.trainer.train_dataset.rows
-    shares = [[text for part in rows.parts(worker, 2) for text in part["text"]] for worker in range(2)]
-    assert sorted(itertools.chain(*shares)) == sorted(row["text"] for row in ROWS["text-classification"])
-
-
 BROKEN = [
     ("text-classification", {"text": "a", "label": None}, "train.jsonl, line 11: the field 'label' holds no label"),
     ("text-classification", {"text": "", "label": "a"}, "train.jsonl, line 11: the field 'text' is empty"),
@@ -166,7 +157,7 @@ def test_a_row_of_a_data_set_is_named(tmp_path, monkeypatch):
     rows = [{"text": text, "label": 0} for text in [*WORDS, "nine", ""]]
     data = {"train_file": None, "dataset_name": as_hub(rows, tmp_path / "hub")}
     stream = prepare("text-classification", tmp_path, data=data).trainer.train_dataset
-    with pytest.raises(ValueError, match=r"hub \(train\), row 10: the field 'text' is empty"):
+    with pytest.raises(ValueError, match=r"hub \(train, in streaming order\), row 10: the field 'text' is empty"):
         list(itertools.islice(stream, 20))
 
 
@@ -223,11 +214,3 @@ def test_files_are_json_lines(file, message, tmp_path):
     (tmp_path / "a.jsonl").write_text("")
     with pytest.raises((ValueError, FileNotFoundError), match=message):
         prepare("text-classification", tmp_path, data={"train_file": str(tmp_path / file)})
-
-
-def test_order_is_random_and_complete():
-    assert sorted(shuffled(range(50), 7, random.Random(0))) == list(range(50))
-    first = list(shuffled(range(50), 7, random.Random(0)))
-    assert first != list(range(50))
-    assert first == list(shuffled(range(50), 7, random.Random(0)))
-    assert sorted(shuffled(range(3), 7, random.Random(0))) == [0, 1, 2]

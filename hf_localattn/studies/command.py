@@ -14,10 +14,10 @@ from hf_localattn.studies.cross_validation import CrossValidation
 from hf_localattn.studies.executors import TrialFailed
 from hf_localattn.studies.search import Search
 from hf_localattn.tasks import DataArguments, Task, choose_task
+from hf_localattn.tasks.run import Run, prepare_run
 from hf_localattn.tasks.streaming import check_streaming
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments, parse_arguments
 from hf_localattn.training.console import set_up_logging
-from hf_localattn.training.run import Run, prepare_run, training_arguments_of
 
 
 class Command:
@@ -53,7 +53,7 @@ def run_script(task: type[Task], arguments: Sequence[str] | None = None) -> dict
     """
     # User errors end the program here with one line, before training.
     with exit_on_user_error():
-        classes = (ModelArguments, task.DataArguments, training_arguments_of(task))
+        classes = (ModelArguments, task.DataArguments, task.TrainingArguments)
         model_args, data_args, training_args = parse_arguments(classes, arguments)
         require_train("The script")
         set_up_logging(training_args)
@@ -70,7 +70,7 @@ def prepare_command(
         task: one of `hf_localattn.tasks.TASKS`.
         model_args: the model.
         data_args: the data, an instance of `task.DataArguments`.
-        training_args: the training arguments, an instance of `training_arguments_of(task)`.
+        training_args: the training arguments, an instance of `task.TrainingArguments`.
 
     Raises:
         ValueError, OSError: arguments, data or model are invalid or cannot be loaded, or another process uses the

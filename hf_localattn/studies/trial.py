@@ -24,9 +24,9 @@ from hf_localattn.files import UNFINISHED
 from hf_localattn.parsing import read_json
 from hf_localattn.studies.results import as_written, check_same_settings, entry, settings_of, write_results
 from hf_localattn.tasks import TASKS, DataArguments, Task, choose_task, get_task
+from hf_localattn.tasks.run import Run, prepare_run
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.output_folder import STATE, check_unused, last_complete_checkpoint
-from hf_localattn.training.run import Run, prepare_run, training_arguments_of
 
 logger = logging.getLogger(__name__)
 
@@ -115,7 +115,7 @@ class Trial:
         task = get_task(self.task)
         data_args = task.DataArguments(**self.data)
         data_args.held_out = self.fold
-        training_args = training_arguments_of(task)(**self.training, seed=self.seed, output_dir=str(folder))
+        training_args = task.TrainingArguments(**self.training, seed=self.seed, output_dir=str(folder))
         # Use one GPU, as in a worker. With several GPUs, Trainer would use larger batches.
         training_args._n_gpu = min(1, training_args.n_gpu)
         return ModelArguments(**self.model), data_args, training_args

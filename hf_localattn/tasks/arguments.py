@@ -1,29 +1,9 @@
 """Data arguments shared by all tasks. Each field is a command-line option."""
 
-import inspect
-import re
-from dataclasses import dataclass, field, fields
-from types import MappingProxyType
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import Any
 
 from hf_localattn.data.folds import Fold
-
-Arguments = TypeVar("Arguments", bound=type)
-
-
-def documented(arguments: Arguments) -> Arguments:
-    """Take the help of each option from the section `Args` of a dataclass's docstring.
-
-    Args:
-        arguments: dataclass. Inherited fields that the docstring does not name keep their help.
-    """
-    section = inspect.cleandoc(arguments.__doc__ or "").partition("Args:\n")[2].partition("\n\n")[0]
-    found = re.findall(r"^    (\w+) \(.*?\): (.*(?:\n {8}.*)*)", section, re.MULTILINE)
-    helps = {name: " ".join(text.split()).replace("%", "%%") for name, text in found}
-    for one in fields(arguments):
-        if one.name in helps:
-            one.metadata = MappingProxyType({**one.metadata, "help": helps[one.name]})
-    return arguments
 
 
 def option(default: Any, text: str) -> Any:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+import datasets
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.models.forward_inputs import longest_input
 from hf_localattn.registry import family_of
 from hf_localattn.tasks.arguments import DataArguments
-from hf_localattn.tasks.splits import Splits
 
 logger = logging.getLogger(__name__)
 
@@ -38,19 +38,12 @@ def check_room(tokenizer: PreTrainedTokenizerBase, max_length: int, *, pair: boo
         )
 
 
-def report_cut(features: Splits, max_length: int) -> None:
+def report_cut(split: str, features: datasets.Dataset, max_length: int) -> None:
     """Warn of inputs of maximum length: nearly all of these inputs have been cut."""
-    for split, rows in features.items():
-        lengths = ([ids] if not ids or isinstance(ids[0], int) else ids for ids in rows["input_ids"])
-        full = sum(any(len(one) >= max_length for one in own) for own in lengths)
-        if full:
-            logger.warning(
-                "%d of %d %s rows fill the %d tokens of --max_seq_length: longer inputs are cut.",
-                full,
-                len(rows),
-                split,
-                max_length,
-            )
+    lengths = ([ids] if not ids or isinstance(ids[0], int) else ids for ids in features["input_ids"])
+    if full := sum(any(len(one) >= max_length for one in own) for own in lengths):
+        message = "%d of %d %s rows fill the %d tokens of --max_seq_length: longer inputs are cut."
+        logger.warning(message, full, len(features), split, max_length)
 
 
 def padding(data_args: DataArguments, max_length: int, multiple: int | None) -> dict[str, Any]:

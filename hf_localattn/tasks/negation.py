@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import datasets
-import numpy as np
 from transformers import DataCollatorForTokenClassification, PreTrainedModel, PreTrainedTokenizerBase
-from transformers.trainer_utils import PredictionOutput
 
+from hf_localattn.data.labels import SINGLE_LABEL, Labels
 from hf_localattn.data.negation import describe_cues, load_negation
+from hf_localattn.data.negation_sentences import NegatedSentence, rebuild_sentences, with_scopes
 from hf_localattn.data.rows import Data, row_numbers
 from hf_localattn.data.scopes import (
     ScopeExamples,
@@ -30,10 +29,9 @@ from hf_localattn.metrics import load_metric
 from hf_localattn.models.cue_markers import CUE_MARKER, is_marker
 from hf_localattn.models.negation_finder import SCOPE_LABELS, knows_cues
 from hf_localattn.tasks import starsem
-from hf_localattn.tasks.labels import checkpoint_names, choose_names, label_fields
+from hf_localattn.tasks.labels import choose_labels, label_fields
 from hf_localattn.tasks.lengths import input_length, padding
-from hf_localattn.tasks.splits import Splits
-from hf_localattn.tasks.task import Checkpoint, Task
+from hf_localattn.tasks.task import Checkpoint, Scored, Splits, Task
 from hf_localattn.tasks.token_classification import NEGATION, TokenClassificationDataArguments
 
 logger = logging.getLogger(__name__)
@@ -59,24 +57,16 @@ class NegationScope(Task):
     model_task = "token-classification"
     head = "ForTokenClassification"
     DataArguments = NegationDataArguments
-    metrics = MappingProxyType(
-        {
-            "loss": False,
-            "f1": True,
-            "precision": True,
-            "recall": True,
-            "scope_exact_match": True,
-            **dict.fromkeys(starsem.OFFICIAL_SCORES, True),
-        }
-    )
-    metrics_depend_on_labels = True
-    logits_scored = 1
+    scores_tokens = True
     group_column = "sentence_id"  # rows of the same sentence must not be in both training and test data
+    score_names: tuple[str, ...] = ("f1", "precision", "recall", "scope_exact_match")
     args: TokenClassificationDataArguments
     names: list[str]
-    has_tags: bool
-    """True if the validation rows have part-of-speech tags."""
-    examples: dict[str, ScopeExamples]
+
+    def __init__(self, args: TokenClassificationDataArguments, training_args: Any):
+        super().__init__(args, training_args)
+        self.label_names = tuple(SCOPE_LABELS)
+        self.examples: dict[str, ScopeExamples] = {}
 
     def read(self, data: Data, labeled: bool) -> datasets.Dataset:
         args = self.args
@@ -90,11 +80,18 @@ class NegationScope(Task):
             all_sentences=args.detect_cues,
         )
 
-    def load(self, parts: Mapping[str, str], **hub: Any) -> Splits:
-        data = super().load(parts, **hub)
+    def choose_labels(self, data: Splits, checkpoint: Checkpoint) -> dict[str, Any]:
+        own = Labels(SINGLE_LABEL, self.label_names)
+        self.names = list(choose_labels(own, checkpoint, trained=self.training_args.do_train, fixed=True).names)
+        has_tags = "validation" in data and starsem.has_tags(data["validation"])
+        official = starsem.OFFICIAL_SCORES if has_tags else ()
+        self.metrics = {"loss": False, **dict.fromkeys((*self.score_names, *official), True)}
+        return label_fields(self.names)
+
+    def prepare_rows(self, data: Splits) -> Splits:
+        """Return the rows; raise `ValueError` if no training row has a scope, or a word is a cue marker."""
         if "train" in data and not any(chain.from_iterable(data["train"]["scope"][:])):
             raise ValueError("No train row has a word in scope: give training data with scopes.")
-        self.has_tags = "validation" in data and starsem.has_tags(data["validation"])
         for split, rows in data.items():
             logger.info("%s: %s.", split, describe_cues(rows))
             for number, tokens in zip(row_numbers(rows), rows["tokens"][:], strict=True):
@@ -105,27 +102,8 @@ class NegationScope(Task):
                     )
         return data
 
-    @property
-    def label_names(self) -> list[str]:
-        """The labels that the model needs."""
-        return list(SCOPE_LABELS)
-
-    def config_fields(self, data: Splits, checkpoint: Checkpoint) -> dict[str, Any]:
-        self.trained = checkpoint.trained
-        self.names = choose_names(
-            self.label_names,
-            checkpoint_names(checkpoint.config),
-            trained=checkpoint.trained,
-            may_be_fresh=checkpoint.may_be_fresh,
-        )
-        return label_fields(self.names)
-
-    @property
-    def reported_metrics(self) -> Sequence[str]:
-        return [name for name in self.metrics if self.has_tags or name not in starsem.OFFICIAL_SCORES]
-
-    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Splits) -> None:
-        if self.trained:
+    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+        if self.training_args.do_train:
             add_cue_marker(tokenizer, model)
         check_knows_cues(tokenizer)
         if getattr(tokenizer, "cue_marker", "keep") == "drop" and not model.config.required_inputs:
@@ -140,41 +118,52 @@ class NegationScope(Task):
         label_ids = {name: number for number, name in enumerate(self.names)}
         return scope_features, {"max_length": self.max_length, "label_ids": label_ids}
 
-    def finish_features(self, data: Splits, features: Splits) -> Splits:
+    def finish_features(self, split: str, rows: datasets.Dataset, features: datasets.Dataset) -> datasets.Dataset:
         """Return the features of the rows whose cue the model sees."""
-        kept = {}
-        for split, rows in data.items():
-            kept[split], self.examples[split] = drop_unseen_cues(split, rows, features[split], self.max_length)
-        if "train" in data:  # count only the rows that are trained on
-            data["train"] = data["train"].select(self.examples["train"].kept)
-        return kept
+        features, self.examples[split] = drop_unseen_cues(split, rows, features, self.max_length)
+        if split == "train":  # count only the rows that are trained on
+            self.rows[split] = rows.select(self.examples[split].kept)
+        return features
 
     def collator(self, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, multiple: int | None) -> Any:
         return DataCollatorForTokenClassification(tokenizer, **padding(self.args, self.max_length, multiple))
 
-    def score_examples(
-        self, logits: tuple[np.ndarray, ...], examples: ScopeExamples, features: datasets.Dataset
-    ) -> tuple[Any, dict[str, float]]:
-        scopes, true = examples.scopes(logits[0], self.names), examples.true_scopes
+    def score(self, split: str, outputs: Any, labels: Any) -> Scored:
+        """Return the scope of each row, and the scores, from logits (features, tokens, labels)."""
+        examples = self.examples[split]
+        scopes, true = examples.scopes(outputs, self.names), examples.true_scopes
         if true is None:
-            return scopes, {}
+            return Scored(scopes, {})
         scores = load_metric("negation_scope").compute(predictions=scopes, references=true)
-        return scopes, {**scores, **starsem.score_scopes(examples.rows, scopes)}
+        return Scored(scopes, {**scores, **self.official_scores(examples.rows, scopes)})
 
-    def write_predictions(
-        self, folder: Path, split: str, prefix: str, rows: datasets.Dataset, output: PredictionOutput
-    ) -> None:
-        """Write one JSON line per row to `predictions.jsonl`, with the true `scope`, if known.
+    def sentences_with(self, rows: datasets.Dataset, predictions: Any) -> list[NegatedSentence]:
+        """Return the sentences of rows with part-of-speech tags, with predicted negations."""
+        return rebuild_sentences(with_scopes(rows, predictions))
 
-        Rows with part-of-speech tags are also written in the columns of *SEM 2012 (`starsem.write_scopes`).
+    def official_scores(self, rows: datasets.Dataset, predictions: Any) -> dict[str, float]:
+        """Return the scores of *SEM 2012; empty without part-of-speech tags."""
+        if not starsem.has_tags(rows):
+            return {}
+        return starsem.score_sentences(rebuild_sentences(rows), self.sentences_with(rows, predictions))
+
+    def write_predictions(self, folder: Path, split: str, prefix: str, predictions: Any) -> None:
+        """Write a JSON line for each of `lines_of` to `predictions.jsonl`.
+
+        Rows with part-of-speech tags are also written in the columns of *SEM 2012 (`starsem.write_sentences`).
         """
-        names = ["id", "tokens", "cue", *(["scope"] if self.examples[split].true_scopes else [])]
-        lines = [
-            json.dumps({**row, "predicted_scope": scope}, ensure_ascii=False) + "\n"
-            for row, scope in zip(rows.select_columns(names), output.predictions, strict=True)
-        ]
+        rows = self.rows[split]
+        lines = (json.dumps(line, ensure_ascii=False) + "\n" for line in self.lines_of(split, predictions))
         atomic_write(folder / PREDICTIONS, "".join(lines))
-        starsem.write_scopes(folder, rows, output.predictions)
+        if starsem.has_tags(rows):
+            gold = rebuild_sentences(rows) if self.examples[split].true_scopes else None
+            starsem.write_sentences(folder, gold, self.sentences_with(rows, predictions))
+
+    def lines_of(self, split: str, predictions: Any) -> Iterator[dict[str, Any]]:
+        """Yield each row with its predicted scope and, if known, its `scope`."""
+        names = ["id", "tokens", "cue", *(["scope"] if self.examples[split].true_scopes else [])]
+        for row, scope in zip(self.rows[split].select_columns(names), predictions, strict=True):
+            yield {**row, "predicted_scope": scope}
 
 
 def add_cue_marker(tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -> None:
@@ -203,32 +192,21 @@ def drop_unseen_cues(
     kept = sorted(set(range(len(rows))) - set(unseen.cues))
     if not kept:
         raise ValueError(f"No {split} row has its cue within {max_length} tokens: check --max_seq_length.")
-    reason = "after the %d tokens of --max_seq_length, or the tokenizer drops"
+    is_train, of_rows = split == "train", f"of {len(rows)} {split} rows"
+    reason = f"after the {max_length} tokens of --max_seq_length, or the tokenizer drops"
     if unseen.cues:
-        logger.warning(
-            f"The model does not see the cue of %d of %d %s rows: it is {reason} it. %s",
-            len(unseen.cues),
-            len(rows),
-            split,
-            max_length,
-            "These rows are left out of training." if split == "train" else "An empty scope is predicted for them.",
-        )
+        then = "These rows are left out of training." if is_train else "An empty scope is predicted for them."
+        logger.warning(f"The model does not see the cue of {len(unseen.cues)} {of_rows}: it is {reason} it. {then}")
     if unseen.parts:
+        number = len(unseen.parts)
         logger.warning(
-            f"The model sees only a part of the cue of %d of %d %s rows: the rest is {reason} it. They are kept.",
-            len(unseen.parts),
-            len(rows),
-            split,
-            max_length,
+            f"The model sees only a part of the cue of {number} {of_rows}: the rest is {reason} it. They are kept."
         )
     if words := [unseen.words[row] for row in kept if unseen.words[row]]:
+        then = "are left out of training" if is_train else "count as not in scope, and are scored"
         logger.warning(
-            f"The model does not see %d words of %d other %s rows: they are {reason} them. They %s.",
-            sum(words),
-            len(words),
-            split,
-            max_length,
-            "are left out of training" if split == "train" else "count as not in scope, and are scored",
+            f"The model does not see {sum(words)} words of {len(words)} other {split} rows: they are {reason} them."
+            f" They {then}."
         )
     features = features.select(kept)
     examples = ScopeExamples(rows, kept, features["word_numbers"][:])

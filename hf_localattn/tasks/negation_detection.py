@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
-from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import datasets
 import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
-from transformers.trainer_utils import PredictionOutput
 
 from hf_localattn.data.negation import add_questions, kinds_of, split_questions
 from hf_localattn.data.negation_sentences import NegatedSentence, make_negation, rebuild_sentences
 from hf_localattn.data.scopes import ScopeExamples, word_labels, words_in_scope
-from hf_localattn.files import atomic_write
 from hf_localattn.metrics import load_metric
 from hf_localattn.metrics.word_scores import set_scores
 from hf_localattn.model_utils import evaluating
@@ -31,9 +27,10 @@ from hf_localattn.models.negation_finder import (
     cue_label_names,
     group_cues,
 )
-from hf_localattn.tasks import starsem
-from hf_localattn.tasks.negation import PREDICTIONS, NegationScope
-from hf_localattn.tasks.splits import LIMITS, Splits
+from hf_localattn.tasks.negation import NegationScope
+from hf_localattn.tasks.splits import LIMITS
+from hf_localattn.tasks.task import Scored, Splits
+from hf_localattn.tasks.token_classification import TokenClassificationDataArguments
 
 BATCH = 32
 """Sentences per forward pass when the scopes of found cues are predicted."""
@@ -68,55 +65,43 @@ class NegationDetection(NegationScope):
     scored for the cues of the corpus (`f1`) and for the cues that the model finds (`end_to_end_f1`).
     """
 
-    metrics = MappingProxyType(
-        {
-            "loss": False,
-            **{f"{task}_{name}": True for task in ("end_to_end", "cue") for name in ("f1", "precision", "recall")},
-            **{name: better for name, better in NegationScope.metrics.items() if name != "loss"},
-        }
+    score_names = (
+        *(f"{task}_{name}" for task in ("end_to_end", "cue") for name in ("f1", "precision", "recall")),
+        *NegationScope.score_names,
     )
-
     rows_beyond_limit = 1
 
-    def load(self, parts: Any, **hub: Any) -> Splits:
+    def __init__(self, args: TokenClassificationDataArguments, training_args: Any):
+        super().__init__(args, training_args)
+        self.label_names = (*SCOPE_LABELS, *cue_label_names(kinds_of(args.cues)))
+
+    def prepare_rows(self, data: Splits) -> Splits:
+        """Return the rows with those that ask for the cues of a sentence."""
         limits = {split: getattr(self.args, name) for split, name in LIMITS.items()}
-        return {split: add_questions(rows, limits.get(split)) for split, rows in super().load(parts, **hub).items()}
+        return {split: add_questions(rows, limits.get(split)) for split, rows in super().prepare_rows(data).items()}
 
-    @property
-    def _kinds(self) -> tuple[str, ...]:
-        return kinds_of(self.args.cues)
-
-    @property
-    def label_names(self) -> list[str]:
-        return [*SCOPE_LABELS, *cue_label_names(self._kinds)]
-
-    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Splits) -> None:
-        super().adapt(model, tokenizer, data)
+    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+        super().adapt(model, tokenizer)
         self.finder = NegationFinder(model, tokenizer, self.max_length)
 
-    def score_examples(
-        self, logits: tuple[np.ndarray, ...], examples: ScopeExamples, features: datasets.Dataset
-    ) -> tuple[list[list[Negation]], dict[str, float]]:
+    def score(self, split: str, outputs: Any, labels: Any) -> Scored:
         """Return the negations found in each sentence, and the scores."""
+        examples = self.examples[split]
         sentences = split_questions(examples.rows)
-        cues, scopes = self._read_logits(logits[0], examples)
+        cues, scopes = self._read_logits(outputs, examples)
         true = [[_negation(row) for row in rows] for _, *rows in sentences]
         found = self._end_to_end([question["tokens"] for question, *_ in sentences], cues, true, scopes)
         if not any(true):
-            return found, {}
+            return Scored(found, {})
         keys = ([{one.key for one in own} for own in negations] for negations in (found, true))
         scores = {f"cue_{name}": value for name, value in set_scores(*keys).items()}
         if examples.true_scopes is None:
-            return found, scores
+            return Scored(found, scores)
         predictions, references = chain.from_iterable(scopes), (one.scope for own in true for one in own)
         of_scopes = load_metric("negation_scope").compute(predictions=list(predictions), references=list(references))
         words = set_scores(*(list(map(_words, negations)) for negations in (found, true)))
         end_to_end = {f"end_to_end_{name}": value for name, value in words.items()}
-        official = {}
-        if starsem.has_tags(examples.rows):
-            gold = rebuild_sentences(examples.rows)
-            official = starsem.score_sentences(gold, _with_negations(gold, found))
-        return found, {**end_to_end, **scores, **of_scopes, **official}
+        return Scored(found, {**end_to_end, **scores, **of_scopes, **self.official_scores(examples.rows, found)})
 
     def _read_logits(
         self, logits: np.ndarray, examples: ScopeExamples
@@ -168,39 +153,29 @@ class NegationDetection(NegationScope):
             for number, own in enumerate(cues)
         ]
 
-    def write_predictions(
-        self, folder: Path, split: str, prefix: str, rows: datasets.Dataset, output: PredictionOutput
-    ) -> None:
-        """Write one JSON line per sentence to `predictions.jsonl`, with the true negations, if known.
+    def sentences_with(self, rows: datasets.Dataset, predictions: list[list[Negation]]) -> list[NegatedSentence]:
+        return [
+            replace(
+                sentence,
+                negations=[
+                    make_negation(sentence.tokens, one.words, one.scope, affix=one.type == "affix") for one in found
+                ],
+            )
+            for sentence, found in zip(rebuild_sentences(rows), predictions, strict=True)
+        ]
 
-        Rows with part-of-speech tags are also written in the columns of *SEM 2012 (`starsem.write_sentences`).
-        """
-        lines = []
-        for (question, *cues), found in zip(split_questions(rows), output.predictions, strict=True):
+    def lines_of(self, split: str, predictions: list[list[Negation]]) -> Iterator[dict[str, Any]]:
+        """Yield each sentence with its predicted negations and the true ones, if known."""
+        for (question, *cues), found in zip(split_questions(self.rows[split]), predictions, strict=True):
             line = {name: question[name] for name in ("sentence_id", "tokens")}
             line["negations"] = [asdict(_negation(row)) for row in cues]
             line["predicted_negations"] = list(map(asdict, found))
-            lines.append(json.dumps(line, ensure_ascii=False) + "\n")
-        atomic_write(folder / PREDICTIONS, "".join(lines))
-        if starsem.has_tags(rows):
-            gold = rebuild_sentences(rows)
-            starsem.write_sentences(folder, gold, _with_negations(gold, output.predictions))
+            yield line
 
 
 def _negation(row: dict[str, Any]) -> Negation:
     words = tuple(word for word, is_cue in enumerate(row["cue"]) if is_cue)
     return Negation(row["cue_kind"], row["cue_type"], words, list(row["scope"]))
-
-
-def _with_negations(gold: list[NegatedSentence], found: list[list[Negation]]) -> list[NegatedSentence]:
-    """Return sentences with the negations that were found in them."""
-    return [
-        replace(
-            sentence,
-            negations=[make_negation(sentence.tokens, one.words, one.scope, affix=one.type == "affix") for one in own],
-        )
-        for sentence, own in zip(gold, found, strict=True)
-    ]
 
 
 def _words(negations: list[Negation]) -> set[Any]:

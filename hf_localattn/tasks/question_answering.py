@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import datasets
 import numpy as np
+import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
-from transformers.trainer_utils import PredictionOutput
 
 from hf_localattn.data.answers import AnswerSettings, QuestionAnswers, extract_answers, write_answers
 from hf_localattn.data.questions import count_unanswerable, load_squad
@@ -25,8 +25,7 @@ from hf_localattn.metrics import load_metric
 from hf_localattn.metrics.squad_scores import is_blank, question_scores
 from hf_localattn.tasks.arguments import DataArguments, option
 from hf_localattn.tasks.lengths import input_length
-from hf_localattn.tasks.splits import Splits
-from hf_localattn.tasks.task import Task
+from hf_localattn.tasks.task import Scored, Splits, Task
 
 BEST_METRICS = {
     False: ("f1", "exact_match"),
@@ -62,13 +61,14 @@ class QuestionAnswering(Task):
 
     name = model_task = "question-answering"
     DataArguments = QuestionAnsweringDataArguments
-    logits_scored = 2  # start and end
+    scores_tokens = True
     streams = True
+    writes_validation = True
     group_column = "context"  # a passage must not be in both training and test data
     args: QuestionAnsweringDataArguments
 
-    def __init__(self, args: QuestionAnsweringDataArguments):
-        super().__init__(args)
+    def __init__(self, args: QuestionAnsweringDataArguments, training_args: Any):
+        super().__init__(args, training_args)
         # Evaluation has no loss, because it would be computed over windows, not over questions.
         self.metrics = dict.fromkeys(BEST_METRICS[args.version_2_with_negative], True)
         self.settings = AnswerSettings(
@@ -81,16 +81,18 @@ class QuestionAnswering(Task):
     def read(self, data: Data, labeled: bool) -> datasets.Dataset:
         return load_squad(data, require_answers=labeled, skip_empty=self.args.skip_empty)
 
-    def load(self, parts: Mapping[str, str], **hub: Any) -> Splits:
-        data = super().load(parts, **hub)
-        self.examples = dict(data)
+    def prepare_rows(self, data: Splits) -> Splits:
+        """Return the rows; without `version_2_with_negative`, raise `ValueError` if a question has no answer."""
+        for split, questions in data.items():
+            is_labeled = split != "test" or self.args.held_out is not None
+            if not self.args.version_2_with_negative and is_labeled and (number := count_unanswerable(questions)):
+                raise ValueError(
+                    f"{number} of {len(questions)} {split} questions have no answer: pass --version_2_with_negative"
+                    " (SQuAD 2.0), or remove them."
+                )
         return data
 
-    def check_rows(self, data: Splits) -> None:
-        if not self.args.version_2_with_negative:
-            check_all_answered(data, answered_tests=self.args.held_out is not None)
-
-    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Splits) -> None:
+    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
         self.max_length = input_length(model, tokenizer, self.args)
         check_window_settings(tokenizer, self.max_length, self.args.doc_stride)
 
@@ -102,53 +104,48 @@ class QuestionAnswering(Task):
         length = self.max_length if self.args.pad_to_max_length else None
         return QuestionAnsweringCollator(tokenizer, max_length=length, pad_to_multiple_of=multiple)
 
-    def score_examples(
-        self, logits: tuple[np.ndarray, ...], examples: datasets.Dataset, features: datasets.Dataset
-    ) -> tuple[dict[str, QuestionAnswers], dict[str, float]]:
-        starts, ends = logits
-        contexts = dict(zip(examples["id"], examples["context"], strict=True))
+    def keep_outputs(self, outputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        """Return the logits of start and end."""
+        return tuple(outputs[:2])
+
+    def score(self, split: str, outputs: Any, labels: Any) -> Scored:
+        """Return the answers by the id of their question, and SQuAD's scores in percent."""
+        rows, features = self.rows[split], self.features[split]
+        contexts = dict(zip(rows["id"], rows["context"], strict=True))
+        starts, ends = outputs
         answers = extract_answers(contexts, features, starts, ends, self.settings)
-        return answers, score_answers(answers, examples, self.settings)
+        return Scored(answers, *score_answers(answers, rows, self.settings))
 
-    def example_scores(self, rows: datasets.Dataset, predictions: Any, labels: Any) -> dict[str, Sequence[float]]:
-        names = ("exact" if self.settings.handle_no_answer else "exact_match", "f1")
-        golds = dict(zip(rows["id"], rows["answers"], strict=True))
-        if not any(gold["text"] for gold in golds.values()):
-            return {}
-        scores = []
-        for identifier, gold in golds.items():
-            text = predictions[identifier].best.text
-            exact, f1 = question_scores(text, gold["text"])
-            blank = not self.settings.handle_no_answer and is_blank(text)  # as in the script of SQuAD 1.1
-            scores.append((100 * exact, 0.0 if blank else 100 * f1))
-        return dict(zip(names, zip(*scores, strict=True), strict=True))
-
-    def write_scored(self, folder: Path, prefix: str, predictions: dict[str, QuestionAnswers]) -> None:
+    def write_predictions(self, folder: Path, split: str, prefix: str, predictions: Any) -> None:
         """Write `eval_predictions.json` and the other files that transformers' question answering script writes."""
         write_answers(predictions, folder, prefix)
-
-    def write_predictions(
-        self, folder: Path, split: str, prefix: str, rows: datasets.Dataset, output: PredictionOutput
-    ) -> None:
-        """Do nothing: `write_scored` writes the answers."""
 
 
 def score_answers(
     answers: dict[str, QuestionAnswers], examples: datasets.Dataset, settings: AnswerSettings
-) -> dict[str, float]:
-    """Return SQuAD's metrics for the best answers; empty if no question has a gold answer.
+) -> tuple[dict[str, float], dict[str, list[float]]]:
+    """Return SQuAD's metrics for the best answers, and those of each question; empty without any gold answer.
 
     If "no answer" is allowed, `best_f1_thresh` and `best_exact_thresh` are values for `null_score_diff_threshold`.
     """
     golds = dict(zip(examples["id"], examples["answers"], strict=True))
     if not any(gold["text"] for gold in golds.values()):
-        return {}
+        return {}, {}
+    allows_none = settings.handle_no_answer
+    of_examples: dict[str, list[float]] = {"exact" if allows_none else "exact_match": [], "f1": []}
+    for identifier, gold in golds.items():
+        text = answers[identifier].best.text
+        exact, f1 = question_scores(text, gold["text"])
+        if not allows_none and is_blank(text):  # as in the script of SQuAD 1.1
+            f1 = 0.0
+        for scores, value in zip(of_examples.values(), (exact, f1), strict=True):
+            scores.append(100 * value)
     references = [{"id": identifier, "answers": gold} for identifier, gold in golds.items()]
-    if not settings.handle_no_answer:
+    if not allows_none:
         predictions = [{"id": i, "prediction_text": answer.best.text} for i, answer in answers.items()]
-        return load_metric("squad").compute(predictions=predictions, references=references)
+        return load_metric("squad").compute(predictions=predictions, references=references), of_examples
     # Pass the best span, not the chosen answer: the metric applies the threshold, and also tries other thresholds.
-    return load_metric("squad_v2").compute(
+    scores = load_metric("squad_v2").compute(
         predictions=[
             {
                 "id": identifier,
@@ -160,14 +157,4 @@ def score_answers(
         references=references,
         no_answer_threshold=settings.null_score_diff_threshold,
     )
-
-
-def check_all_answered(data: dict[str, datasets.Dataset], *, answered_tests: bool = False) -> None:
-    """Raise `ValueError` if a question has no answer. Test questions are checked only with `answered_tests`."""
-    for split, questions in data.items():
-        unanswerable = 0 if split == "test" and not answered_tests else count_unanswerable(questions)
-        if unanswerable:
-            raise ValueError(
-                f"{unanswerable} of {len(questions)} {split} questions have no answer: pass"
-                " --version_2_with_negative (SQuAD 2.0), or remove them."
-            )
+    return scores, of_examples

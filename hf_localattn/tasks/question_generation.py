@@ -9,18 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import datasets
+import numpy as np
 from transformers import DataCollatorForSeq2Seq, PreTrainedModel, PreTrainedTokenizerBase
-from transformers.trainer_utils import PredictionOutput
 
 from hf_localattn.data.generation import REFERENCE, generation_features
 from hf_localattn.data.questions import load_answered
 from hf_localattn.data.rows import Data
 from hf_localattn.files import atomic_write
+from hf_localattn.metrics import load_metric
 from hf_localattn.metrics.generation_scores import meteor_name
 from hf_localattn.tasks.arguments import DataArguments, option
 from hf_localattn.tasks.lengths import input_length
-from hf_localattn.tasks.splits import Splits
-from hf_localattn.tasks.task import Task
+from hf_localattn.tasks.task import Scored, Task
+from hf_localattn.training.arguments import GenerationTrainingArguments
+from hf_localattn.training.trainer import GenerationTrainer
 
 logger = logging.getLogger(__name__)
 
@@ -68,38 +70,41 @@ class QuestionGeneration(Task):
     name = "question-generation"
     model_task = "text2text-generation"
     DataArguments = QuestionGenerationDataArguments
-    generates = True
+    TrainingArguments = GenerationTrainingArguments
+    trainer_class = GenerationTrainer
     group_column = "context"  # a passage must not be in both training and test data
     args: QuestionGenerationDataArguments
+    training_args: GenerationTrainingArguments
 
-    def check_training(self, training_args: Any) -> None:
-        if training_args.do_predict and not training_args.predict_with_generate:
+    def __init__(self, args: QuestionGenerationDataArguments, training_args: GenerationTrainingArguments):
+        super().__init__(args, training_args)
+        generates = training_args.predict_with_generate
+        if training_args.do_predict and not generates:
             raise ValueError("--do_predict writes generated questions: pass --predict_with_generate true.")
-        scores = {"bleu": True, "rouge_l": True, meteor_name(): True} if training_args.predict_with_generate else {}
-        self.metrics = {**scores, "loss": False}
-        training_args.generation_num_beams = self.args.num_beams or training_args.generation_num_beams
+        self.metrics = {"bleu": True, "rouge_l": True, meteor_name(): True} if generates else {}
+        self.metrics |= {"loss": False}
+        training_args.generation_num_beams = args.num_beams or training_args.generation_num_beams
 
     def read(self, data: Data, labeled: bool) -> datasets.Dataset:
         return load_answered(data, require_questions=labeled, skip_empty=self.args.skip_empty)
 
-    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Splits) -> None:
+    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
         check_can_write(model, tokenizer)
         if tokenizer.padding_side != "right":
             logger.warning("The tokenizer pads on the left; encoder-decoders need padding on the right: using that.")
             tokenizer.padding_side = "right"
         names = ("max_source_length", "max_target_length", "val_max_target_length")
         self.lengths = {name: input_length(model, tokenizer, self.args, name) for name in names}
-        self.label_padding = -100 if self.args.ignore_pad_token_for_loss else tokenizer.pad_token_id
         least = tokenizer.num_special_tokens_to_add(pair=True) + SHORTEST_SOURCE
         if self.lengths["max_source_length"] < least:
             raise ValueError(
                 f"--max_source_length {self.lengths['max_source_length']} leaves no room for answer and passage;"
                 f" choose at least {least}."
             )
-
-    @property
-    def longest_output(self) -> int:
-        return self.lengths["val_max_target_length"]
+        self.tokenizer = tokenizer
+        self.label_padding = -100 if self.args.ignore_pad_token_for_loss else tokenizer.pad_token_id
+        longest = self.lengths["val_max_target_length"]
+        self.training_args.generation_max_length = self.training_args.generation_max_length or longest
 
     def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
         target = "max_target_length" if split == "train" else "val_max_target_length"
@@ -115,11 +120,27 @@ class QuestionGeneration(Task):
             tokenizer, model=model, label_pad_token_id=self.label_padding, pad_to_multiple_of=multiple
         )
 
-    def write_predictions(
-        self, folder: Path, split: str, prefix: str, rows: datasets.Dataset, output: PredictionOutput
-    ) -> None:
+    def score(self, split: str, outputs: Any, labels: Any) -> Scored:
+        """Return the generated texts in one line each, and their scores if there are references.
+
+        The scores are those of `hf_localattn.metrics`, `gen_len` (mean number of generated tokens, without padding)
+        and `num_beams`.
+        """
+        features, padding = self.features[split], self.tokenizer.pad_token_id
+        ids = np.where(outputs < 0, padding, outputs)
+        texts = [" ".join(text.splitlines()).strip() for text in self.tokenizer.batch_decode(ids, True)]
+        scores: dict[str, Any] = {
+            "gen_len": float(np.mean(np.count_nonzero(ids != padding, axis=1))),
+            "num_beams": self.training_args.generation_num_beams or 1,
+        }
+        if REFERENCE not in features.column_names:
+            return Scored(texts, scores)
+        scores |= load_metric("generation").compute(predictions=texts, references=list(features[REFERENCE]))
+        return Scored(texts, scores, notes={"bleu_signature": scores.pop("bleu_signature")})
+
+    def write_predictions(self, folder: Path, split: str, prefix: str, predictions: Any) -> None:
         """Write the generated questions to generated_predictions.txt, one line per answered row."""
-        atomic_write(folder / PREDICTIONS, "".join(f"{question}\n" for question in output.predictions))
+        atomic_write(folder / PREDICTIONS, "".join(f"{question}\n" for question in predictions))
 
 
 class GenerationCollator(DataCollatorForSeq2Seq):

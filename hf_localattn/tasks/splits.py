@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import datasets
 
@@ -13,64 +13,52 @@ from hf_localattn.data.folds import split_rows
 from hf_localattn.data.rows import Source
 from hf_localattn.errors import loading
 from hf_localattn.registry import FAMILIES
-from hf_localattn.tasks.arguments import DataArguments
-from hf_localattn.tasks.streaming import StreamedRows
-
-if TYPE_CHECKING:
-    from hf_localattn.tasks.task import Task
+from hf_localattn.tasks.streaming import Stream
+from hf_localattn.tasks.task import SPLITS, Splits, Task
 
 logger = logging.getLogger(__name__)
 
-Splits = dict[str, datasets.Dataset]
-
 QUERY_ROWS = 1000
 """Number of rows that are searched for a query."""
-
-SPLITS = {"train": ("train",), "validation": ("validation",), "test": ("test",)}
-"""Parts of a run, and the names of their splits on the Hub."""
 
 LIMITS = {"train": "max_train_samples", "validation": "max_eval_samples", "test": "max_predict_samples"}
 """Name of the argument that limits the rows of each part."""
 
 
-def load_splits(
-    task: Task, data_args: DataArguments, parts: Mapping[str, str], *, seed: int = 0, **hub_arguments: Any
-) -> Splits:
+def load_splits(task: Task, parts: Mapping[str, str], **hub_arguments: Any) -> tuple[Splits, Stream | None]:
     """Load the rows of the needed splits (train, validation, test), and limit their numbers.
 
-    If `data_args.held_out` is set, test and validation rows are held out from the training data unless their own files
-    are given, and test rows must have labels. A data set on the Hub is then read only from its training split.
+    If `held_out` of the data arguments is set, test and validation rows are held out from the training data unless
+    their own files are given, and test rows must have labels. A data set on the Hub is then read only from its
+    training split.
 
     Args:
-        task: task that reads files, and checks the rows of data sets. If a part has several `hub_splits`, the
-            first is named after the part, and the rest keep their names.
-        data_args: data files or data set, and limits.
+        task: task that reads the rows. If a part has several `hub_splits`, the first is named after the part, and the
+            rest keep their names.
         parts: needed parts, each with the option that requires it, for error messages.
-        seed: random seed of `data_args.draw_train_samples`, *optional*, defaults to 0.
         **hub_arguments: arguments of `datasets.load_dataset`.
 
     Returns:
-        Rows by split.
+        Rows by split, and all training rows if they are streamed. The first ones are then the split "train".
 
     Raises:
         ValueError: a part has no data, or its data are invalid.
         OSError: the data cannot be downloaded or read.
     """
+    args, stream = task.args, None
     hub: Mapping[str, Any] = {}
-    if data_args.dataset_name is not None:
-        with loading("data set", data_args.dataset_name):
+    if args.dataset_name is not None:
+        with loading("data set", args.dataset_name):
             hub = datasets.load_dataset(
-                data_args.dataset_name, data_args.dataset_config_name, streaming=data_args.streaming, **hub_arguments
+                args.dataset_name, args.dataset_config_name, streaming=args.streaming, **hub_arguments
             )
-    files = {part: getattr(data_args, f"{part}_file") for part in SPLITS}
+    files = {part: getattr(args, f"{part}_file") for part in SPLITS}
     folded: Splits = {}
-    if data_args.held_out is not None:
-        rows = _training_rows(task, data_args, hub)
+    if args.held_out is not None:
         held_out = [part for part in ("test", "validation") if files[part] is None]
-        folded = split_rows(
-            rows, data_args.held_out, held_out, group_column=task.group_column, class_column=task.class_column
-        )
-    elif data_args.num_folds is not None:
+        columns = {"group_column": task.group_column, "class_column": task.class_column}
+        folded = split_rows(_training_rows(task, hub), args.held_out, held_out, **columns)
+    elif args.num_folds is not None:
         raise ValueError(
             "--num_folds makes several runs: prepare them with hf_localattn.studies.command.prepare_command."
         )
@@ -78,28 +66,28 @@ def load_splits(
     for part in SPLITS:  # in this order
         if part not in parts:
             continue
-        limit = getattr(data_args, LIMITS[part])
+        limit = getattr(args, LIMITS[part])
         if limit is not None:
             limit += task.rows_beyond_limit
-        draw = seed if part == "train" and data_args.draw_train_samples else None
-        labeled = part != "test" or data_args.held_out is not None
+        draw = task.training_args.seed if part == "train" and args.draw_train_samples else None
+        labeled = part != "test" or args.held_out is not None
         names = [name for name in task.hub_splits[part] if name in hub]
-        if part == "train" and data_args.streaming and (files[part] is not None or names):
-            source = files[part] or f"{data_args.dataset_name} ({names[0]})"
-            task.training_rows = StreamedRows(task, source, hub.get(names[0]) if names else None, limit)
-            data[part] = task.training_rows.head()
+        if part == "train" and args.streaming and (files[part] is not None or names):
+            name = files[part] or f"{args.dataset_name} ({names[0]}, in streaming order)"
+            stream = Stream.open(name, hub[names[0]] if names else None, limit)
+            data[part] = stream.head(task)
         elif part in folded:
             data[part] = _limited(folded[part], limit, draw)
         elif files[part] is not None:
             data[part] = _limited(task.read(files[part], labeled), limit, draw)
         elif names:
             for name in names:
-                rows = _read_hub(task, hub[name], f"{data_args.dataset_name} ({name})", labeled, limit)
+                rows = _read_hub(task, hub[name], f"{args.dataset_name} ({name})", labeled, limit)
                 data[part if name == names[0] else name] = _limited(rows, limit, draw)
         else:
             instead = f"the data set has {', '.join(hub)}" if hub else f"give --{part}_file"
             raise ValueError(f"{parts[part]} needs {part} data: {instead}.")
-    return data
+    return data, stream
 
 
 def warn_of_no_query(split: str, features: datasets.Dataset) -> None:
@@ -114,15 +102,15 @@ def warn_of_no_query(split: str, features: datasets.Dataset) -> None:
             logger.warning("No %s row (of the first %d) has a query: %s", split, len(rows), query.warning)
 
 
-def _training_rows(task: Task, data_args: DataArguments, hub: Mapping[str, datasets.Dataset]) -> datasets.Dataset:
+def _training_rows(task: Task, hub: Mapping[str, datasets.Dataset]) -> datasets.Dataset:
     """Return the rows that are split into folds."""
-    if data_args.train_file is not None:
-        return task.read(data_args.train_file, True)
-    name = task.hub_splits["train"][0]
+    if task.args.train_file is not None:
+        return task.read(task.args.train_file, True)
+    name, source = task.hub_splits["train"][0], task.args.dataset_name
     if name not in hub:
         raise ValueError(f"--num_folds splits the training data: the data set has {', '.join(hub)}, but no {name}.")
-    logger.info("The folds use only the split %r of %s.", name, data_args.dataset_name)
-    return task.read(Source(f"{data_args.dataset_name} ({name})", hub[name]), True)
+    logger.info("The folds use only the split %r of %s.", name, source)
+    return task.read(Source(f"{source} ({name})", hub[name]), True)
 
 
 def _read_hub(task: Task, rows: Any, name: str, labeled: bool, limit: int | None) -> datasets.Dataset:

@@ -7,12 +7,7 @@ from pathlib import Path
 
 from datasets import Dataset
 
-from hf_localattn.data.negation_sentences import (
-    NegatedSentence,
-    format_starsem,
-    rebuild_sentences,
-    with_scopes,
-)
+from hf_localattn.data.negation_sentences import NegatedSentence, format_starsem
 from hf_localattn.files import atomic_write
 from hf_localattn.metrics import load_metric
 from hf_localattn.metrics.starsem_scores import INSTANCE_SCORES, STARSEM_SCORES
@@ -49,28 +44,3 @@ def write_sentences(
     for name, sentences in ((GOLD, gold), (PREDICTED, predicted)):
         if sentences is not None:
             atomic_write(folder / name, format_starsem(sentences))
-
-
-def score_scopes(rows: Dataset, scopes: Sequence[Sequence[int]]) -> dict[str, float]:
-    """Return the scores of scopes that were predicted for the cues of `rows`; empty if rows have no tags.
-
-    Args:
-        rows: rows of `NEGATION_FEATURES` with known scopes.
-        scopes: for each row, 1 for each word in scope, and 0 for the others.
-    """
-    if not has_tags(rows):
-        return {}
-    return score_sentences(rebuild_sentences(rows), rebuild_sentences(with_scopes(rows, scopes)))
-
-
-def write_scopes(folder: Path, rows: Dataset, scopes: Sequence[Sequence[int]]) -> None:
-    """Write the files for scopes that were predicted for the cues of `rows`, if rows have tags.
-
-    Args:
-        folder: output folder.
-        rows: rows of `NEGATION_FEATURES`. There is no gold file if their scopes are unknown.
-        scopes: for each row, 1 for each word in scope, and 0 for the others.
-    """
-    if has_tags(rows):
-        gold = rebuild_sentences(rows) if any(rows["scope"][:]) else None
-        write_sentences(folder, gold, rebuild_sentences(with_scopes(rows, scopes)))

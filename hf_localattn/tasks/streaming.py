@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import count, islice
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
 
 import datasets
-import torch
+import torch.utils.data
 from transformers import PreTrainedTokenizerBase
 
 from hf_localattn.data.rows import Source, stream_rows
 from hf_localattn.tasks.arguments import DataArguments
-
-if TYPE_CHECKING:
-    from hf_localattn.tasks.task import Task
+from hf_localattn.tasks.task import Task
 
 ROWS_PER_PART = 1000
-"""Number of rows that are validated and tokenized together."""
+"""Number of rows that are checked and tokenized together."""
 
 HEAD_ROWS = 10_000
 """Number of rows at the start of a stream that are read before training. They give the labels."""
@@ -49,111 +47,101 @@ def check_streaming(task: type[Task], data_args: DataArguments, training_args: A
             raise ValueError(f"--streaming has no epochs: give --{name} steps.")
 
 
-class StreamedRows:
-    """Training rows of a .jsonl file or of a data set, in parts.
+@dataclass(frozen=True)
+class Stream:
+    """Rows of a .jsonl file or of a data set.
 
     Args:
-        task: task that validates the rows.
-        source: the file, or the name of the data set for error messages.
-        stream: the data set; None for a file.
-        limit: maximum number of rows, *optional*.
+        name: the file, or the name of the data set for error messages.
+        rows: the data set; of a file, the columns `place` and `record`.
+        is_file: True for a file.
     """
 
-    def __init__(
-        self, task: Task, source: str, stream: datasets.IterableDataset | None = None, limit: int | None = None
-    ):
-        self.task, self.source, self.stream, self.limit = task, source, stream, limit
+    name: str
+    rows: datasets.IterableDataset
+    is_file: bool
 
-    def head(self) -> datasets.Dataset:
-        """Return the first rows.
+    @classmethod
+    def open(cls, name: str, rows: datasets.IterableDataset | None, limit: int | None) -> Stream:
+        """Return the first rows of a data set, or of the file `name` if `rows` is None."""
+        is_file = rows is None
+        if rows is None:
+            rows = datasets.IterableDataset.from_generator(_records, gen_kwargs={"path": name})
+        return cls(name, rows if limit is None else rows.take(limit), is_file)
 
-        Raises:
-            ValueError: there are no rows, or a row is invalid.
-        """
-        rows = self._read(0, next(self._parts(HEAD_ROWS), []))
-        return rows if self.limit is None else rows.select(range(min(self.limit, len(rows))))
+    def head(self, task: Task) -> datasets.Dataset:
+        """Return the first rows, checked by the task."""
+        rows = list(self.rows.take(HEAD_ROWS))
+        return self._read(task, {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}, 0)
 
-    def parts(self, worker: int = 0, num_workers: int = 1) -> Iterator[datasets.Dataset]:
-        """Iterate over validated rows.
+    def features(self, task: Task, tokenizer: PreTrainedTokenizerBase, seed: int) -> datasets.IterableDataset:
+        """Return the features of all rows in a random order.
 
         Args:
-            worker: number of the process that reads, from 0. It gets every `num_workers`-th part.
-            num_workers: number of processes.
+            task: task whose `choose_labels` and `adapt` have been called.
+            tokenizer: tokenizer of the model.
+            seed: seed of the order.
 
         Raises:
-            ValueError: a row is invalid. The message names the row.
+            ValueError: a row is invalid, when it is reached.
         """
-        left = self.limit
-        for number, rows in enumerate(self._parts(ROWS_PER_PART)):
-            own = number % num_workers == worker
-            if left is None and not own:
-                continue
-            part = self._read(number * ROWS_PER_PART, rows)
-            if left is not None:  # every worker counts the rows that are not left out
-                part = part.select(range(min(left, len(part))))
-                left -= len(part)
-            if own:
-                yield part
-            if left == 0:
-                return
+        function, arguments = task.encoder("train")
 
-    def _parts(self, size: int) -> Iterator[list[Any]]:
-        rows: Iterable[Any] = stream_rows(self.source) if self.stream is None else self.stream
-        rows = iter(rows)
-        while part := list(islice(rows, size)):
-            yield part
+        def encode(batch: dict[str, list[Any]], numbers: list[int]) -> dict[str, list[Any]]:
+            rows = self._read(task, batch, numbers[0])
+            if not len(rows):
+                return {}
+            rows = task.prepare_rows({"train": rows})["train"]
+            columns = function(rows[:], tokenizer=tokenizer, **arguments)
+            features = (dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True))
+            kept = [feature for feature in features if task.is_trainable(feature)]
+            return {name: [feature[name] for feature in kept] for name in columns}
 
-    def _read(self, first: int, rows: list[Any]) -> datasets.Dataset:
-        table = rows if self.stream is None else datasets.Dataset.from_list(rows, features=self.stream.features)
-        with no_progress_bars():
-            return self.task.read(Source(self.source, table, first), True)
+        parts = {"batched": True, "batch_size": ROWS_PER_PART, "with_indices": True}
+        given = ["place", "record"] if self.is_file else self.rows.column_names
+        return self.rows.map(encode, **parts, remove_columns=given).shuffle(seed, buffer_size=SHUFFLED_FEATURES)
+
+    def _read(self, task: Task, batch: dict[str, list[Any]], first: int) -> datasets.Dataset:
+        table: Any = list(zip(*batch.values(), strict=True))
+        if not self.is_file:
+            table = datasets.Dataset.from_dict(batch, features=self.rows.features)
+        with _no_progress_bars():
+            return task.read(Source(self.name, table, first), True)
 
 
-class StreamedFeatures(torch.utils.data.IterableDataset):
-    """Features of streamed rows, again and again, in another order in each pass.
+class Passes(torch.utils.data.IterableDataset):
+    """Features of a stream, again and again, in another order in each pass.
 
     The order depends only on the seed and on the number of workers, so that a resumed training skips what it has seen.
 
     Args:
-        rows: the rows.
-        task: task whose `config_fields` and `adapt` have been called.
-        tokenizer: tokenizer of the model.
-        seed: seed of the order.
+        features: the features.
     """
 
-    def __init__(self, rows: StreamedRows, task: Task, tokenizer: PreTrainedTokenizerBase, seed: int):
-        self.rows, self.task, self.tokenizer, self.seed = rows, task, tokenizer, seed
+    def __init__(self, features: datasets.IterableDataset):
+        self.features = features
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        info = torch.utils.data.get_worker_info()
-        worker, num_workers = (0, 1) if info is None else (info.id, info.num_workers)
         for number in count():
-            order = random.Random(f"{self.seed} {number}")
+            self.features.set_epoch(number)
             is_empty = True
-            for feature in shuffled(self._once(worker, num_workers), SHUFFLED_FEATURES, order):
+            for feature in self.features:
                 is_empty = False
                 yield feature
-            if is_empty and worker == 0:
-                raise ValueError(f"{self.rows.source}: no row can be trained on.")
-            if is_empty:  # fewer parts than workers
+            info = torch.utils.data.get_worker_info()
+            if is_empty and (info is None or info.id == 0):
+                raise ValueError("No row of the stream can be trained on.")
+            if is_empty:  # fewer files than workers
                 return
 
-    def _once(self, worker: int, num_workers: int) -> Iterator[dict[str, Any]]:
-        function, arguments = self.task.encoder("train")
-        for rows in self.rows.parts(worker, num_workers):
-            if not len(rows):
-                continue
-            self.task.check_rows({"train": rows})
-            rows = self.task.number_labels({"train": rows})["train"]
-            encoded = function(rows[:], tokenizer=self.tokenizer, **arguments)
-            for values in zip(*encoded.values(), strict=True):
-                feature = dict(zip(encoded, values, strict=True))
-                if self.task.is_trainable(feature):
-                    yield feature
+
+def _records(path: str) -> Iterator[dict[str, Any]]:
+    for place, record in stream_rows(path):
+        yield {"place": place, "record": record}
 
 
 @contextmanager
-def no_progress_bars() -> Iterator[None]:
+def _no_progress_bars() -> Iterator[None]:
     """Hide the progress bars of `datasets`, which would appear for each part."""
     were_shown = not datasets.are_progress_bars_disabled()
     datasets.disable_progress_bars()
@@ -162,17 +150,3 @@ def no_progress_bars() -> Iterator[None]:
     finally:
         if were_shown:
             datasets.enable_progress_bars()
-
-
-def shuffled(items: Iterable[Any], size: int, order: random.Random) -> Iterator[Any]:
-    """Iterate over items in random order, with `size` of them in memory."""
-    waiting: list[Any] = []
-    for item in items:
-        if len(waiting) < size:
-            waiting.append(item)
-            continue
-        place = order.randrange(size)
-        yield waiting[place]
-        waiting[place] = item
-    order.shuffle(waiting)
-    yield from waiting

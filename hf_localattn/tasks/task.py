@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
 import datasets
-import numpy as np
-from transformers import EvalPrediction, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
-from transformers.trainer_utils import PredictionOutput
+import torch
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_localattn.data.rows import Data
+from hf_localattn.data.rows import Data, row_numbers
+from hf_localattn.files import atomic_write
 from hf_localattn.tasks.arguments import DataArguments
-from hf_localattn.tasks.splits import SPLITS, Splits, load_splits
-from hf_localattn.tasks.streaming import StreamedRows
+from hf_localattn.training.arguments import TrainingArguments
+from hf_localattn.training.trainer import TaskTrainer
+
+Splits = dict[str, datasets.Dataset]
+"""Rows or features by split: "train", "validation", "test", and further ones such as "test_mismatched"."""
+
+SPLITS = {"train": ("train",), "validation": ("validation",), "test": ("test",)}
+"""Parts of a run, and the names of their splits on the Hub."""
 
 
 @dataclass(frozen=True)
@@ -25,24 +31,44 @@ class Checkpoint:
     Args:
         name: folder or Hub id, for error messages.
         config: configuration of a checkpoint with a head for the task; None if the head will be newly initialized.
-        trained: True if the run trains the model, so that it can learn other labels. *optional*, defaults to True.
-        may_be_fresh: True if a head of another size may be newly initialized. *optional*, defaults to False.
+        may_be_fresh: True if a head of another size may be newly initialized, *optional*, defaults to False.
     """
 
     name: str
     config: PreTrainedConfig | None = None
-    trained: bool = True
     may_be_fresh: bool = False
 
 
-class Task:
-    """Base class of tasks. An instance holds the data arguments and the state of one run.
+@dataclass(frozen=True)
+class Scored:
+    """Result of an evaluation.
 
-    A run calls the methods roughly in the order of their definition. Attributes store state for later methods, such as
-    the labels. To add a task, derive a class and list it in `hf_localattn.tasks.TASKS`.
+    Args:
+        predictions: predictions for the rows of a split.
+        scores: scores by name; empty if the rows have no labels.
+        of_examples: scores of the single examples, for scores that are their mean, *optional*. They are kept with the
+            run, so that its difference from another run can be tested.
+        notes: texts that belong to the scores, such as `bleu_signature`, *optional*.
+    """
+
+    predictions: Any
+    scores: dict[str, float]
+    of_examples: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+
+class Task:
+    """Base class of tasks. An instance holds the arguments, rows and labels of one run.
+
+    A run calls the methods in the order of their definition. To add a task, derive a class and list it in
+    `hf_localattn.tasks.TASKS`.
 
     Args:
         args: data arguments, an instance of the task's `DataArguments`.
+        training_args: training arguments, an instance of the task's `TrainingArguments`.
+
+    Raises:
+        ValueError: the training arguments do not suit the task.
     """
 
     name: ClassVar[str]
@@ -52,19 +78,14 @@ class Task:
     head: ClassVar[str | None] = None
     """Suffix of the model classes, such as "ForTokenClassification"; None if a checkpoint's labels do not matter."""
     DataArguments: ClassVar[type[DataArguments]]
-    metrics: Mapping[str, bool]
-    """Scores that can select the best model, each with True if greater is better.
-
-    The first score replaces "loss" as Trainer's default. The first score other than "loss" is the main score.
-    """
-    metrics_depend_on_labels: ClassVar[bool] = False
-    """True if `reported_metrics` is a subset of `metrics` that depends on the labels in the data."""
-    generates: ClassVar[bool] = False
-    """True if generated texts are evaluated."""
+    TrainingArguments: ClassVar[type[TrainingArguments]] = TrainingArguments
+    trainer_class: ClassVar[type[TaskTrainer]] = TaskTrainer
     streams: ClassVar[bool] = False
     """True if training rows can be read by `--streaming`."""
-    logits_scored: ClassVar[int | None] = None
-    """Number of outputs that `score_examples` takes; None if `compute_metrics` scores features directly."""
+    scores_tokens: ClassVar[bool] = False
+    """True if the outputs that `score` takes have a value for each token."""
+    writes_validation: ClassVar[bool] = False
+    """True if predictions for validation rows are written, too."""
     group_column: ClassVar[str | None] = None
     """Rows with the same value in this column stay in the same part of a fold; None for no groups."""
     class_column: ClassVar[str | None] = None
@@ -72,31 +93,21 @@ class Task:
     rows_beyond_limit: ClassVar[int] = 0
     """Number of rows to load beyond `--max_train_samples` and its like, to see whether a group of rows ends there."""
 
-    def __init__(self, args: Any):
-        self.args = args
-        self.examples: dict[str, Any] = {}
-        """Examples of each split for `score_examples`."""
-        self.training_rows: StreamedRows | None = None
-        """All training rows if they are streamed. `load` then returns the first ones as "train"."""
+    hub_splits: Mapping[str, Sequence[str]] = SPLITS
+    """Names of the splits on the Hub for each part of a run."""
+    metrics: Mapping[str, bool]
+    """Scores that can select the best model, each with True if greater is better. Known after `choose_labels`.
 
-    def check_training(self, training_args: Any) -> None:
-        """Validate the training arguments, and set arguments that depend on the task.
+    The first score replaces "loss" as Trainer's default. The first score other than "loss" is the main score.
+    """
+    best_metric: str | None = None
+    """Score that selects the best model, if the arguments name one."""
 
-        Raises:
-            ValueError: the arguments do not suit the task.
-        """
-
-    def check_checkpoint(self, checkpoint: Checkpoint) -> None:
-        """Check the model that a run starts from, before the data are loaded.
-
-        Raises:
-            ValueError: the model is for another task.
-        """
-
-    @property
-    def hub_splits(self) -> Mapping[str, Sequence[str]]:
-        """Names of the splits on the Hub for each part of a run."""
-        return SPLITS
+    def __init__(self, args: Any, training_args: Any):
+        self.args, self.training_args = args, training_args
+        self.rows: Splits = {}
+        """Rows of each split, without training rows that are left out."""
+        self.features: Splits = {}
 
     def read(self, data: Data, labeled: bool) -> datasets.Dataset:
         """Load the rows of a file, of a split on the Hub, or of a part of a stream.
@@ -107,58 +118,36 @@ class Task:
         """
         raise NotImplementedError
 
-    def load(self, parts: Mapping[str, str], *, seed: int = 0, **hub: Any) -> Splits:
-        """Load the rows of all splits that a run needs.
+    def choose_labels(self, data: Splits, checkpoint: Checkpoint) -> dict[str, Any]:
+        """Choose the labels, and the `metrics` that they have.
 
         Args:
-            parts: parts of the run ("train", "validation", "test"), each with the option that requires it.
-            seed: random seed for drawing training rows, *optional*, defaults to 0.
-            **hub: arguments of `datasets.load_dataset`.
+            data: rows of all splits.
+            checkpoint: model that is trained or evaluated.
 
-        Raises:
-            ValueError: a part has no data, or its data are invalid.
-            OSError: the data cannot be downloaded or read.
-        """
-        data = load_splits(self, self.args, parts, seed=seed, **hub)
-        self.check_rows(data)
-        return data
-
-    def check_rows(self, data: Splits) -> None:
-        """Check the rows of all splits, or a part of streamed rows, against the arguments.
-
-        Raises:
-            ValueError: a split has rows that the arguments exclude.
-        """
-
-    def config_fields(self, data: Splits, checkpoint: Checkpoint) -> dict[str, Any]:
-        """Return the fields of the model's configuration that depend on the data, such as `id2label`.
+        Returns:
+            Fields of the model's configuration that depend on the data, such as `id2label`.
 
         Raises:
             ValueError: the labels of data and checkpoint do not match.
         """
         return {}
 
-    def number_labels(self, data: Splits) -> Splits:
-        """Convert labels to the indices that the model predicts."""
+    def prepare_rows(self, data: Splits) -> Splits:
+        """Check the rows of all splits, or of a part of a stream, and convert their labels to indices.
+
+        Raises:
+            ValueError: rows do not suit the labels or the arguments.
+        """
         return data
 
-    @property
-    def reported_metrics(self) -> Sequence[str]:
-        """Names of the scores that an evaluation reports."""
-        return tuple(self.metrics)
-
-    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Splits) -> None:
+    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
         """Check that model and tokenizer suit the task, and set the lengths of inputs.
 
         Raises:
             ValueError: model or tokenizer does not suit the task, or a length leaves no room for text.
         """
         raise NotImplementedError
-
-    @property
-    def longest_output(self) -> int | None:
-        """Maximum number of tokens to generate; None for tasks that do not generate text."""
-        return None
 
     def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
         """Return the function that turns a batch of rows into features, and its keyword arguments."""
@@ -168,7 +157,7 @@ class Task:
         """Return False for features of streamed rows that `finish_features` would leave out."""
         return True
 
-    def finish_features(self, data: Splits, features: Splits) -> Splits:
+    def finish_features(self, split: str, rows: datasets.Dataset, features: datasets.Dataset) -> datasets.Dataset:
         """Return the features for the model, and warn about cut inputs."""
         return features
 
@@ -182,59 +171,34 @@ class Task:
         """
         raise NotImplementedError
 
-    compute_metrics: Callable[[EvalPrediction], dict[str, float]] | None = None
-    """Function that scores the model's outputs for labeled features; None if `score_examples` is used."""
-    preprocess_logits: Callable[[Any, Any], Any] | None = None
-    """Function that reduces the logits of a batch to the values that `compute_metrics` needs."""
+    def keep_outputs(self, outputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        """Return the outputs for a batch that `score` needs, by default the first one."""
+        return tuple(outputs[:1])
 
-    def score_examples(
-        self, logits: tuple[np.ndarray, ...], examples: Any, features: datasets.Dataset
-    ) -> tuple[Any, dict[str, float]]:
-        """Return predictions and scores for the examples. Without labels, the scores are empty.
+    def score(self, split: str, outputs: Any, labels: Any) -> Scored:
+        """Return predictions for the rows of a split, and their scores.
 
         Args:
-            logits: the first `logits_scored` outputs, each (features, tokens, ...); position i is token i of the
-                unpadded feature.
-            examples: examples that the features were made from.
-            features: features of the split, including columns that are not model inputs.
+            split: name of the split.
+            outputs: result of `keep_outputs` for all features, an array or several. With `scores_tokens`, position i
+                of (features, tokens, ...) is token i of the unpadded feature.
+            labels: labels of all features, or None.
         """
         raise NotImplementedError
 
-    def write_scored(self, folder: Path, prefix: str, predictions: Any) -> None:
-        """Write the predictions of an evaluation. The base class writes nothing.
-
-        Args:
-            folder: output folder.
-            prefix: prefix of the scores, such as "eval".
-            predictions: predictions from `score_examples`.
-        """
-
-    def example_scores(self, rows: datasets.Dataset, predictions: Any, labels: Any) -> dict[str, Sequence[float]]:
-        """Return scores of the examples by metric, for metrics that are the mean of such scores. Defaults to none.
-
-        They are kept with the run, so that its difference from another run can be tested.
-
-        Args:
-            rows: rows of the split.
-            predictions: output of the model, or predictions from `score_examples`.
-            labels: labels of the features, or None.
-        """
-        return {}
-
-    def is_labeled(self, rows: datasets.Dataset) -> bool:
-        """Return True if predictions for these rows can be scored."""
-        return True
-
-    def write_predictions(
-        self, folder: Path, split: str, prefix: str, rows: datasets.Dataset, output: PredictionOutput
-    ) -> None:
+    def write_predictions(self, folder: Path, split: str, prefix: str, predictions: Any) -> None:
         """Write the predictions for the rows of a split.
 
         Args:
             folder: output folder.
-            split: "test", or another test split.
+            split: "test" or another test split; with `writes_validation` also "validation".
             prefix: prefix of the scores, such as "predict".
-            rows: rows of the split, as `load` returned them.
-            output: output of the trainer.
+            predictions: predictions from `score`.
         """
         raise NotImplementedError
+
+
+def write_results(path: Path, rows: datasets.Dataset, predictions: Sequence[Any]) -> None:
+    """Write a table of the index of each row, counted from 0, and its prediction."""
+    lines = [f"{index}\t{one}\n" for index, one in zip(row_numbers(rows), predictions, strict=True)]
+    atomic_write(path, "".join(["index\tprediction\n", *lines]))

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import datasets
 import numpy as np
-from transformers import DataCollatorWithPadding, EvalPrediction, PreTrainedModel, PreTrainedTokenizerBase
-from transformers.trainer_utils import PredictionOutput
+from transformers import DataCollatorWithPadding, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.data.folds import warn_of_lone_classes
-from hf_localattn.data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Labels
-from hf_localattn.data.rows import Data, row_numbers
+from hf_localattn.data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Labels, labels_of
+from hf_localattn.data.rows import Data
 from hf_localattn.data.texts import (
     GLUE_TASKS,
     TextColumns,
@@ -26,13 +24,11 @@ from hf_localattn.data.texts import (
     predictions_from_logits,
     tokenize_texts,
 )
-from hf_localattn.files import atomic_write
 from hf_localattn.metrics.classification_scores import GLUE_METRICS, LOWER_IS_BETTER, SCORES
 from hf_localattn.tasks.arguments import DataArguments, option
-from hf_localattn.tasks.labels import choose_labels, labels_in_config
+from hf_localattn.tasks.labels import choose_labels, label_fields
 from hf_localattn.tasks.lengths import check_room, input_length, padding, report_cut
-from hf_localattn.tasks.splits import SPLITS, Splits
-from hf_localattn.tasks.task import Checkpoint, Task
+from hf_localattn.tasks.task import SPLITS, Checkpoint, Scored, Splits, Task, write_results
 
 logger = logging.getLogger(__name__)
 
@@ -119,103 +115,93 @@ class TextClassification(Task):
     name = model_task = "text-classification"
     head = "ForSequenceClassification"
     DataArguments = TextClassificationDataArguments
-    metrics = MappingProxyType({name: name not in LOWER_IS_BETTER for name in ("loss", *SCORES, COMBINED)})
-    metrics_depend_on_labels = True
     class_column = "label"
     streams = True
     args: TextClassificationDataArguments
     labels: Labels
+    is_pairs: bool
 
-    def check_training(self, training_args: Any) -> None:
-        if self.args.metric_name is not None and training_args.metric_for_best_model in (None, "loss"):
-            training_args.metric_for_best_model = self.args.metric_name
-
-    @property
-    def hub_splits(self) -> Mapping[str, Sequence[str]]:
-        return MNLI_SPLITS if self.args.task_name == "mnli" else SPLITS
+    def __init__(self, args: TextClassificationDataArguments, training_args: Any):
+        super().__init__(args, training_args)
+        self.best_metric = args.metric_name
+        self.hub_splits = MNLI_SPLITS if args.task_name == "mnli" else SPLITS
 
     def read(self, data: Data, labeled: bool) -> datasets.Dataset:
         return load_texts(data, self.args.layout, require_labels=labeled, skip_empty=self.args.skip_empty)
 
-    def config_fields(self, data: Splits, checkpoint: Checkpoint) -> dict[str, Any]:
-        self.labels = choose_labels(data, checkpoint, fixed=self.args.layout.names is not None)
-        check_same_texts(data)
-        warn_of_lone_classes(data, "label", self.args.held_out)
-        self.score_names = metric_names(self.labels, self.args)
-        self.combined = COMBINED_METRICS.get(self.args.task_name or "", ())
+    def choose_labels(self, data: Splits, checkpoint: Checkpoint) -> dict[str, Any]:
+        args = self.args
+        own = next((labels for rows in data.values() if (labels := labels_of(rows)) is not None), None)
+        trained, fixed = self.training_args.do_train, args.layout.names is not None
+        self.labels = choose_labels(own, checkpoint, trained=trained, fixed=fixed)
+        if self.labels.problem_type == SINGLE_LABEL and self.labels.num_labels < 2:
+            raise ValueError(f"All rows have the label {self.labels.names[0]!r}: give data with at least two classes.")
+        self.is_pairs = all_pairs(data)
+        warn_of_lone_classes(data, "label", args.held_out)
+        self.score_names = metric_names(self.labels, args)
+        self.combined = COMBINED_METRICS.get(args.task_name or "", ())
+        names = ("loss", *([COMBINED] if self.combined else []), *self.score_names)
+        self.metrics = {name: name not in LOWER_IS_BETTER for name in names}
         what = str(self.labels)
         if "f1" in self.score_names:
             what = f"{what.removesuffix(')')}; F1 is of {self.labels.names[1]!r})"
-        logger.info("Predicting %s of %s.", what, "pairs of texts" if is_pairs(data) else "texts")
-        return labels_in_config(self.labels)
+        logger.info("Predicting %s of %s.", what, "pairs of texts" if self.is_pairs else "texts")
+        return {**label_fields(self.labels.names), "problem_type": self.labels.problem_type}
 
-    def number_labels(self, data: Splits) -> Splits:
+    def prepare_rows(self, data: Splits) -> Splits:
         return {split: number_labels(rows, self.labels) for split, rows in data.items()}
 
-    @property
-    def reported_metrics(self) -> Sequence[str]:
-        return ("loss", *([COMBINED] if self.combined else []), *self.score_names)
-
-    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Splits) -> None:
+    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
         self.max_length = input_length(model, tokenizer, self.args)
-        check_room(tokenizer, self.max_length, pair=is_pairs(data))
+        check_room(tokenizer, self.max_length, pair=self.is_pairs)
 
     def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
         return tokenize_texts, {"max_length": self.max_length}
 
-    def finish_features(self, data: Splits, features: Splits) -> Splits:
-        report_cut(features, self.max_length)
+    def finish_features(self, split: str, rows: datasets.Dataset, features: datasets.Dataset) -> datasets.Dataset:
+        report_cut(split, features, self.max_length)
         return features
 
     def collator(self, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, multiple: int | None) -> Any:
         return DataCollatorWithPadding(tokenizer, **padding(self.args, self.max_length, multiple))
 
-    def compute_metrics(self, output: EvalPrediction) -> dict[str, float]:
-        """Return the reported scores, and GLUE's combined score for tasks with several metrics."""
-        predictions = predictions_from_logits(output.predictions, self.labels.problem_type)
-        scores = {name: SCORES[name](predictions, output.label_ids) for name in self.score_names}
+    def score(self, split: str, outputs: Any, labels: Any) -> Scored:
+        """Return the logits, the reported scores, and GLUE's combined score for tasks with several metrics."""
+        if labels is None:  # test rows of GLUE
+            return Scored(outputs, {})
+        kind = self.labels.problem_type
+        found = predictions_from_logits(outputs, kind)
+        scores = {name: SCORES[name](found, labels) for name in self.score_names}
         if self.combined:
             scores[COMBINED] = float(np.mean([scores[name] for name in self.combined]))
-        return scores
-
-    def example_scores(self, rows: datasets.Dataset, predictions: Any, labels: Any) -> dict[str, Sequence[float]]:
-        if labels is None:  # test rows of GLUE
-            return {}
-        found = predictions_from_logits(predictions, self.labels.problem_type)
-        if self.labels.problem_type == REGRESSION:
+        if kind == REGRESSION:
             squares = (found - labels) ** 2
-            return {"mse": squares} if np.isfinite(squares).all() else {}
-        if self.labels.problem_type == MULTI_LABEL:
-            return {"subset_accuracy": (found == labels).all(axis=-1)}
-        return {"accuracy": found == labels}
+            return Scored(outputs, scores, {"mse": squares} if np.isfinite(squares).all() else {})
+        if kind == MULTI_LABEL:
+            return Scored(outputs, scores, {"subset_accuracy": (found == labels).all(axis=-1)})
+        return Scored(outputs, scores, {"accuracy": found == labels})
 
-    def write_predictions(
-        self, folder: Path, split: str, prefix: str, rows: datasets.Dataset, output: PredictionOutput
-    ) -> None:
+    def write_predictions(self, folder: Path, split: str, prefix: str, predictions: Any) -> None:
         """Write predict_results.txt; for GLUE predict_results_cola.txt, ..., predict_results_mnli-mm.txt.
 
         A class is written as its name, a set of classes as a JSON list, a score with three decimals.
         """
         name = "_".join(["predict_results", *filter(None, [self.args.task_name])])
         name += {"test": "", "test_mismatched": "-mm"}.get(split, split.removeprefix("test"))
-        texts = format_predictions(output.predictions, self.labels)
-        lines = [f"{index}\t{text}\n" for index, text in zip(row_numbers(rows), texts, strict=True)]
-        atomic_write(folder / f"{name}.txt", "".join(["index\tprediction\n", *lines]))
+        write_results(folder / f"{name}.txt", self.rows[split], format_predictions(predictions, self.labels))
 
 
-def is_pairs(data: Splits) -> bool:
-    """Return True if rows have two texts."""
-    return any("text_pair" in rows.column_names for rows in data.values())
+def all_pairs(data: Splits) -> bool:
+    """Return True if all rows have two texts, False if all have one.
 
-
-def check_same_texts(data: Splits) -> None:
-    """Raise `ValueError` if some splits have single texts and others pairs."""
+    Raises:
+        ValueError: some splits have single texts and others pairs.
+    """
     pairs = {split: "text_pair" in rows.column_names for split, rows in data.items()}
     if len(set(pairs.values())) > 1:
-        kinds = ", ".join(
-            f"{split} has {'pairs of texts' if pair else 'single texts'}" for split, pair in pairs.items()
-        )
-        raise ValueError(f"The splits do not match: {kinds}; name the columns by --text_column_names.")
+        kinds = (f"{split} has {'pairs of texts' if pair else 'single texts'}" for split, pair in pairs.items())
+        raise ValueError(f"The splits do not match: {', '.join(kinds)}; name the columns by --text_column_names.")
+    return any(pairs.values())
 
 
 def metric_names(labels: Labels, data_args: TextClassificationDataArguments) -> tuple[str, ...]:

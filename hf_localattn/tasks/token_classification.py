@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import datasets
-from transformers import DataCollatorForTokenClassification, EvalPrediction, PreTrainedModel, PreTrainedTokenizerBase
-from transformers.trainer_utils import PredictionOutput
+import numpy as np
+import torch
+from transformers import DataCollatorForTokenClassification, PreTrainedModel, PreTrainedTokenizerBase
 
+from hf_localattn.data.labels import SINGLE_LABEL, Labels
 from hf_localattn.data.negation import OPTIONS
 from hf_localattn.data.rows import Data, Source, row_numbers
 from hf_localattn.data.words import (
@@ -32,12 +33,10 @@ from hf_localattn.data.words import (
 )
 from hf_localattn.files import atomic_write
 from hf_localattn.metrics.word_scores import GREATER_IS_BETTER, select_metrics
-from hf_localattn.models.negation_finder import SCOPE_LABELS
 from hf_localattn.tasks.arguments import DataArguments, option
-from hf_localattn.tasks.labels import checkpoint_names, choose_names, label_fields
+from hf_localattn.tasks.labels import choose_labels, label_fields
 from hf_localattn.tasks.lengths import input_length, padding
-from hf_localattn.tasks.splits import Splits
-from hf_localattn.tasks.task import Checkpoint, Task
+from hf_localattn.tasks.task import Checkpoint, Scored, Splits, Task
 
 logger = logging.getLogger(__name__)
 
@@ -117,29 +116,24 @@ class TokenClassification(Task):
 
     The labels come from `--label_names_file`, or else from the declaration of the data set. If nothing is declared,
     the labels of the training data and of the file format are used, sorted. A model with all of these labels keeps its
-    label set and order. Without training, the model must have all of these labels.
+    label set and order.
     """
 
     name = model_task = "token-classification"
     head = "ForTokenClassification"
     DataArguments = TokenClassificationDataArguments
-    metrics = MappingProxyType({"loss": False, **GREATER_IS_BETTER})
-    metrics_depend_on_labels = True
+    scores_tokens = True
     streams = True
     args: TokenClassificationDataArguments
     names: list[str]
-    visible_word_ids: dict[str, list[list[int]]]
-    """Indices of the words that the model sees, per split and sentence."""
 
-    def __init__(self, args: TokenClassificationDataArguments):
-        super().__init__(args)
+    def __init__(self, args: TokenClassificationDataArguments, training_args: Any):
+        super().__init__(args, training_args)
         self.columns = columns_of(args)
         self._declared = list(self.columns.names or ())
         self._found: set[str] = set()
-
-    def check_checkpoint(self, checkpoint: Checkpoint) -> None:
-        if set(checkpoint_names(checkpoint.config)) >= set(SCOPE_LABELS):
-            raise ValueError(f"{checkpoint.name} predicts the scopes of cues: pass --task {NEGATION}.")
+        self._visible: dict[str, list[list[int]]] = {}
+        """Indices of the words that the model sees, per split and sentence."""
 
     def read(self, data: Data, labeled: bool) -> datasets.Dataset:
         if isinstance(data, Source) and isinstance(data.rows, datasets.Dataset) and not self._declared:
@@ -150,18 +144,16 @@ class TokenClassification(Task):
             self._found.update(chain.from_iterable(sentences["labels"]), format_labels(name))
         return sentences
 
-    def config_fields(self, data: Splits, checkpoint: Checkpoint) -> dict[str, Any]:
-        known, args = checkpoint_names(checkpoint.config), self.args
+    def choose_labels(self, data: Splits, checkpoint: Checkpoint) -> dict[str, Any]:
         if not self._declared and "train" in data:
             # the splits of a fold are all parts of the training rows
-            for split in data if args.held_out is not None and args.dataset_name is not None else ("train",):
+            for split in data if self.args.held_out is not None and self.args.dataset_name is not None else ("train",):
                 self._found.update(chain.from_iterable(data[split]["labels"]))
-        self.names = choose_names(
-            self._declared or sorted_labels(self._found),
-            known,
-            trained=checkpoint.trained,
-            may_be_fresh=checkpoint.may_be_fresh,
-        )
+        names = self._declared or sorted_labels(self._found)
+        own = Labels(SINGLE_LABEL, tuple(names)) if names else None
+        self.names = list(choose_labels(own, checkpoint, trained=self.training_args.do_train).names)
+        reported = select_metrics(self.names).reported
+        self.metrics = {"loss": False, **{name: GREATER_IS_BETTER[name] for name in reported}}
         logger.info("Predicting one of %d labels of each word: %s.", len(self.names), ", ".join(self.names))
         if all(name.isdecimal() for name in self.names):
             logger.warning(
@@ -170,7 +162,7 @@ class TokenClassification(Task):
             )
         return label_fields(self.names)
 
-    def number_labels(self, data: Splits) -> Splits:
+    def prepare_rows(self, data: Splits) -> Splits:
         """Return the rows as they are, since `encoder` numbers labels; raise `ValueError` for unknown labels."""
         args = self.args
         files = {"train": args.train_file, "validation": args.validation_file, "test": args.test_file}
@@ -178,11 +170,7 @@ class TokenClassification(Task):
             check_labels(sentences, files.get(split) or f"{args.dataset_name} ({split})", self.names)
         return data
 
-    @property
-    def reported_metrics(self) -> Sequence[str]:
-        return ("loss", *select_metrics(self.names).reported)
-
-    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data: Splits) -> None:
+    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
         prepare_tokenizer(tokenizer)
         self.max_length = input_length(model, tokenizer, self.args)
 
@@ -194,53 +182,49 @@ class TokenClassification(Task):
     def is_trainable(self, feature: Mapping[str, Any]) -> bool:
         return bool(feature["visible_word_ids"])
 
-    def finish_features(self, data: Splits, features: Splits) -> Splits:
+    def finish_features(self, split: str, rows: datasets.Dataset, features: datasets.Dataset) -> datasets.Dataset:
         """Return the features of sentences with a word that the model sees. Other sentences would have no loss."""
-        self.visible_word_ids = {split: list(rows["visible_word_ids"]) for split, rows in features.items()}
-        return {
-            split: drop_unseen_words(split, data[split], rows, self.max_length) for split, rows in features.items()
-        }
+        self._visible[split] = list(features["visible_word_ids"])
+        features = drop_unseen_words(split, rows, features, self.max_length)
+        # Without labels there is no loss: the column only marks the first tokens of words.
+        return features if any(rows["labels"]) else features.rename_column("labels", "marks")
 
     def collator(self, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, multiple: int | None) -> Any:
         return DataCollatorForTokenClassification(tokenizer, **padding(self.args, self.max_length, multiple))
 
-    def preprocess_logits(self, logits: Any, labels: Any) -> Any:
+    def keep_outputs(self, outputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         """Return the index of the best label of each token (batch, tokens), from logits (batch, tokens, labels)."""
-        return (logits[0] if isinstance(logits, tuple) else logits).argmax(dim=-1)
+        return (outputs[0].argmax(dim=-1),)
 
-    def compute_metrics(self, output: EvalPrediction) -> dict[str, float]:
-        """Return the scores of the words that the model sees."""
-        kept = [labels != IGNORED for labels in output.label_ids]
-        predictions, references = (
-            [[self.names[number] for number in row[own]] for row, own in zip(rows, kept, strict=True)]
-            for rows in (output.predictions, output.label_ids)
-        )
-        return select_metrics(self.names).score(predictions, references, each=self.args.return_entity_level_metrics)
+    def score(self, split: str, outputs: Any, labels: Any) -> Scored:
+        """Return the label of each word that the model sees, for sentences with such words, and the scores."""
+        features = self.features[split]
+        is_labeled = "labels" in features.column_names
+        marks = [np.asarray(row) for row in features["labels" if is_labeled else "marks"]]
+        predictions = [
+            [self.names[number] for number in row[: len(own)][own != IGNORED]]
+            for row, own in zip(outputs, marks, strict=True)
+        ]
+        if not is_labeled:
+            return Scored(predictions, {})
+        references = [[self.names[number] for number in own[own != IGNORED]] for own in marks]
+        each = self.args.return_entity_level_metrics
+        return Scored(predictions, select_metrics(self.names).score(predictions, references, each=each))
 
-    def is_labeled(self, rows: datasets.Dataset) -> bool:
-        return any(rows["labels"])  # without labels, the first tokens of words have 0 in the features
-
-    def write_predictions(
-        self, folder: Path, split: str, prefix: str, rows: datasets.Dataset, output: PredictionOutput
-    ) -> None:
+    def write_predictions(self, folder: Path, split: str, prefix: str, predictions: Any) -> None:
         """Write the labels of each sentence to a line of `predictions.txt`, separated by spaces.
 
         Words that the model does not see get "O" if it is a label, otherwise "_". Sentences left out by `--skip_empty`
         get a blank line.
         """
         unseen = "O" if "O" in self.names else UNSPECIFIED
-        predicted = zip(output.predictions, output.label_ids, strict=True)
-        lines = []
-        for tokens, seen in zip(rows["tokens"], self.visible_word_ids[split], strict=True):
-            labels = [unseen] * len(tokens)
-            if seen:
-                numbers, places = next(predicted)
-                for word, number in zip(seen, numbers[places != IGNORED], strict=True):
-                    labels[word] = self.names[int(number)]
-            lines.append(" ".join(labels) + "\n")
-        numbered = dict(zip(row_numbers(rows), lines, strict=True))
-        kept = [numbered.get(number, "\n") for number in range(max(numbered) + 1)]
-        atomic_write(folder / PREDICTIONS, "".join(kept))
+        rows, predicted = self.rows[split], iter(predictions)
+        lines = {}
+        for number, tokens, seen in zip(row_numbers(rows), rows["tokens"], self._visible[split], strict=True):
+            labels = dict(zip(seen, next(predicted) if seen else (), strict=True))
+            lines[number] = " ".join(labels.get(word, unseen) for word in range(len(tokens)))
+        kept = (lines.get(number, "") for number in range(max(lines) + 1))
+        atomic_write(folder / PREDICTIONS, "".join(f"{line}\n" for line in kept))
 
 
 def columns_of(data_args: TokenClassificationDataArguments) -> TokenColumns:

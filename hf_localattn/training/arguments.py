@@ -4,24 +4,44 @@ The dataclasses are parsed by `transformers.HfArgumentParser`. Each field is a c
 """
 
 import difflib
+import inspect
+import re
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, get_type_hints
+from types import MappingProxyType
+from typing import Any, TypeVar, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from transformers import HfArgumentParser
+from transformers import Seq2SeqTrainingArguments as StockGenerationArguments
 from transformers import TrainingArguments as StockTrainingArguments
 
 from hf_localattn.assignments import parse_config_fields
 from hf_localattn.names import PLAIN, check_family_option
 from hf_localattn.parsing import read_json
 from hf_localattn.registry import FAMILIES
-from hf_localattn.tasks.arguments import documented
 from hf_localattn.training.optimizers import DEFAULT_ALPHA, check_lookahead
 
 ANY_TYPE = ConfigDict(arbitrary_types_allowed=True)
+
+Arguments = TypeVar("Arguments", bound=type)
+
+
+def documented(arguments: Arguments) -> Arguments:
+    """Take the help of each option from the section `Args` of a dataclass's docstring.
+
+    Args:
+        arguments: dataclass. Inherited fields that the docstring does not name keep their help.
+    """
+    section = inspect.cleandoc(arguments.__doc__ or "").partition("Args:\n")[2].partition("\n\n")[0]
+    found = re.findall(r"^    (\w+) \(.*?\): (.*(?:\n {8}.*)*)", section, re.MULTILINE)
+    helps = {name: " ".join(text.split()).replace("%", "%%") for name, text in found}
+    for one in fields(arguments):
+        if one.name in helps:
+            one.metadata = MappingProxyType({**one.metadata, "help": helps[one.name]})
+    return arguments
 
 
 @documented
@@ -184,6 +204,24 @@ class TrainingArguments(StockTrainingArguments):
                 self.save_steps = self.eval_steps or self.logging_steps
         self.load_best_model_at_end = True
         self.restore_callback_states_from_checkpoint = True  # keep counting evaluations when resumed
+
+
+@documented
+@dataclass
+class GenerationTrainingArguments(TrainingArguments, StockGenerationArguments):
+    """`TrainingArguments` of this package and transformers' `Seq2SeqTrainingArguments` in one class.
+
+    Args:
+        predict_with_generate (bool, *optional*, defaults to True): Generate texts and compare them with the
+            references; if false, evaluate the loss alone.
+        generation_max_length (int, *optional*): Maximum number of generated tokens; by default that of the longest
+            reference text.
+        generation_num_beams (int, *optional*, defaults to 5): Number of beams of the beam search; 1 is greedy search.
+    """
+
+    predict_with_generate: bool = True
+    generation_max_length: int | None = None
+    generation_num_beams: int | None = 5
 
 
 def parse_arguments(classes: Sequence[type], arguments: Sequence[str] | None = None) -> tuple[Any, ...]:

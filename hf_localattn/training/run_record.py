@@ -10,7 +10,6 @@ from typing import Any
 
 from hf_localattn.hub import Score, TrainingRecord
 from hf_localattn.pretrained import resolve_backbone
-from hf_localattn.tasks import DataArguments
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 
 HYPERPARAMETERS = (
@@ -27,7 +26,7 @@ NO_SCORES = ("_runtime", "_samples", "_per_second", "_preparation_time")
 def record_of(
     task: str,
     model_args: ModelArguments,
-    data_args: DataArguments,
+    data_args: Any,
     training_args: TrainingArguments,
     rows: Mapping[str, int],
     scores: Sequence[Score],

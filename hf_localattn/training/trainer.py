@@ -1,23 +1,20 @@
-"""Trainers with two learning rates, Lookahead, atomic saves, and evaluation on examples."""
+"""Trainers with two learning rates, Lookahead, whole files, and the scores of a task."""
 
 import dataclasses
 import inspect
 import json
 import logging
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
-import datasets
 import torch
+import torch.utils.data
 from huggingface_hub import CommitInfo
-from transformers import EarlyStoppingCallback, PreTrainedModel, Trainer, TrainerState
+from transformers import EarlyStoppingCallback, PreTrainedModel, Seq2SeqTrainer, Trainer, TrainerState
 from transformers.trainer_utils import (
     PREFIX_CHECKPOINT_DIR,
     EvalLoopOutput,
     HubStrategy,
-    PredictionOutput,
     SaveStrategy,
     TrainOutput,
 )
@@ -29,7 +26,6 @@ from hf_localattn.files import atomic_directory, atomic_write, discard
 from hf_localattn.hub import push_checkpoint, renew_card
 from hf_localattn.hub.background import upload_in_background
 from hf_localattn.parsing import read_json
-from hf_localattn.tasks import Task
 from hf_localattn.training.optimizers import (
     describe_optimizer,
     pretrained_parameters,
@@ -57,15 +53,14 @@ class LocalAttentionTrainer(Trainer):
 
     optimizer: torch.optim.Optimizer | None
     push_in_progress: PushInProgress | None
-    notes: Mapping[str, str] = MappingProxyType({})
-    """Text notes on the metrics of the last evaluation, by name, such as `bleu_signature`."""
 
     def __init__(self, model: Any = None, args: Any = None, *more: Any, **kwargs: Any) -> None:
         # The scripts set the metric to the main score of the task.
         if getattr(args, "early_stopping_patience", None) is not None and args.metric_for_best_model is None:
             args.metric_for_best_model, args.greater_is_better = "loss", False
+        if getattr(args, "ddp_find_unused_parameters", False) is None and hasattr(model, "new_modules"):
+            args.ddp_find_unused_parameters = False  # every trainable parameter of our models gets a gradient
         super().__init__(model, args, *more, **kwargs)
-        self.last_output: EvalLoopOutput | None = None
         self._resumed: RestoreLoss | None = None
         # With gradient accumulation, Trainer expects a model to scale its loss if `forward` accepts any keyword. Only
         # models with an argument `num_items_in_batch` scale it.
@@ -102,11 +97,6 @@ class LocalAttentionTrainer(Trainer):
             # Trainer divides by the steps since training was resumed. The restored loss is a sum over all steps.
             logs["train_loss"] = self._total_loss_scalar / max(self.state.global_step, 0.001)
         super().log(logs, *args, **kwargs)
-
-    def evaluation_loop(self, *args: Any, **kwargs: Any) -> EvalLoopOutput:
-        """Run the model on the features, and keep the output in `last_output`."""
-        self.last_output = super().evaluation_loop(*args, **kwargs)
-        return self.last_output
 
     def finish_training(self, checkpoint: str) -> dict[str, float]:
         """Load the checkpoint of a run whose steps are done, and return its metrics without timings."""
@@ -238,7 +228,7 @@ class LocalAttentionTrainer(Trainer):
             if job.done() and (error := job.exception()) is not None:
                 logger.warning("A checkpoint was not uploaded during training: %s", error)
 
-    def _get_eval_sampler(self, eval_dataset: datasets.Dataset) -> torch.utils.data.Sampler | None:
+    def _get_eval_sampler(self, eval_dataset: Any) -> torch.utils.data.Sampler | None:
         # Predictions are matched to rows by order. Trainer would change the order if training groups rows by length.
         return torch.utils.data.SequentialSampler(eval_dataset) if self.args.world_size <= 1 else None
 
@@ -263,68 +253,20 @@ class LocalAttentionTrainer(Trainer):
         self.accelerator.wait_for_everyone()
 
 
-class ExampleTrainer(LocalAttentionTrainer):
-    """Trainer that runs the model on features, and computes metrics on the examples of these features.
+class TaskTrainer(LocalAttentionTrainer):
+    """Trainer of a run, whose evaluations have the scores of a task.
+
+    The prefix of the metrics names the split: "eval" stands for "validation", "predict" for "test".
 
     Args:
-        *args: arguments of `Trainer`.
-        task: the task. Its `score_examples` receives the first `logits_scored` outputs of the model.
-        eval_examples: the examples that `eval_dataset` (features) was made from.
+        task: `hf_localattn.tasks.Task` with the features of all splits.
         **kwargs: arguments of `Trainer`.
     """
 
-    def __init__(self, *args: Any, task: Task, eval_examples: Any = None, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.task, self.eval_examples = task, eval_examples
-        self._evaluated: tuple[Any, datasets.Dataset] | None = None
-
-    def evaluate(
-        self,
-        eval_dataset: datasets.Dataset | None = None,
-        ignore_keys: list[str] | None = None,
-        metric_key_prefix: str = "eval",
-        examples: Any = None,
-    ) -> dict[str, float]:
-        """Evaluate the model and return the metrics of the examples.
-
-        Args:
-            eval_dataset: features, by default `eval_dataset` of the trainer.
-            ignore_keys: outputs of the model that are not gathered.
-            metric_key_prefix: prefix of the names of metrics.
-            examples: the examples that the features were made from, by default `eval_examples` of the trainer.
-
-        Raises:
-            ValueError: there are no features or no examples.
-        """
-        features = self.eval_dataset if eval_dataset is None else eval_dataset
-        examples = self.eval_examples if examples is None else examples
-        if features is None or examples is None:
-            raise ValueError("evaluation needs eval_dataset (features) and the examples that they were made from.")
-        self._evaluated = (examples, features)
-        return super().evaluate(features, ignore_keys, metric_key_prefix)
-
-    def predict(
-        self,
-        test_dataset: datasets.Dataset,
-        ignore_keys: list[str] | None = None,
-        metric_key_prefix: str = "test",
-        examples: Any = None,
-    ) -> PredictionOutput:
-        """Return predictions for examples, with metrics if the examples are labeled.
-
-        Args:
-            test_dataset: features.
-            ignore_keys: outputs of the model that are not gathered.
-            metric_key_prefix: prefix of the names of metrics.
-            examples: the examples that the features were made from.
-
-        Raises:
-            ValueError: there are no examples.
-        """
-        if examples is None:
-            raise ValueError("prediction needs test_dataset (features) and the examples that they were made from.")
-        self._evaluated = (examples, test_dataset)
-        return super().predict(test_dataset, ignore_keys, metric_key_prefix)
+    def __init__(self, task: Any, **kwargs: Any) -> None:
+        self.task = task
+        self.scored: Any = None
+        super().__init__(**kwargs)
 
     def evaluation_loop(
         self,
@@ -334,15 +276,19 @@ class ExampleTrainer(LocalAttentionTrainer):
         ignore_keys: list[str] | None = None,
         metric_key_prefix: str = "eval",
     ) -> EvalLoopOutput:
-        """Run the model on the features and add the metrics of the examples, so that callbacks can read them."""
-        output = super().evaluation_loop(dataloader, description, False, ignore_keys, metric_key_prefix)
-        assert self._evaluated is not None, "evaluation_loop is reached through evaluate or predict"
-        predictions, scores = self.task.score_examples(output.predictions, *self._evaluated)
-        if self.args.should_save:
-            self.task.write_scored(Path(self.args.output_dir), metric_key_prefix, predictions)
-        metrics = {f"{metric_key_prefix}_{name}": value for name, value in scores.items()}
-        self.last_output = output._replace(predictions=predictions, metrics={**output.metrics, **metrics})
-        return self.last_output
+        """Run the model on the features of a split, and add the scores of the task, so that callbacks can read them.
+
+        The result of `Task.score` is kept in `scored`.
+        """
+        loss_only = self.args.prediction_loss_only or not getattr(self.args, "predict_with_generate", True)
+        output = super().evaluation_loop(dataloader, description, loss_only, ignore_keys, metric_key_prefix)
+        self.scored = None
+        if loss_only:
+            return output
+        split = metric_key_prefix.replace("eval", "validation").replace("predict", "test")
+        self.scored = self.task.score(split, output.predictions, output.label_ids)
+        scores = {f"{metric_key_prefix}_{name}": value for name, value in self.scored.scores.items()}
+        return output._replace(predictions=self.scored.predictions, metrics={**output.metrics, **scores})
 
     def prediction_step(
         self,
@@ -351,13 +297,17 @@ class ExampleTrainer(LocalAttentionTrainer):
         prediction_loss_only: bool,
         ignore_keys: list[str] | None = None,
     ) -> tuple[Any, Any, Any]:
-        """Keep only the logits that the task scores, and move left padding to the right."""
+        """Keep only the outputs that the task scores. Outputs by token have their left padding moved to the right."""
         loss, outputs, labels = super().prediction_step(model, inputs, prediction_loss_only, ignore_keys)
         if outputs is None:
-            return loss, outputs, labels
+            return loss, None, labels
         # Trainer returns a single output without a tuple
-        logits = tuple(outputs if isinstance(outputs, tuple | list) else (outputs,))[: self.task.logits_scored]
-        if getattr(self.processing_class, "padding_side", "right") == "left":
-            mask = inputs["attention_mask"].to(logits[0].device)
-            logits = tuple(unpad_left(tensor, mask) for tensor in logits)
-        return loss, logits, labels
+        kept = self.task.keep_outputs(outputs if isinstance(outputs, tuple | list) else (outputs,))
+        if self.task.scores_tokens and self.processing_class.padding_side == "left":
+            mask = inputs["attention_mask"].to(kept[0].device)
+            kept = tuple(unpad_left(tensor, mask) for tensor in kept)
+        return loss, kept[0] if len(kept) == 1 else kept, labels
+
+
+class GenerationTrainer(TaskTrainer, Seq2SeqTrainer):
+    """`TaskTrainer` that generates texts, as transformers' `Seq2SeqTrainer` does."""

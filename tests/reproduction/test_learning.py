@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from transformers import Trainer
 
-from hf_localattn.training.run import Run
+from hf_localattn.tasks.run import Run
 from reproduction.__main__ import main
 from reproduction.arguments import SCRIPTS
 from reproduction.corpora import load_corpora
@@ -88,7 +88,8 @@ def train(tmp_path, monkeypatch):
         trainer, rows = run.trainer, run.trainer.train_dataset
         if permutes:
             names = [name for name in ("label", *trainer.label_names) if name in rows.column_names]
-            trainer.train_dataset = with_permuted_labels(rows, names, whole=run.task.generates)
+            whole = run.task.model_task == "text2text-generation"
+            trainer.train_dataset = with_permuted_labels(rows, names, whole=whole)
         metrics = train(run)
         loader = trainer.get_eval_dataloader(rows)
         # Trainer's own loop: those of this package score answers, which training rows need not have.

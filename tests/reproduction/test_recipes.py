@@ -24,6 +24,7 @@ from hf_localattn.resources import tiny_backbone
 from hf_localattn.studies.search_space import SEARCHABLE, read_space
 from hf_localattn.studies.trial import UNUSED
 from hf_localattn.tasks import NegationScope, question_answering, text_classification
+from hf_localattn.tasks.starsem import OFFICIAL_SCORES
 from reproduction import corpora
 from reproduction.arguments import SCRIPTS, make_trial
 from reproduction.corpora import load_corpora
@@ -66,7 +67,7 @@ def reported(task):
         return text_classification.metric_names(labels, data_args)
     if data_args.task_name == "negation":
         load_negation(path, unmatched_scopes=data_args.unmatched_scopes)
-        return NegationScope.metrics
+        return (*NegationScope.score_names, *OFFICIAL_SCORES)
     rows = load_sentences(path, TokenColumns(task=data_args.task_name, conll=data_args.label_column_index))
     return select_metrics({label for labels in rows["labels"] for label in labels}).reported
 

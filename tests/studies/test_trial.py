@@ -14,7 +14,6 @@ from hf_localattn.studies import trial as module
 from hf_localattn.studies.trial import RESULT, Trial, result_of, run_trial
 from hf_localattn.tasks import TASKS, Task, TokenClassification, choose_task
 from hf_localattn.training.arguments import ModelArguments, parse_arguments
-from hf_localattn.training.run import training_arguments_of
 from tests.script_helpers import ROOT
 
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "scale.md").read_text(), flags=re.DOTALL)
@@ -33,7 +32,7 @@ def test_arguments_go_through_json_as_they_are(name, more, tmp_path):
     given = GIVEN.get(name, ("--train_file", "a.json"))
     words = [*given, *more, "--family", "cool", "--backbone", "tiny", "--local_config", "use_conv=false", "--use_cpu"]
     words += ["--output_dir", str(tmp_path), "--seed", "5", "--lr_scheduler_type", "cosine", "--report_to", "none"]
-    classes = (ModelArguments, task.DataArguments, training_arguments_of(task))
+    classes = (ModelArguments, task.DataArguments, task.TrainingArguments)
     model_args, data_args, training_args = parse_arguments(classes, words)
     assert choose_task(task, data_args) is task
     trial = Trial.of(task, model_args, data_args, training_args, fold=Fold(2, 3, 0))

@@ -1,39 +1,94 @@
-"""Limits on the rows of a split, and warnings about its features before training."""
+"""Splits of a run: limits on their rows, rows without text, and warnings about their features."""
 
 from types import SimpleNamespace
 
 import pytest
-from datasets import Dataset
+from datasets import Dataset, DatasetDict
 
+from hf_localattn.data import Source
 from hf_localattn.data.folds import Fold
+from hf_localattn.tasks import TASKS
 from hf_localattn.tasks.arguments import DataArguments
-from hf_localattn.tasks.splits import SPLITS, load_splits, warn_of_no_query
+from hf_localattn.tasks.splits import load_splits, warn_of_no_query
+from hf_localattn.tasks.task import SPLITS
+from tests.qa_helpers import question, write_jsonl
+
+ROWS = {
+    "question-answering": (question(0), question(1, question=" ")),
+    "question-generation": (question(0), question(1, context="")),
+    "text-classification": ({"text": "the cat", "label": "a"}, {"text": "", "label": "a"}),
+    "token-classification": ({"tokens": ["a"], "ner_tags": ["O"]}, {"tokens": [], "ner_tags": []}),
+    "negation": ({"tokens": ["no"], "cue": [1], "scope": [0]}, {"tokens": [], "cue": [], "scope": []}),
+    "multiple-choice": (
+        {"context": "a", "choices": ["b", "c"], "label": 0},
+        {"context": "a", "choices": ["", "c"], "label": 0},
+    ),
+}
+"""A row of each task, and one without text."""
+PARTS = {"train": "--do_train", "validation": "--do_eval"}
 
 
-@pytest.mark.parametrize("masks", [[[0, 0], [0]], [[[0, 0], [0]]], [[]]])
-def test_rows_without_any_query_are_told(masks, caplog):
-    """A row of multiple choice has a mask for each of its texts."""
-    warn_of_no_query("train", Dataset.from_dict({"query_mask": masks}))
-    assert "No train row" in caplog.text
-    assert "local_attention=none" in caplog.text
+def task_of(name, **given):
+    task = TASKS[name]
+    options = {"task_name": "negation"} if name == "negation" else {}
+    return task(
+        task.DataArguments(**given, **options), task.TrainingArguments("out", use_cpu=True, report_to="none", seed=3)
+    )
 
 
-@pytest.mark.parametrize("columns", [{"query_mask": [[0, 0], [1]]}, {"query_mask": [[[0, 1], [0]]]}, {"labels": [1]}])
-def test_nothing_is_said_of_others(columns, caplog):
+@pytest.mark.parametrize("name", TASKS)
+def test_rows_without_text_are_left_out_if_it_is_asked_for(tmp_path, name):
+    row, empty = ROWS[name]
+    path = write_jsonl(tmp_path / "rows.jsonl", [empty, row])
+    task = task_of(name, train_file=str(path), skip_empty=True)
+    for rows in (task.read(str(path), True), task.read(Source("hub", Dataset.from_list([empty, row])), True)):
+        assert rows["index"][:] == [1]
+
+
+@pytest.mark.parametrize("source", ["file", "hub", "stream"])
+def test_a_limit_counts_the_rows_that_are_not_left_out(tmp_path, monkeypatch, source):
+    """Of streamed training rows it counts those that are read."""
+    row, empty = ROWS["text-classification"]
+    rows = [empty, row, empty, empty, row, row]
+    path = str(write_jsonl(tmp_path / "rows.jsonl", rows))
+    given = {"train_file": path, "validation_file": path} if source == "file" else {"dataset_name": "some/rows"}
+    hub = DatasetDict({"train": Dataset.from_list(rows), "validation": Dataset.from_list(rows)})
+    if source == "stream":
+        hub = {split: rows.to_iterable_dataset() for split, rows in hub.items()}
+    monkeypatch.setattr("datasets.load_dataset", lambda *_, **__: hub)
+    limits = {"max_train_samples": 2, "max_eval_samples": 2, "streaming": source == "stream"}
+    data, _ = load_splits(task_of("text-classification", **given, **limits, skip_empty=True), PARTS)
+    assert data["validation"]["index"][:] == [1, 4]
+    assert data["train"]["index"][:] == ([1] if source == "stream" else [1, 4])
+
+
+@pytest.mark.parametrize(
+    ("columns", "is_told"),
+    [
+        ({"query_mask": [[0, 0], [0]]}, True),
+        ({"query_mask": [[[0, 0], [0]]]}, True),  # of multiple choice: a mask for each text
+        ({"query_mask": [[]]}, True),
+        ({"query_mask": [[0, 0], [1]]}, False),
+        ({"query_mask": [[[0, 1], [0]]]}, False),
+        ({"labels": [1]}, False),
+    ],
+)
+def test_rows_without_any_query_are_told(columns, is_told, caplog):
     warn_of_no_query("train", Dataset.from_dict(columns))
-    assert not caplog.text
+    assert ("local_attention=none" in caplog.text) is is_told
 
 
 def loaded(seed, number, fold=None, **given):
     """The numbers of the rows that a run with a seed reads."""
-    rows = Dataset.from_dict({"number": list(range(100))})
-    columns = {"group_column": None, "class_column": None}
-    task = SimpleNamespace(read=lambda path, labeled: rows, hub_splits=SPLITS, rows_beyond_limit=0, **columns)
-    files = {"train_file": "x", "validation_file": "y", "max_train_samples": number, "max_eval_samples": 5}
-    data_args = DataArguments(**files, **given)
+    data_args = DataArguments(
+        train_file="x", validation_file="y", max_train_samples=number, max_eval_samples=5, **given
+    )
     data_args.held_out = fold
-    parts = {"train": "--do_train", "validation": "--do_eval"}
-    return {split: rows["number"][:] for split, rows in load_splits(task, data_args, parts, seed=seed).items()}
+    rows = Dataset.from_dict({"number": list(range(100))})
+    columns = {"group_column": None, "class_column": None, "rows_beyond_limit": 0, "hub_splits": SPLITS}
+    given = {"args": data_args, "training_args": SimpleNamespace(seed=seed), **columns}
+    data, _ = load_splits(SimpleNamespace(read=lambda path, labeled: rows, **given), PARTS)
+    return {split: rows["number"][:] for split, rows in data.items()}
 
 
 def test_drawn_training_rows_are_nested_and_depend_on_the_seed():
@@ -41,7 +96,6 @@ def test_drawn_training_rows_are_nested_and_depend_on_the_seed():
     assert drawn[40][:10] == drawn[10]
     assert len(set(drawn[40])) == 40
     assert drawn[10] != sorted(drawn[10])
-    assert loaded(3, 10, draw_train_samples=True)["train"] == drawn[10], "the same for all rows of a table"
     assert loaded(4, 10, draw_train_samples=True)["train"] != drawn[10]
     assert loaded(3, 10, draw_train_samples=True)["validation"] == [0, 1, 2, 3, 4]
     assert loaded(3, 10)["train"] == list(range(10))
@@ -49,19 +103,6 @@ def test_drawn_training_rows_are_nested_and_depend_on_the_seed():
 
 def test_rows_of_a_fold_are_drawn_from_its_training_rows():
     fold = Fold(1, 2, seed=0)
-    whole = set(loaded(3, 100, fold)["train"])
     drawn = loaded(3, 10, fold, draw_train_samples=True)["train"]
     assert len(drawn) == 10
-    assert set(drawn) < whole
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({}, "needs --max_train_samples"),
-        ({"max_train_samples": 3, "streaming": True}, "cannot be used with --streaming"),
-    ],
-)
-def test_drawing_needs_a_number_and_all_rows(given, message):
-    with pytest.raises(ValueError, match=f"--draw_train_samples {message}"):
-        DataArguments(train_file="x", draw_train_samples=True, **given)
+    assert set(drawn) < set(loaded(3, 100, fold)["train"])

@@ -1,8 +1,9 @@
+from types import SimpleNamespace
+
 import pytest
 
-from hf_localattn.training.arguments import TrainingArguments
-from hf_localattn.training.generation import GenerationTrainingArguments
-from hf_localattn.training.run import check_best_metric, validate_arguments
+from hf_localattn.tasks.run import choose_best_metric
+from hf_localattn.training.arguments import GenerationTrainingArguments, TrainingArguments
 
 CLASSES = (TrainingArguments, GenerationTrainingArguments)
 
@@ -51,21 +52,30 @@ def test_what_contradicts_early_stopping(options, message):
         arguments(**options)
 
 
-def test_it_goes_by_the_main_score():
-    metrics = {"loss": False, "f1": True, "accuracy": True}
-    args = arguments(early_stopping_patience=1)
-    validate_arguments(args, metrics)
-    assert (args.metric_for_best_model, args.greater_is_better) == ("f1", True)
-    args = arguments(early_stopping_patience=1)
-    validate_arguments(args, metrics, all_reported=False)
-    assert args.metric_for_best_model is None
-    check_best_metric(args, ("loss", "accuracy"))
-    assert (args.metric_for_best_model, args.greater_is_better) == ("accuracy", True)
-    args = arguments(early_stopping_patience=1, metric_for_best_model="loss")
-    validate_arguments(args, metrics)
-    assert (args.metric_for_best_model, args.greater_is_better) == ("loss", False)
-    args = arguments(early_stopping_patience=1)
-    validate_arguments(args, {"loss": False})
-    assert (args.metric_for_best_model, args.greater_is_better) == ("loss", False)
-    validate_arguments(args := arguments(), metrics)
-    assert args.metric_for_best_model is None
+@pytest.mark.parametrize(
+    ("options", "metrics", "named", "expected"),
+    [
+        ({}, "loss f1", None, (None, None)),
+        ({"early_stopping_patience": 1}, "loss f1 accuracy", None, ("f1", True)),
+        ({"early_stopping_patience": 1}, "loss", None, ("loss", False)),
+        ({"early_stopping_patience": 1}, "loss f1", "accuracy", ("accuracy", True)),
+        ({"search_space": "x.yaml"}, "loss f1", None, ("f1", True)),
+        ({"metric_for_best_model": "eval_f1"}, "loss f1", None, ("f1", True)),
+        ({"metric_for_best_model": "loss"}, "loss f1", None, ("loss", False)),
+        ({"metric_for_best_model": "loss"}, "f1 accuracy", None, ("f1", True)),  # of answers there is no loss
+        ({"metric_for_best_model": "f1"}, "loss f1", "accuracy", ("f1", True)),
+    ],
+)
+def test_the_score_that_tells_the_best_model(options, metrics, named, expected):
+    args = arguments(**options)
+    known = {name: name != "loss" for name in [*metrics.split(), *([named] if named else [])]}
+    choose_best_metric(args, SimpleNamespace(metrics=known, best_metric=named))
+    assert (args.metric_for_best_model, args.greater_is_better) == expected
+
+
+def test_the_score_must_be_one_of_the_task():
+    with pytest.raises(ValueError, match="loss, f1; got 'bleu'"):
+        choose_best_metric(
+            arguments(metric_for_best_model="bleu"),
+            SimpleNamespace(metrics={"loss": False, "f1": True}, best_metric=None),
+        )

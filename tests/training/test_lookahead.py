@@ -7,9 +7,9 @@ import pytest
 import torch
 from transformers import BertConfig, BertForSequenceClassification
 
-from hf_localattn.training.arguments import TrainingArguments
+from hf_localattn.tasks import TextClassification, prepare_run
+from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.optimizers import with_lookahead
-from hf_localattn.training.run import validate_arguments
 from hf_localattn.training.trainer import LocalAttentionTrainer
 from tests.models.tiny import token_ids
 
@@ -90,9 +90,9 @@ def test_impossible_settings(tmp_path, given, message):
 
 def test_without_the_library_nothing_is_begun(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pytorch_optimizer", None)
-    arguments = TrainingArguments(
-        output_dir=str(tmp_path / "out"), do_train=True, use_cpu=True, report_to="none", lookahead_steps=5
-    )
-    with pytest.raises(ImportError, match=r"needs pytorch_optimizer: run `pip install 'hf_localattn\[lookahead\]'`"):
-        validate_arguments(arguments, {"loss": False})
+    task, out = TextClassification, str(tmp_path / "out")
+    arguments = task.TrainingArguments(out, do_train=True, use_cpu=True, report_to="none", lookahead_steps=5)
+    model = ModelArguments(family="cool", backbone="tiny")
+    with pytest.raises(ImportError, match=r"hf_localattn\[lookahead\]"):
+        prepare_run(task, model, task.DataArguments(train_file="none.csv"), arguments)
     assert not (tmp_path / "out").exists()
