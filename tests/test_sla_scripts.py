@@ -107,7 +107,7 @@ def test_of_a_checkpoint_only_the_tokenizer_can_be_set(settings, message, folder
         (["parser=xx_no_such_parser"], "python -m spacy download xx_no_such_parser"),
         (["local_attention=syntactic"], "'syntactic'"),
         (["words=spaces"], "`words` is 'spaces'"),
-        (["parser=3"], "`parser` is 3; give the name or the folder of a spaCy pipeline"),
+        (["parser=3"], "`parser` is 3; it must be a text or null"),
         (["parser=null"], "needs the inputs dep_heads, which this tokenizer does not return"),
         (["parsr=x"], "has no field 'parsr'. Did you mean 'parser'?"),
         (["syntax_treshold=3"], "Did you mean 'syntax_threshold'?"),
