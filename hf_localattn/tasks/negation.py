@@ -137,7 +137,7 @@ class NegationScope(Task):
         if true is None:
             return Scored(scopes, {})
         scores = load_metric("negation_scope").compute(predictions=scopes, references=true)
-        return Scored(scopes, {**scores, **self.official_scores(examples.rows, scopes)})
+        return Scored(scopes, {**scores, **self.official_scores(examples.rows, scopes)}, pair=(scopes, true))
 
     def sentences_with(self, rows: datasets.Dataset, predictions: Any) -> Sentences:
         """Return the sentences of rows with part-of-speech tags, with predicted negations."""

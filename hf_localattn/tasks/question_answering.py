@@ -114,7 +114,10 @@ class QuestionAnswering(Task):
         contexts = dict(zip(rows["id"], rows["context"], strict=True))
         starts, ends = outputs
         answers = extract_answers(contexts, features, starts, ends, self.settings)
-        return Scored(answers, *score_answers(answers, rows, self.settings))
+        unsure = {"no_answer_probability": 0.0} if self.settings.handle_no_answer else {}
+        predictions = [{"id": name, "prediction_text": answer.best.text, **unsure} for name, answer in answers.items()]
+        references = [{"id": row["id"], "answers": row["answers"]} for row in rows.select_columns(["id", "answers"])]
+        return Scored(answers, *score_answers(answers, rows, self.settings), pair=(predictions, references))
 
     def write_predictions(self, folder: Path, split: str, prefix: str, predictions: Any) -> None:
         """Write `eval_predictions.json` and the other files that transformers' question answering script writes."""

@@ -176,10 +176,12 @@ class TextClassification(Task):
             scores[COMBINED] = float(np.mean([scores[name] for name in self.combined]))
         if kind == REGRESSION:
             squares = (found - labels) ** 2
-            return Scored(outputs, scores, {"mse": squares} if np.isfinite(squares).all() else {})
-        if kind == MULTI_LABEL:
-            return Scored(outputs, scores, {"subset_accuracy": (found == labels).all(axis=-1)})
-        return Scored(outputs, scores, {"accuracy": found == labels})
+            examples = {"mse": squares} if np.isfinite(squares).all() else {}
+        elif kind == MULTI_LABEL:
+            examples = {"subset_accuracy": (found == labels).all(axis=-1)}
+        else:
+            examples = {"accuracy": found == labels}
+        return Scored(outputs, scores, examples, pair=(found, labels))
 
     def write_predictions(self, folder: Path, split: str, prefix: str, predictions: Any) -> None:
         """Write predict_results.txt; for GLUE predict_results_cola.txt, ..., predict_results_mnli-mm.txt.
