@@ -13,14 +13,15 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.data.answers import AnswerSettings, QuestionAnswers, extract_answers, write_answers
-from hf_localattn.data.questions import count_unanswerable, load_squad
-from hf_localattn.data.rows import Data
-from hf_localattn.data.windows import (
+from hf_localattn.data.questions import (
     QuestionAnsweringCollator,
     check_window_settings,
+    count_unanswerable,
     evaluation_features,
+    load_squad,
     train_features,
 )
+from hf_localattn.data.rows import Data
 from hf_localattn.metrics import load_metric
 from hf_localattn.metrics.squad_scores import is_blank, question_scores
 from hf_localattn.tasks.arguments import DataArguments, option

@@ -13,12 +13,16 @@ import numpy as np
 from transformers import DataCollatorWithPadding, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.data.folds import warn_of_lone_classes
-from hf_localattn.data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Labels, labels_of
 from hf_localattn.data.rows import Data
 from hf_localattn.data.texts import (
     GLUE_TASKS,
+    MULTI_LABEL,
+    REGRESSION,
+    SINGLE_LABEL,
+    Labels,
     TextColumns,
     format_predictions,
+    labels_of,
     load_texts,
     number_labels,
     predictions_from_logits,

@@ -21,7 +21,6 @@ from transformers.trainer_utils import (
 )
 from transformers.utils import PushInProgress
 
-from hf_localattn.data.windows import unpad_left
 from hf_localattn.errors import hub_upload_errors
 from hf_localattn.files import atomic_directory, atomic_write, discard
 from hf_localattn.hub import push_checkpoint, renew_card
@@ -253,6 +252,17 @@ class LocalAttentionTrainer(Trainer):
         super()._save_rng_state(output_dir)
         save_loss(self, output_dir)
         self.accelerator.wait_for_everyone()
+
+
+def unpad_left(logits: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+    """Move the left padding of each row of logits (batch, length, ...) to its right end.
+
+    Position i of a row is then token i of its unpadded feature, whatever the padding side.
+    """
+    pads = attention_mask.to(torch.int64).argmax(dim=1, keepdim=True)
+    positions = torch.arange(logits.shape[1], device=logits.device).unsqueeze(0) + pads
+    rows = torch.arange(len(logits), device=logits.device).unsqueeze(1)
+    return logits[rows, positions % logits.shape[1]]
 
 
 def further_scores(metric: str | None, pair: tuple[Any, Any] | None) -> dict[str, float]:
