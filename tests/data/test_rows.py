@@ -52,244 +52,153 @@ def texts(*labels, **columns):
     return [{"text": "abcd"[i], "label": label, **columns} for i, label in enumerate(labels)]
 
 
+# of each loader: rows, or a file's name and content; options; the rows as `shown`
 GOOD = {
-    # loader, name of the file, content or rows, options, lines
-    "classes": (load_texts, "a.jsonl", texts("b", "a"), {}, ["a = b", "b = a"]),
-    "a table": (load_texts, "a.csv", 'text,label\n"a, b",1\nc,0\n', {}, ["a, b = 1", "c = 0"]),
-    "tabs without quotes": (load_texts, "a.tsv", 'text\tlabel\n"a\t1\n\nb"\t0\n', {}, ['"a = 1', 'b" = 0']),
-    "a list": (load_texts, "a.json", json.dumps(texts(True, False)), {}, ["a = true", "b = false"]),
-    "white space": (load_texts, "a.json", texts(" two\twords ", "x"), {}, ["a = two words", "b = x"]),
-    "scores": (load_texts, "a.jsonl", texts(1, 2.5), {}, ["a = 1.0", "b = 2.5"]),
-    "scores as text": (load_texts, "a.jsonl", texts("1", "2.5"), {}, ["a = 1.0", "b = 2.5"]),
-    "scores if said": (
-        load_texts,
-        "a.jsonl",
-        texts(1, 2),
-        {"layout": TextColumns(problem_type=REGRESSION)},
-        ["a = 1.0", "b = 2.0"],
-    ),
-    "classes if said": (
-        load_texts,
-        "a.jsonl",
-        texts("1.5"),
-        {"layout": TextColumns(problem_type=SINGLE_LABEL)},
-        ["a = 1.5"],
-    ),
-    "sets": (load_texts, "a.jsonl", texts(["b", "a"], []), {}, ["a = ['a', 'b']", "b = []"]),
-    "sets of numbers": (load_texts, "a.jsonl", texts([3], [0, 10]), {}, ["a = ['3']", "b = ['0', '10']"]),
-    "sets in cells": (
-        load_texts,
-        "a.csv",
-        'text,label\na,"[""x"", ""y""]"\nb,[]\nc,\n',
-        {"require_labels": False},
-        ["a = ['x', 'y']", "b = []", "c = None"],
-    ),
-    "names of classes": (
-        load_texts,
-        "a.jsonl",
-        [{"sentence": "a", "label": label} for label in ("positive", "0", 1)],
-        {"layout": GLUE_TASKS["sst2"]},
-        ["a = positive", "a = negative", "a = positive"],
-    ),
-    "no label": (
-        load_texts,
-        "a.jsonl",
-        texts("x", None, -1),
-        {"require_labels": False},
-        ["a = x", "b = None", "c = None"],
-    ),
-    "unlabeled": (
-        load_texts,
-        "a.jsonl",
-        texts("x", None, ""),
-        {"layout": TextColumns(skip_unlabeled=True)},
-        ["a = x"],
-    ),
-    "pairs": (load_texts, "a.jsonl", [{"label": "x", "sentence2": "b", "sentence1": "a"}], {}, ["a + b = x"]),
-    "premises": (load_texts, "a.jsonl", [{"premise": "a", "hypothesis": "b", "label": "x"}], {}, ["a + b = x"]),
-    "a title": (load_texts, "a.jsonl", [{"text": "a", "title": "b", "label": "x"}], {}, ["a = x"]),
-    "named columns": (
-        load_texts,
-        "a.jsonl",
-        [{"text": "a", "t": "b", "c": "x"}],
-        {"layout": TextColumns(("t",), "c")},
-        ["b = x"],
-    ),
-    "an empty half": (load_texts, "a.jsonl", [QQP], {"layout": GLUE_TASKS["qqp"]}, ["cat +  = not_duplicate"]),
-    "questions": (
-        load_squad,
-        "a.jsonl",
-        [ASKED, {**ASKED, "id": 8, "answers": NO_ANSWER}],
-        {},
-        [QUESTION, "8: the mat sat who?"],
-    ),
-    "SQuAD": (
-        load_squad,
-        "a.json",
-        json.dumps({"data": [{"title": "t", "paragraphs": PARAGRAPHS}]}),
-        {},
-        [QUESTION, "7: it why?"],
-    ),
-    "data": (load_squad, "a.json", json.dumps({"data": [ASKED]}), {}, [QUESTION]),
-    "lines in .json": (
-        load_squad,
-        "a.json",
-        json.dumps(ASKED) + "\n" + json.dumps({**ASKED, "id": 1}),
-        {},
-        [QUESTION, "1" + QUESTION[1:]],
-    ),
-    "a list of answers": (
-        load_squad,
-        "a.jsonl",
-        [{**ASKED, "answers": [{"text": "mat", "answer_start": 4}]}],
-        {},
-        [QUESTION],
-    ),
-    "separators of lines": (
-        load_squad,
-        "a.jsonl",
-        json.dumps({**ASKED, "question": "\u2028?"}, ensure_ascii=False),
-        {},
-        ["q: the mat sat \u2028? mat@4"],
-    ),
-    "no answers": (
-        load_squad,
-        "a.jsonl",
-        [without(ASKED, "answers")],
-        {"require_answers": False},
-        ["q: the mat sat who?"],
-    ),
-    "answered": (
-        load_answered,
-        "a.jsonl",
-        [{**ASKED, "answers": NO_ANSWER, "id": "p"}, ASKED, {**ASKED, "id": "r"}],
-        {},
-        [QUESTION, "r" + QUESTION[1:]],
-    ),
-    "nothing asked": (
-        load_answered,
-        "a.jsonl",
-        [without(ASKED, "question")],
-        {"require_questions": False},
-        ["q: the mat sat - mat@4"],
-    ),
-    "SWAG": (
-        load_choices,
-        "a.jsonl",
-        [SWAG],
-        {},
-        ['it sat.: the dog sat. | the dog sat "on" the, cat. | [the dog on.]'],
-    ),
-    "SWAG in one phrase": (
-        load_choices,
-        "a.jsonl",
-        [without(SWAG, "sent1", "sent2")],
-        {},
-        ['it sat. the dog: sat. | sat "on" the, cat. | [on.]'],
-    ),
-    "eleven endings": (
-        load_choices,
-        "a.jsonl",
-        [{"sent1": "a", **{f"ending{i}": f"{i}" for i in range(11)}, "label": 10}],
-        {},
-        ["a: 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 | [10]"],
-    ),
-    "choices": (
-        load_choices,
-        "a.jsonl",
-        [CHOICE, {**CHOICE, "label": 0}],
-        {},
-        ["the cat.: where? mat | [where? dog]", "the cat.: [where? mat] | where? dog"],
-    ),
-    "a letter": (load_choices, "a.jsonl", [{**CHOICE, "label": " b "}], {}, ["the cat.: where? mat | [where? dog]"]),
-    "a text": (
-        load_choices,
-        "a.jsonl",
-        [{**CHOICE, "label": "where? mat"}],
-        {},
-        ["the cat.: [where? mat] | where? dog"],
-    ),
-    "only a question": (
-        load_choices,
-        "a.jsonl",
-        [{**CHOICE, "answer": "B"}],
-        {"columns": ChoiceColumns(context="none", label="answer")},
-        ["where?: mat | [dog]"],
-    ),
-    "only a context": (
-        load_choices,
-        "a.jsonl",
-        [{**CHOICE, "stem": "who?"}],
-        {"columns": ChoiceColumns("stem", "none")},
-        ["who?: mat | [dog]"],
-    ),
-    "names of choices": (
-        load_choices,
-        "a.jsonl",
-        [{"context": "a", "choices": {"text": ["m", "d"], "label": ["1", "0"]}, "label": "0"}],
-        {},
-        ["a: m | [d]"],
-    ),
-    "choices in cells": (
-        load_choices,
-        "a.csv",
-        'context,choices,label\nthe cat,"[""runs"", ""flies""]",flies\n',
-        {},
-        ["the cat: runs | [flies]"],
-    ),
-    "no right choice": (
-        load_choices,
-        "a.jsonl",
-        [{**CHOICE, "label": label} for label in (None, "", -1)],
-        {"require_labels": False},
-        ["the cat.: where? mat | where? dog"] * 3,
-    ),
-    "words": (load_sentences, "a.jsonl", [WORDS, {**WORDS, "tokens": [], "ner_tags": []}], {}, ["the/O cat/B-x", ""]),
-    "parts of speech": (
-        load_sentences,
-        "a.jsonl",
-        [{**WORDS, "labels": ["1", "2"]}],
-        {"columns": TokenColumns(task="pos")},
-        ["the/DET cat/NOUN"],
-    ),
-    "columns of words": (
-        load_sentences,
-        "a.jsonl",
-        [{**WORDS, "w": ["a", "b"], "labels": ["1", "2"]}],
-        {"columns": TokenColumns("w", "labels")},
-        ["a/1 b/2"],
-    ),
-    "numbers": (load_sentences, "a.jsonl", [{**WORDS, "ner_tags": [0, 2]}], {}, ["the/0 cat/2"]),
-    "names of numbers": (
-        load_sentences,
-        "a.jsonl",
-        [{**WORDS, "ner_tags": [0, 2]}],
-        {"columns": TokenColumns(names=["O", "A", "B"])},
-        ["the/O cat/B"],
-    ),
-    "bare words": (
-        load_sentences,
-        "a.jsonl",
-        [{"tokens": ["a"]}, {"tokens": ["b"], "ner_tags": None}, {"tokens": ["c"], "ner_tags": [-1]}],
-        {"require_labels": False},
-        ["a", "b", "c"],
-    ),
+    load_texts: {
+        "classes": (texts("b", "a"), {}, ["a = b", "b = a"]),
+        "a table": (("a.csv", 'text,label\n"a, b",1\nc,0\n'), {}, ["a, b = 1", "c = 0"]),
+        "tabs without quotes": (("a.tsv", 'text\tlabel\n"a\t1\n\nb"\t0\n'), {}, ['"a = 1', 'b" = 0']),
+        "a list": (("a.json", json.dumps(texts(True, False))), {}, ["a = true", "b = false"]),
+        "white space": (("a.json", texts(" two\twords ", "x")), {}, ["a = two words", "b = x"]),
+        "scores": (texts(1, 2.5), {}, ["a = 1.0", "b = 2.5"]),
+        "scores as text": (texts("1", "2.5"), {}, ["a = 1.0", "b = 2.5"]),
+        "scores if said": (texts(1, 2), {"layout": TextColumns(problem_type=REGRESSION)}, ["a = 1.0", "b = 2.0"]),
+        "classes if said": (texts("1.5"), {"layout": TextColumns(problem_type=SINGLE_LABEL)}, ["a = 1.5"]),
+        "sets": (texts(["b", "a"], []), {}, ["a = ['a', 'b']", "b = []"]),
+        "sets of numbers": (texts([3], [0, 10]), {}, ["a = ['3']", "b = ['0', '10']"]),
+        "sets in cells": (
+            ("a.csv", 'text,label\na,"[""x"", ""y""]"\nb,[]\nc,\n'),
+            {"require_labels": False},
+            ["a = ['x', 'y']", "b = []", "c = None"],
+        ),
+        "names of classes": (
+            [{"sentence": "a", "label": label} for label in ("positive", "0", 1)],
+            {"layout": GLUE_TASKS["sst2"]},
+            ["a = positive", "a = negative", "a = positive"],
+        ),
+        "no label": (texts("x", None, -1), {"require_labels": False}, ["a = x", "b = None", "c = None"]),
+        "unlabeled": (texts("x", None, ""), {"layout": TextColumns(skip_unlabeled=True)}, ["a = x"]),
+        "pairs": ([{"label": "x", "sentence2": "b", "sentence1": "a"}], {}, ["a + b = x"]),
+        "premises": ([{"premise": "a", "hypothesis": "b", "label": "x"}], {}, ["a + b = x"]),
+        "a title": ([{"text": "a", "title": "b", "label": "x"}], {}, ["a = x"]),
+        "named columns": ([{"text": "a", "t": "b", "c": "x"}], {"layout": TextColumns(("t",), "c")}, ["b = x"]),
+        "an empty half": ([QQP], {"layout": GLUE_TASKS["qqp"]}, ["cat +  = not_duplicate"]),
+    },
+    load_squad: {
+        "questions": ([ASKED, {**ASKED, "id": 8, "answers": NO_ANSWER}], {}, [QUESTION, "8: the mat sat who?"]),
+        "SQuAD": (
+            ("a.json", json.dumps({"data": [{"title": "t", "paragraphs": PARAGRAPHS}]})),
+            {},
+            [QUESTION, "7: it why?"],
+        ),
+        "data": (("a.json", json.dumps({"data": [ASKED]})), {}, [QUESTION]),
+        "lines in .json": (
+            ("a.json", json.dumps(ASKED) + "\n" + json.dumps({**ASKED, "id": 1})),
+            {},
+            [QUESTION, "1" + QUESTION[1:]],
+        ),
+        "a list of answers": ([{**ASKED, "answers": [{"text": "mat", "answer_start": 4}]}], {}, [QUESTION]),
+        "separators of lines": (
+            ("a.jsonl", json.dumps({**ASKED, "question": "\u2028?"}, ensure_ascii=False)),
+            {},
+            ["q: the mat sat \u2028? mat@4"],
+        ),
+        "no answers": ([without(ASKED, "answers")], {"require_answers": False}, ["q: the mat sat who?"]),
+    },
+    load_answered: {
+        "answered": (
+            [{**ASKED, "answers": NO_ANSWER, "id": "p"}, ASKED, {**ASKED, "id": "r"}],
+            {},
+            [QUESTION, "r" + QUESTION[1:]],
+        ),
+        "nothing asked": ([without(ASKED, "question")], {"require_questions": False}, ["q: the mat sat - mat@4"]),
+    },
+    load_choices: {
+        "SWAG": ([SWAG], {}, ['it sat.: the dog sat. | the dog sat "on" the, cat. | [the dog on.]']),
+        "SWAG in one phrase": (
+            [without(SWAG, "sent1", "sent2")],
+            {},
+            ['it sat. the dog: sat. | sat "on" the, cat. | [on.]'],
+        ),
+        "eleven endings": (
+            [{"sent1": "a", **{f"ending{i}": f"{i}" for i in range(11)}, "label": 10}],
+            {},
+            ["a: 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 | [10]"],
+        ),
+        "choices": (
+            [CHOICE, {**CHOICE, "label": 0}],
+            {},
+            ["the cat.: where? mat | [where? dog]", "the cat.: [where? mat] | where? dog"],
+        ),
+        "a letter": ([{**CHOICE, "label": " b "}], {}, ["the cat.: where? mat | [where? dog]"]),
+        "a text": ([{**CHOICE, "label": "where? mat"}], {}, ["the cat.: [where? mat] | where? dog"]),
+        "only a question": (
+            [{**CHOICE, "answer": "B"}],
+            {"columns": ChoiceColumns(context="none", label="answer")},
+            ["where?: mat | [dog]"],
+        ),
+        "only a context": (
+            [{**CHOICE, "stem": "who?"}],
+            {"columns": ChoiceColumns("stem", "none")},
+            ["who?: mat | [dog]"],
+        ),
+        "names of choices": (
+            [{"context": "a", "choices": {"text": ["m", "d"], "label": ["1", "0"]}, "label": "0"}],
+            {},
+            ["a: m | [d]"],
+        ),
+        "choices in cells": (
+            ("a.csv", 'context,choices,label\nthe cat,"[""runs"", ""flies""]",flies\n'),
+            {},
+            ["the cat: runs | [flies]"],
+        ),
+        "no right choice": (
+            [{**CHOICE, "label": label} for label in (None, "", -1)],
+            {"require_labels": False},
+            ["the cat.: where? mat | where? dog"] * 3,
+        ),
+    },
+    load_sentences: {
+        "words": ([WORDS, {**WORDS, "tokens": [], "ner_tags": []}], {}, ["the/O cat/B-x", ""]),
+        "parts of speech": (
+            [{**WORDS, "labels": ["1", "2"]}],
+            {"columns": TokenColumns(task="pos")},
+            ["the/DET cat/NOUN"],
+        ),
+        "columns of words": (
+            [{**WORDS, "w": ["a", "b"], "labels": ["1", "2"]}],
+            {"columns": TokenColumns("w", "labels")},
+            ["a/1 b/2"],
+        ),
+        "numbers": ([{**WORDS, "ner_tags": [0, 2]}], {}, ["the/0 cat/2"]),
+        "names of numbers": (
+            [{**WORDS, "ner_tags": [0, 2]}],
+            {"columns": TokenColumns(names=["O", "A", "B"])},
+            ["the/O cat/B"],
+        ),
+        "bare words": (
+            [{"tokens": ["a"]}, {"tokens": ["b"], "ner_tags": None}, {"tokens": ["c"], "ner_tags": [-1]}],
+            {"require_labels": False},
+            ["a", "b", "c"],
+        ),
+    },
 }
 
 
 def write(folder, name, content):
-    if not isinstance(content, str):
+    if isinstance(content, list):
         content = "".join(json.dumps(row) + "\n" for row in content)
     (folder / name).write_bytes(content.encode())
     return folder / name
 
 
-@pytest.mark.parametrize("name", GOOD)
-def test_files_data_sets_and_streams_are_read_the_same_way(tmp_path, name):
-    load, file, content, options, expected = GOOD[name]
-    assert shown(load(write(tmp_path, file, content), **options)) == expected
-    if isinstance(content, str):
+@pytest.mark.parametrize(("load", "name"), [(load, name) for load, cases in GOOD.items() for name in cases])
+def test_files_data_sets_and_streams_are_read_the_same_way(tmp_path, load, name):
+    content, options, expected = GOOD[load][name]
+    if isinstance(content, tuple):
+        assert shown(load(write(tmp_path, *content), **options)) == expected
         return
+    assert shown(load(write(tmp_path, "a.jsonl", content), **options)) == expected
     part = load(Source("s", [(f"line {i}", row) for i, row in enumerate(content, 6)], first=5), **options)
     assert shown(part) == expected
     try:
@@ -299,175 +208,112 @@ def test_files_data_sets_and_streams_are_read_the_same_way(tmp_path, name):
     assert shown(load(rows, **options)) == expected
 
 
-REFUSED = [
-    # loader, name of the file, content or rows, options, place, word
-    (load_texts, "a.jsonl", [{"words": "a", "label": 1}], {}, "", "words, label"),
-    (load_texts, "a.jsonl", texts(1), {"layout": TextColumns(("words",))}, "line 1", "--text_column_names"),
-    (load_texts, "a.jsonl", texts(1, text=None), {"layout": TextColumns(("text",))}, "line 1", "None"),
-    (load_texts, "a.jsonl", [*texts(1), {"text": 3, "label": 1}], {}, "line 2", "found 3"),
-    (load_texts, "a.jsonl", [*texts(1), [1]], {}, "line 2", "object with text, label"),
-    (load_texts, "a.jsonl", texts(1), {"layout": TextColumns(label="class")}, "line 1", "'class'"),
-    (load_texts, "a.jsonl", texts(1, None), {}, "line 2", "no label; found None"),
-    (load_texts, "a.jsonl", texts("a", " "), {}, "line 2", "no label"),
-    (load_texts, "a.jsonl", [{"sentence": "a", "label": -1}], {"layout": GLUE_TASKS["sst2"]}, "line 1", "no label"),
-    (load_texts, "a.jsonl", texts(["a"], "b"), {}, "line 2", "list"),
-    (load_texts, "a.jsonl", texts("a", {"b": 1}), {}, "line 2", "object with b"),
-    (load_texts, "a.jsonl", texts(["a", ["b"]]), {}, "line 1", "name or a whole number"),
-    (load_texts, "a.jsonl", texts(1.5, "many"), {}, "line 2", "'many'"),
-    (load_texts, "a.jsonl", texts(1.5, True), {}, "line 2", "True"),
-    (load_texts, "a.jsonl", texts(1.5, float("inf")), {}, "line 2", "inf"),
-    (load_texts, "a.jsonl", texts(0, 2), {"layout": TextColumns(names=("a", "b"))}, "line 2", "label 2"),
-    (
-        load_texts,
-        "a.jsonl",
-        texts(0, -1),
-        {"layout": TextColumns(names=("a", "b"), problem_type=SINGLE_LABEL)},
-        "line 2",
-        "-1",
-    ),
-    (load_texts, "a.jsonl", texts(None, ""), {"layout": TextColumns(skip_unlabeled=True)}, "", "no row has a label"),
-    (load_texts, "a.jsonl", [{**QQP, "question1": " "}], {"layout": GLUE_TASKS["qqp"]}, "line 1", "empty"),
-    (load_texts, "a.json", "[]", {}, "", "no texts"),
-    (load_texts, "a.csv", "text,label,text\na,b,c\n", {}, "line 1", "'text' is there twice"),
-    (load_texts, "a.csv", 'text,label\n"a\nb",c\nd\n', {}, "line 4", "1 fields"),
-    (load_texts, "a.csv", 'text,label\n"a"b,c\n', {}, "line 2", "expected"),
-    (load_squad, "a.jsonl", [ASKED, {**ASKED, "context": 3}], {}, r"line 2 \(id q\)", "found 3"),
-    (load_squad, "a.jsonl", [without(ASKED, "answers")], {}, r"line 1 \(id q\)", "'answers'"),
-    (load_squad, "a.jsonl", [without(ASKED, "id")], {}, "line 1", "'id'"),
-    (load_squad, "a.jsonl", [{**ASKED, "id": True}], {}, "line 1", "'id'"),
-    (load_squad, "a.jsonl", [{**ASKED, "answers": "mat"}], {}, "line 1", "'answers'"),
-    (
-        load_squad,
-        "a.jsonl",
-        [{**ASKED, "answers": {"text": ["a", "b"], "answer_start": [1]}}],
-        {},
-        "line 1",
-        "equal length",
-    ),
-    (
-        load_squad,
-        "a.jsonl",
-        [{**ASKED, "answers": {"text": ["mat"], "answer_start": ["4"]}}],
-        {},
-        "line 1",
-        "found '4'",
-    ),
-    (load_squad, "a.jsonl", [{**ASKED, "answers": {"text": ["mat"], "answer_start": [True]}}], {}, "line 1", "True"),
-    (load_squad, "a.jsonl", [{**ASKED, "answers": {"text": [" "], "answer_start": [3]}}], {}, "line 1", "non-empty"),
-    (
-        load_squad,
-        "a.jsonl",
-        [{**ASKED, "answers": {"text": ["at"], "answer_start": [4]}}],
-        {},
-        "line 1",
-        "occurs at 5, 9:",
-    ),
-    (
-        load_squad,
-        "a.jsonl",
-        [{**ASKED, "answers": {"text": ["mat"], "answer_start": [-7]}}],
-        {},
-        "line 1",
-        "answer_start -7",
-    ),
-    (load_squad, "a.jsonl", [{**ASKED, "answers": {"text": ["cow"], "answer_start": [0]}}], {}, "line 1", "nowhere"),
-    (
-        load_squad,
-        "a.jsonl",
-        [{**ASKED, "context": "a" * 9, "answers": {"text": ["a"], "answer_start": [9]}}],
-        {},
-        "line 1",
-        r"0, 1, 2, 3, 4, \.\.\.",
-    ),
-    (load_squad, "a.jsonl", [{**ASKED, "is_impossible": True}], {}, "line 1", "is_impossible"),
-    (load_squad, "a.jsonl", [ASKED, ASKED], {}, "questions 1 and 2", "'q'"),
-    (
-        load_squad,
-        "a.json",
-        json.dumps([{"paragraphs": [PARAGRAPHS[0], {"context": "a", "qas": [{"id": "r"}]}]}]),
-        {},
-        "article 1, paragraph 2, question 1",
-        "'question'",
-    ),
-    (load_squad, "a.json", json.dumps([{"paragraphs": [{"context": "a"}]}]), {}, "article 1, paragraph 1", "'qas'"),
-    (load_squad, "a.json", json.dumps([{"paragraphs": [{"qas": []}]}]), {}, "", "no questions"),
-    (load_squad, "a.jsonl", "", {}, "", "empty"),
-    (load_squad, "a.json", '{"rows": []}', {}, "", "expected a list of rows.* object with rows"),
-    (load_squad, "a.json", "[" * 2000, {}, "line 1", "JSON"),
-    (load_squad, "a.json", '[\n{"id": }]', {}, "line 2, column 8", "JSON"),
-    (load_squad, "a.jsonl", json.dumps(ASKED) + "\n\n{oops\n", {}, "line 3, column 2", "JSON"),
-    (load_squad, "a.json", "[1]", {}, "record 1", "object"),
-    (load_squad, "a.csv", "id,question", {}, "", r"\.csv"),
-    (load_squad, "a", "id,question", {}, "", "without an extension"),
-    (load_answered, "a.jsonl", [{**ASKED, "answers": NO_ANSWER}], {}, "", "none of the 1 questions"),
-    (load_answered, "a.jsonl", [without(ASKED, "question")], {}, "line 1", "'question'"),
-    (load_answered, "a.jsonl", [without(ASKED, "answers")], {"require_questions": False}, "line 1", "'answers'"),
-    (load_choices, "a.jsonl", [CHOICE, {**CHOICE, "choices": ["a", "b", "c"]}], {}, "line 2", "3 choices, but 2"),
-    (load_choices, "a.jsonl", [{**CHOICE, "choices": ["mat"]}], {}, "line 1", "1 choices"),
-    (load_choices, "a.jsonl", [{**CHOICE, "choices": ["mat", 3]}], {}, "line 1", "choice 1.* found 3"),
-    (load_choices, "a.jsonl", [{**CHOICE, "choices": "mat"}], {}, "line 1", "found 'mat'"),
-    *(
-        (load_choices, "a.jsonl", [{**CHOICE, "label": label}], {}, "line 1", f"label {label!r}")
-        for label in (2, "C", True, 0.5)
-    ),
-    (
-        load_choices,
-        "a.jsonl",
-        [{**CHOICE, "choices": {"text": ["a", "b"], "label": ["X", "Y"]}, "label": "Z"}],
-        {},
-        "line 1",
-        "X, Y",
-    ),
-    (load_choices, "a.jsonl", [{**CHOICE, "label": None}], {}, "line 1", "'label'"),
-    (load_choices, "a.jsonl", [{**CHOICE, "label": -1}], {}, "line 1", "no label"),
-    (load_choices, "a.jsonl", [{**CHOICE, "context": 3}], {}, "line 1", "found 3"),
-    (load_choices, "a.jsonl", [{**CHOICE, "question": None}], {}, "line 1", "--question_column_name"),
-    (load_choices, "a.jsonl", [{"sent1": "a", "label": 0}], {}, "line 1", "'choices' nor SWAG's.*sent1, label"),
-    (load_choices, "a.json", "[]", {}, "", "no rows"),
-    (load_choices, "a.json", "[1]", {}, "record 1", "object"),
-    (load_sentences, "a.jsonl", [WORDS, {**WORDS, "ner_tags": ["O"]}], {}, r"line 2 \(id 0\)", "2 words.* 1 labels"),
-    (load_sentences, "a.jsonl", [{**WORDS, "tokens": "the cat"}], {}, "line 1", "'tokens'"),
-    (load_sentences, "a.jsonl", [{**WORDS, "tokens": ["the", 1]}], {}, "line 1", "'tokens'"),
-    (load_sentences, "a.jsonl", [{**WORDS, "ner_tags": "O O"}], {}, "line 1", "'ner_tags'"),
-    *(
-        (load_sentences, "a.jsonl", [{**WORDS, "ner_tags": ["O", label]}], {}, "line 1", "label")
-        for label in (0.5, True, "")
-    ),
-    (
-        load_sentences,
-        "a.jsonl",
-        [{**WORDS, "ner_tags": [0, 2]}],
-        {"columns": TokenColumns(names=["O", "A"])},
-        "line 1",
-        "0 to 1",
-    ),
-    (
-        load_sentences,
-        "a.jsonl",
-        [{**WORDS, "ner_tags": [0, -1]}],
-        {"columns": TokenColumns(names=["O", "A"])},
-        "line 1",
-        "-1",
-    ),
-    (
-        load_sentences,
-        "a.jsonl",
-        [WORDS],
-        {"columns": TokenColumns(text="words")},
-        "line 1",
-        "'words'.*--text_column_name",
-    ),
-    (load_sentences, "a.jsonl", [WORDS], {"columns": TokenColumns(task="chunk")}, "line 1", "'chunk_tags or labels'"),
-    (load_sentences, "a.jsonl", [WORDS, {"tokens": ["a"]}], {"require_labels": False}, "sentence 2", "no labels"),
-    (load_sentences, "a.json", "[]", {}, "", "no sentences"),
-    (load_sentences, "a.html", "<a/>", {}, "", r"\.html"),
-]
+# of each loader: rows, or a file's name and content; place; word; options
+REFUSED = {
+    load_texts: [
+        ([{"words": "a", "label": 1}], "", "words, label"),
+        (texts(1), "line 1", "--text_column_names", {"layout": TextColumns(("words",))}),
+        (texts(1, text=None), "line 1", "None", {"layout": TextColumns(("text",))}),
+        ([*texts(1), {"text": 3, "label": 1}], "line 2", "found 3"),
+        ([*texts(1), [1]], "line 2", "object with text, label"),
+        (texts(1), "line 1", "'class'", {"layout": TextColumns(label="class")}),
+        (texts(1, None), "line 2", "no label; found None"),
+        (texts("a", " "), "line 2", "no label"),
+        ([{"sentence": "a", "label": -1}], "line 1", "no label", {"layout": GLUE_TASKS["sst2"]}),
+        (texts(["a"], "b"), "line 2", "list"),
+        (texts("a", {"b": 1}), "line 2", "object with b"),
+        (texts(["a", ["b"]]), "line 1", "name or a whole number"),
+        (texts(1.5, "many"), "line 2", "'many'"),
+        (texts(1.5, True), "line 2", "True"),
+        (texts(1.5, float("inf")), "line 2", "inf"),
+        (texts(0, 2), "line 2", "label 2", {"layout": TextColumns(names=("a", "b"))}),
+        (texts(0, -1), "line 2", "-1", {"layout": TextColumns(names=("a", "b"), problem_type=SINGLE_LABEL)}),
+        (texts(None, ""), "", "no row has a label", {"layout": TextColumns(skip_unlabeled=True)}),
+        ([{**QQP, "question1": " "}], "line 1", "empty", {"layout": GLUE_TASKS["qqp"]}),
+        (("a.json", "[]"), "", "no texts"),
+        (("a.csv", "text,label,text\na,b,c\n"), "line 1", "'text' is there twice"),
+        (("a.csv", 'text,label\n"a\nb",c\nd\n'), "line 4", "1 fields"),
+        (("a.csv", 'text,label\n"a"b,c\n'), "line 2", "expected"),
+    ],
+    load_squad: [
+        ([ASKED, {**ASKED, "context": 3}], "line 2 \\(id q\\)", "found 3"),
+        ([without(ASKED, "answers")], "line 1 \\(id q\\)", "'answers'"),
+        ([without(ASKED, "id")], "line 1", "'id'"),
+        ([{**ASKED, "id": True}], "line 1", "'id'"),
+        ([{**ASKED, "answers": "mat"}], "line 1", "'answers'"),
+        ([{**ASKED, "answers": {"text": ["a", "b"], "answer_start": [1]}}], "line 1", "equal length"),
+        ([{**ASKED, "answers": {"text": ["mat"], "answer_start": ["4"]}}], "line 1", "found '4'"),
+        ([{**ASKED, "answers": {"text": ["mat"], "answer_start": [True]}}], "line 1", "True"),
+        ([{**ASKED, "answers": {"text": [" "], "answer_start": [3]}}], "line 1", "non-empty"),
+        ([{**ASKED, "answers": {"text": ["at"], "answer_start": [4]}}], "line 1", "occurs at 5, 9:"),
+        ([{**ASKED, "answers": {"text": ["mat"], "answer_start": [-7]}}], "line 1", "answer_start -7"),
+        ([{**ASKED, "answers": {"text": ["cow"], "answer_start": [0]}}], "line 1", "nowhere"),
+        (
+            [{**ASKED, "context": "a" * 9, "answers": {"text": ["a"], "answer_start": [9]}}],
+            "line 1",
+            "0, 1, 2, 3, 4, \\.\\.\\.",
+        ),
+        ([{**ASKED, "is_impossible": True}], "line 1", "is_impossible"),
+        ([ASKED, ASKED], "questions 1 and 2", "'q'"),
+        (
+            ("a.json", json.dumps([{"paragraphs": [PARAGRAPHS[0], {"context": "a", "qas": [{"id": "r"}]}]}])),
+            "article 1, paragraph 2, question 1",
+            "'question'",
+        ),
+        (("a.json", json.dumps([{"paragraphs": [{"context": "a"}]}])), "article 1, paragraph 1", "'qas'"),
+        (("a.json", json.dumps([{"paragraphs": [{"qas": []}]}])), "", "no questions"),
+        ("", "", "empty"),
+        (("a.json", '{"rows": []}'), "", "expected a list of rows.* object with rows"),
+        (("a.json", "[" * 2000), "line 1", "JSON"),
+        (("a.json", '[\n{"id": }]'), "line 2, column 8", "JSON"),
+        (json.dumps(ASKED) + "\n\n{oops\n", "line 3, column 2", "JSON"),
+        (("a.json", "[1]"), "record 1", "object"),
+        (("a.csv", "id,question"), "", "\\.csv"),
+        (("a", "id,question"), "", "without an extension"),
+    ],
+    load_answered: [
+        ([{**ASKED, "answers": NO_ANSWER}], "", "none of the 1 questions"),
+        ([without(ASKED, "question")], "line 1", "'question'"),
+        ([without(ASKED, "answers")], "line 1", "'answers'", {"require_questions": False}),
+    ],
+    load_choices: [
+        ([CHOICE, {**CHOICE, "choices": ["a", "b", "c"]}], "line 2", "3 choices, but 2"),
+        ([{**CHOICE, "choices": ["mat"]}], "line 1", "1 choices"),
+        ([{**CHOICE, "choices": ["mat", 3]}], "line 1", "choice 1.* found 3"),
+        ([{**CHOICE, "choices": "mat"}], "line 1", "found 'mat'"),
+        *(([{**CHOICE, "label": label}], "line 1", f"label {label!r}") for label in (2, "C", True, 0.5)),
+        ([{**CHOICE, "choices": {"text": ["a", "b"], "label": ["X", "Y"]}, "label": "Z"}], "line 1", "X, Y"),
+        ([{**CHOICE, "label": None}], "line 1", "'label'"),
+        ([{**CHOICE, "label": -1}], "line 1", "no label"),
+        ([{**CHOICE, "context": 3}], "line 1", "found 3"),
+        ([{**CHOICE, "question": None}], "line 1", "--question_column_name"),
+        ([{"sent1": "a", "label": 0}], "line 1", "'choices' nor SWAG's.*sent1, label"),
+        (("a.json", "[]"), "", "no rows"),
+        (("a.json", "[1]"), "record 1", "object"),
+    ],
+    load_sentences: [
+        ([WORDS, {**WORDS, "ner_tags": ["O"]}], "line 2 \\(id 0\\)", "2 words.* 1 labels"),
+        ([{**WORDS, "tokens": "the cat"}], "line 1", "'tokens'"),
+        ([{**WORDS, "tokens": ["the", 1]}], "line 1", "'tokens'"),
+        ([{**WORDS, "ner_tags": "O O"}], "line 1", "'ner_tags'"),
+        *(([{**WORDS, "ner_tags": ["O", label]}], "line 1", "label") for label in (0.5, True, "")),
+        ([{**WORDS, "ner_tags": [0, 2]}], "line 1", "0 to 1", {"columns": TokenColumns(names=["O", "A"])}),
+        ([{**WORDS, "ner_tags": [0, -1]}], "line 1", "-1", {"columns": TokenColumns(names=["O", "A"])}),
+        ([WORDS], "line 1", "'words'.*--text_column_name", {"columns": TokenColumns(text="words")}),
+        ([WORDS], "line 1", "'chunk_tags or labels'", {"columns": TokenColumns(task="chunk")}),
+        ([WORDS, {"tokens": ["a"]}], "sentence 2", "no labels", {"require_labels": False}),
+        (("a.json", "[]"), "", "no sentences"),
+        (("a.html", "<a/>"), "", "\\.html"),
+    ],
+}
 
 
-@pytest.mark.parametrize(("load", "name", "content", "options", "place", "word"), REFUSED)
-def test_what_is_refused(tmp_path, load, name, content, options, place, word):
+@pytest.mark.parametrize(("load", "case"), [(load, case) for load, cases in REFUSED.items() for case in cases])
+def test_what_is_refused(tmp_path, load, case):
+    content, place, word, *options = case
+    name, content = content if isinstance(content, tuple) else ("a.jsonl", content)
     with pytest.raises(ValueError, match=rf"{name}(, |: ){place}.*{word}"):
-        load(write(tmp_path, name, content), **options)
+        load(write(tmp_path, name, content), **dict(*options))
 
 
 LOADERS = (load_texts, load_squad, load_answered, load_choices, load_sentences, load_negation)
