@@ -8,7 +8,7 @@ from transformers import AutoModelForTokenClassification, AutoTokenizer
 
 from hf_localattn import OaXLNetTokenizer
 from hf_localattn.data import load_negation
-from hf_localattn.data.negation_sentences import rebuild_sentences, with_scopes
+from hf_localattn.data.negation import group_sentences, with_scope
 from hf_localattn.models.negation_finder import FoundCue, NegationFinder
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
@@ -113,7 +113,7 @@ def test_official_scores_and_columns_of_starsem(main, files, tmp_path):
     assert [row["id"] for row in found] == rows["id"][:]
     assert [row["scope"] for row in found] == [row["predicted_scope"] for row in predicted(out)]
     scores = score_sentences(
-        rebuild_sentences(rows), rebuild_sentences(with_scopes(rows, [row["scope"] for row in found]))
+        group_sentences(rows), group_sentences(map(with_scope, rows, [row["scope"] for row in found]))
     )
     assert {f"predict_{name}": value for name, value in scores.items()}.items() <= metrics.items()
     assert metrics["predict_starsem_cues_f1"] == 1

@@ -9,7 +9,7 @@ from hf_localattn.data.scopes import (
     NO_WORD,
     ScopeExamples,
     check_knows_cues,
-    find_unseen,
+    count_unseen,
     scope_features,
     word_labels,
     words_in_scope,
@@ -69,18 +69,15 @@ def test_where_the_scope_is_not_known_no_token_has_a_label():
 
 def unseen(*rows, **options):
     encoded, _ = features(*rows, **options)
-    return find_unseen(Dataset.from_list(list(rows)), Dataset.from_dict(dict(encoded)))
+    return count_unseen(Dataset.from_list(list(rows)), Dataset.from_dict(dict(encoded)))
 
 
 def test_words_and_cues_that_the_model_does_not_see():
     nothing = {"tokens": ["sat", "\u200b", "cats"], "cue": [0, 1, 0], "scope": [1, 0, 1]}
     found = unseen(ROW, TWICE, nothing, max_length=6)
     # [CLS] the cat ##s [CUE] [SEP]; [CLS] [CUE] sat cat ##s [SEP]; of the third row's cue there is no token
-    assert found.words == [3, 1, 1]
-    assert found.cues == [0, 2]
-    assert found.parts == [1]
-    whole = unseen(ROW, TWICE)
-    assert (whole.words, whole.cues, whole.parts) == ([0, 0], [], [])
+    assert found == ([3, 1, 1], [1, 1, 1])
+    assert unseen(ROW, TWICE) == ([0, 0], [0, 0])
 
 
 def pairs(*margins):

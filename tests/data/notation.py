@@ -1,0 +1,33 @@
+"""A readable notation of rows of negation: `he is [un]KIND and [never] LAUGHS`.
+
+Cues are in brackets, words and characters in scope in capitals.
+"""
+
+
+def notation(row):
+    """Return the words of a row with its cue and scope; its columns must agree with each other."""
+    tokens, cues, scopes = row["tokens"], row["cue_text"], row["scope_text"] or [""] * len(row["tokens"])
+    assert row["cue"] == [int(bool(text)) for text in cues]
+    assert row["scope"] in ([], [int(bool(text)) for text in scopes])
+    words = []
+    for word, cue, scope in zip(tokens, cues, scopes, strict=True):
+        shown, start = word.replace(scope, scope.upper(), 1) if scope else word, word.index(cue)
+        end = start + len(cue)
+        words.append(f"{shown[:start]}[{shown[start:end]}]{shown[end:]}" if cue else shown)
+    return " ".join(words)
+
+
+def described(rows):
+    """Return a line for each row: its id, the kind and type of its cue, and its notation."""
+    return [f"{row['id']} {row['cue_kind']}:{row['cue_type']} {notation(row)}" for row in rows]
+
+
+def columns(marked):
+    """Return the columns of a row in this notation. Brackets and capitals mark whole words."""
+    words = marked.split()
+    tokens = [word.strip("[]").lower() for word in words]
+    return {
+        "tokens": tokens,
+        "cue": [int(word[0] == "[") for word in words],
+        "scope": [int(word.strip("[]").isupper()) for word in words],
+    }
