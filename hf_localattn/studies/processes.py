@@ -47,11 +47,13 @@ class ScriptRun:
         task: name of the script's task in `hf_localattn.tasks.TASKS`.
         options: options of the script by name.
         folder: folder of the results. File of options and log are next to it, with the suffixes .json and .log.
+        then: runs that follow in the same place, such as tests of the trained model.
     """
 
     task: str
     options: Mapping[str, Any]
     folder: Path
+    then: tuple[ScriptRun, ...] = ()
 
 
 def finished(folder: Path) -> dict[str, Any] | None:
@@ -69,7 +71,7 @@ def run_script(
     folder: str,
     start: Callable[[BaseProcess], None] = BaseProcess.start,
 ) -> dict[str, Any]:
-    """Run or resume a training script in a process, and return its metrics.
+    """Run or resume a training script in a process, then the runs that follow it, and return its metrics.
 
     Args:
         run: the run.
@@ -80,8 +82,16 @@ def run_script(
     Raises:
         RunFailed: the script has ended with an error, or its process was killed too often.
     """
-    if (metrics := finished(run.folder)) is not None:
-        return metrics
+    metrics = finished(run.folder)
+    metrics = _run_process(run, environment, folder, start) if metrics is None else metrics
+    for follower in run.then:
+        run_script(follower, environment, folder, start)
+    return metrics
+
+
+def _run_process(
+    run: ScriptRun, environment: Mapping[str, str], folder: str, start: Callable[[BaseProcess], None]
+) -> dict[str, Any]:
     options, log = (run.folder.absolute().with_name(f"{run.folder.name}.{suffix}") for suffix in ("json", "log"))
     atomic_write(options, json.dumps(run.options, indent=2, ensure_ascii=False, default=str) + "\n")
     context = start_server()

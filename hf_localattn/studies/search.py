@@ -178,7 +178,8 @@ class Search:
         args = copy.copy(self.args)
         args.do_train, args.do_eval, args.do_predict = True, True, False
         args.output_dir = str(self.trials_folder / "check")
-        return dataclasses.replace(self.study, training_args=args)
+        fold, study = self.study.data_args.fold, dataclasses.replace(self.study, training_args=args)
+        return study if fold is None else study.of_fold(fold)
 
     def _take_up(self, study: Any) -> None:
         """Queue the trials that were running when the search was killed, and all combinations of a finite search."""
@@ -199,8 +200,9 @@ class Search:
             trial = study.ask({name: own.distribution for name, own in self.space.items()})
             folder = trial.user_attrs.get("folder") or f"trial-{trial.number}"
             trial.set_user_attr("folder", folder)
-            asked[self.trials_folder / folder] = trial
-            yield self._run(self.space.setting(trial.params), self.trials_folder / folder)
+            run = self._run(self.space.setting(trial.params), self.trials_folder / folder)
+            asked[run.folder] = trial
+            yield run
 
     def _run(self, setting: Mapping[str, Any], folder: Path) -> ScriptRun:
         """Return the run of a trial."""
@@ -210,7 +212,9 @@ class Search:
         if not self.args.load_best_model_at_end:
             changes["save_strategy"] = "no"
         parts = {"do_train": True, "do_eval": True, "do_predict": False}
-        return self.study.run(folder, **changes, **parts, output_dir=str(folder))
+        fold = self.study.data_args.fold
+        run = folder if fold is None else folder / f"fold-{fold}"
+        return self.study.run(run, **changes, **parts, output_dir=str(folder))
 
     def _begun(self, study: Any) -> list[Any]:
         """Return Optuna's trials that have a score or an error, or are running."""
@@ -301,9 +305,9 @@ class Search:
 
 def _check_arguments(study: Study) -> None:
     training_args = study.training_args
-    if study.data_args.num_folds is not None:
+    if study.data_args.num_folds is not None and study.data_args.fold is None:
         raise ValueError(
-            "--num_folds cannot be used with --search_space: leave it out, and use it later with the best setting."
+            "--num_folds cannot be used with --search_space: give one --fold, or use it later with the best setting."
         )
     if training_args.push_to_hub:
         raise ValueError(
