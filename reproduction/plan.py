@@ -105,7 +105,8 @@ class TableRun:
         task = SCRIPTS[self.task.script]
         options = {**self.options, "output_dir": str(folder), **changes}
         classes = (ModelArguments, task.DataArguments, task.TrainingArguments)
-        return Study(task, *build_arguments(classes, options), options)
+        model_args, data_args, training_args = build_arguments(classes, options)
+        return Study(task, model_args, data_args, training_args, options)
 
     @property
     def digest(self) -> str:
@@ -147,10 +148,16 @@ def _content(name: str, value: Any) -> Any:
     if name == "local_config" and str(value).startswith("parser="):
         return f"parser={_content('backbone', value.partition('=')[2])}"
     is_path = name.endswith("_file") or name in ("backbone", "dataset_name")
-    return _digest(Path(value)) if is_path and isinstance(value, str) and Path(value).exists() else value
+    if not is_path or not isinstance(value, str) or not Path(value).exists():
+        return value
+    files = [Path(value)] if Path(value).is_file() else sorted(Path(value).rglob("*"))
+    return _digest(Path(value), tuple((file, file.stat().st_size, file.stat().st_mtime_ns) for file in files))
 
 
-_digest = cache(content_digest)
+@cache
+def _digest(path: Path, state: tuple[tuple[Path, int, int], ...]) -> str:
+    """Return the digest of a file or folder. `state` is part of the cache's key."""
+    return content_digest(path)
 
 
 def plan(selection: Selection) -> list[TableRun]:
@@ -188,14 +195,19 @@ def check_runs(runs: Sequence[TableRun]) -> None:
         ValueError: some runs cannot be run. The message lists all problems with their rows and tasks.
     """
     problems: dict[str, dict[str, list[str]]] = {}  # tasks by problem and row
-    for row, task, run in {run.key: (*run.key, run) for run in reversed(runs) if run.trains}.values():
+    first: dict[tuple[str, str], TableRun] = {}
+    for run in runs:
+        first.setdefault(run.key, run)
+    for (row, task), run in first.items():
+        if not run.trains:
+            continue
         try:
             _check(run)
         except (ValueError, OSError, ImportError) as error:
             problems.setdefault(str(error), {}).setdefault(row, []).append(task)
     if problems:
         where = {
-            problem: ", ".join(f"{row} ({', '.join(tasks)})" for row, tasks in reversed(rows.items()))
+            problem: ", ".join(f"{row} ({', '.join(tasks)})" for row, tasks in rows.items())
             for problem, rows in problems.items()
         }
         raise ValueError(listed([f"{where[problem]}: {problem}" for problem in problems]))

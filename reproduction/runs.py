@@ -138,8 +138,9 @@ class Runner:
         for title in run.tests:
             tested = finished(self._test_folder(run, title)) or {}
             metrics |= {f"{name}@{title}": value for name, value in tested.items() if name.startswith("predict_")}
+        was_kept = self._path(run).is_file()  # the model was tested on more corpora
         write_results(self._path(run), self._record(run, metrics, data))
-        if not self.keep_models:
+        if not (self.keep_models or was_kept):
             discard(folder)
 
     def _record(

@@ -87,6 +87,10 @@ def prepare(study: Study, claim: ExitStack) -> Callable[[], dict[str, float]]:
 
 def _check_workers(study: Study, *, is_study: bool) -> None:
     args = study.training_args
+    if is_study and args.world_size > 1:
+        raise ValueError(
+            "Folds and trials are processes: run the script without torchrun or accelerate launch, or give one --fold."
+        )
     if args.workers == 1 and args.ray_address is None:
         return
     given = f"--workers {args.workers}" if args.ray_address is None else f"--ray_address {args.ray_address}"
@@ -95,5 +99,3 @@ def _check_workers(study: Study, *, is_study: bool) -> None:
             f"{given} runs folds or trials of a search in parallel: give --num_folds or --search_space, or leave it"
             " out. To train one model on several GPUs use torchrun or accelerate launch."
         )
-    if args.world_size > 1:
-        raise ValueError(f"{given} starts processes itself: run the script without torchrun or accelerate launch.")

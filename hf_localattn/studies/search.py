@@ -314,8 +314,6 @@ def _check_arguments(study: Study) -> None:
             "--push_to_hub cannot be used with --search_space, which keeps no model: leave it out, and train with the"
             " best setting afterwards."
         )
-    if training_args.world_size > 1:
-        raise ValueError("--search_space runs in one process: run the script without torchrun or accelerate launch.")
     wanted = training_args.resume_from_checkpoint
     if isinstance(wanted, str) and wanted.lower() not in ("true", "false", ""):
         raise ValueError(

@@ -115,7 +115,7 @@ def read_space(path: str, model_args: ModelArguments) -> SearchSpace:
     space = SearchSpace()
     for name, values in content.items():
         try:
-            space[name] = _dimension(values, _type_of(name, model_args))
+            space[str(name)] = _dimension(values, _type_of(str(name), model_args))
         except ValueError as error:
             raise ValueError(f"--search_space {path}, {name}: {error}") from None
     return space
@@ -164,9 +164,13 @@ def _dimension(values: Any, kind: Any) -> Dimension:
         return Dimension(optuna.distributions.CategoricalDistribution(stored), choices)
     if not {"low", "high"} <= set(values) <= {"low", "high", "log", "step"}:
         raise ValueError("a range has low and high, and log or step, such as {low: 1e-5, high: 1e-4, log: true}.")
-    low, high, step = (None if values.get(name) is None else typed(values[name]) for name in ("low", "high", "step"))
-    if any(isinstance(end, bool) or not isinstance(end, int | float) for end in (low, high)):
+    ends = {name: None if value is None else typed(value) for name, value in values.items() if name != "log"}
+    low, high, step = (ends.get(name) for name in ("low", "high", "step"))
+    if not all(isinstance(end, int | float) and not isinstance(end, bool) for end in (low, high)):
         raise ValueError("only numbers have ranges: give a list of values.")
+    assert low is not None
+    assert high is not None
+    numbers: Any
     log = values.get("log", False)
     if isinstance(low, int):
         numbers = optuna.distributions.IntDistribution(low, high, log=log, step=step or 1)

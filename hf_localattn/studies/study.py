@@ -99,7 +99,7 @@ class Study:
 
     def check_folder(self, arguments: Mapping[str, Any]) -> None:
         """Raise `ValueError` if the output folder holds another command, or other files."""
-        if not (self.folder / RUN).is_file():
+        if self.data_args.fold is None and not (self.folder / RUN).is_file():  # other folds may have begun
             check_unused(self.folder, f"{RUN} to continue")
         check_same_run(self.folder, arguments)
 

@@ -248,27 +248,24 @@ def parse_arguments(classes: Sequence[type], arguments: Sequence[str] | None = N
     path = Path(arguments[0])
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file of arguments.")
-    try:
-        return build_arguments(classes, read_json(path))
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+    return build_arguments(classes, read_json(path), f"{path}: ")
 
 
-def build_arguments(classes: Sequence[type], options: Mapping[str, Any]) -> tuple[Any, ...]:
+def build_arguments(classes: Sequence[type], options: Mapping[str, Any], where: str = "") -> tuple[Any, ...]:
     """Build dataclasses from options by name.
 
     Raises:
-        ValueError: an option does not exist or has an invalid value.
+        ValueError: an option does not exist or has an invalid value. The message begins with `where`.
     """
     hints = {name: hint for one in classes for name, hint in get_type_hints(one).items()}
     checked = {}
     for name, value in options.items():
         if name not in hints:
-            raise ValueError(_unknown(name, hints))
+            raise ValueError(f"{where}{_unknown(name, hints)}")
         try:
             checked[name] = TypeAdapter(hints[name], config=ANY_TYPE).validate_python(value)
         except ValidationError as error:
-            raise ValueError(f"{name} is {value!r}. {error.errors()[0]['msg']}.") from None
+            raise ValueError(f"{where}{name} is {value!r}. {error.errors()[0]['msg']}.") from None
     return HfArgumentParser(classes).parse_dict(checked)
 
 
