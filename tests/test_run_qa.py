@@ -8,7 +8,7 @@ from transformers import AutoModelForQuestionAnswering, AutoTokenizer, Trainer, 
 
 from hf_localattn.data import load_squad
 from hf_localattn.data.answers import AnswerSettings, extract_answers
-from hf_localattn.data.windows import evaluation_features
+from hf_localattn.data.questions import evaluation_features
 from hf_localattn.metrics.squad_scores import is_blank
 from hf_localattn.tasks.question_answering import score_answers
 from tests.qa_helpers import question, tiny_bert, unanswerable, word_pieces, write_jsonl

@@ -13,7 +13,6 @@ from typing import Any
 import datasets
 from transformers import DataCollatorForTokenClassification, PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_localattn.data.labels import SINGLE_LABEL, Labels
 from hf_localattn.data.negation import describe_cues, group_sentences, load_negation, with_scope
 from hf_localattn.data.rows import Data, row_numbers
 from hf_localattn.data.scopes import (
@@ -22,6 +21,7 @@ from hf_localattn.data.scopes import (
     count_unseen,
     scope_features,
 )
+from hf_localattn.data.texts import SINGLE_LABEL, Labels
 from hf_localattn.data.words import prepare_tokenizer
 from hf_localattn.files import atomic_write
 from hf_localattn.metrics import load_metric
@@ -137,7 +137,7 @@ class NegationScope(Task):
         if true is None:
             return Scored(scopes, {})
         scores = load_metric("negation_scope").compute(predictions=scopes, references=true)
-        return Scored(scopes, {**scores, **self.official_scores(examples.rows, scopes)})
+        return Scored(scopes, {**scores, **self.official_scores(examples.rows, scopes)}, pair=(scopes, true))
 
     def sentences_with(self, rows: datasets.Dataset, predictions: Any) -> Sentences:
         """Return the sentences of rows with part-of-speech tags, with predicted negations."""

@@ -97,11 +97,12 @@ class NegationDetection(NegationScope):
         scores = {f"cue_{name}": value for name, value in set_scores(*keys).items()}
         if examples.true_scopes is None:
             return Scored(found, scores)
-        predictions, references = chain.from_iterable(scopes), (one.scope for own in true for one in own)
-        of_scopes = load_metric("negation_scope").compute(predictions=list(predictions), references=list(references))
+        pair = list(chain.from_iterable(scopes)), [one.scope for own in true for one in own]
+        of_scopes = load_metric("negation_scope").compute(predictions=pair[0], references=pair[1])
         words = set_scores(*(list(map(_words, negations)) for negations in (found, true)))
         end_to_end = {f"end_to_end_{name}": value for name, value in words.items()}
-        return Scored(found, {**end_to_end, **scores, **of_scopes, **self.official_scores(examples.rows, found)})
+        official = self.official_scores(examples.rows, found)
+        return Scored(found, {**end_to_end, **scores, **of_scopes, **official}, pair=pair)
 
     def _read_logits(
         self, logits: np.ndarray, examples: ScopeExamples

@@ -13,14 +13,15 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.data.answers import AnswerSettings, QuestionAnswers, extract_answers, write_answers
-from hf_localattn.data.questions import count_unanswerable, load_squad
-from hf_localattn.data.rows import Data
-from hf_localattn.data.windows import (
+from hf_localattn.data.questions import (
     QuestionAnsweringCollator,
     check_window_settings,
+    count_unanswerable,
     evaluation_features,
+    load_squad,
     train_features,
 )
+from hf_localattn.data.rows import Data
 from hf_localattn.metrics import load_metric
 from hf_localattn.metrics.squad_scores import is_blank, question_scores
 from hf_localattn.tasks.arguments import DataArguments, option
@@ -114,7 +115,10 @@ class QuestionAnswering(Task):
         contexts = dict(zip(rows["id"], rows["context"], strict=True))
         starts, ends = outputs
         answers = extract_answers(contexts, features, starts, ends, self.settings)
-        return Scored(answers, *score_answers(answers, rows, self.settings))
+        unsure = {"no_answer_probability": 0.0} if self.settings.handle_no_answer else {}
+        predictions = [{"id": name, "prediction_text": answer.best.text, **unsure} for name, answer in answers.items()]
+        references = [{"id": row["id"], "answers": row["answers"]} for row in rows.select_columns(["id", "answers"])]
+        return Scored(answers, *score_answers(answers, rows, self.settings), pair=(predictions, references))
 
     def write_predictions(self, folder: Path, split: str, prefix: str, predictions: Any) -> None:
         """Write `eval_predictions.json` and the other files that transformers' question answering script writes."""

@@ -145,11 +145,12 @@ def choose_best_metric(training_args: TrainingArguments, task: Task) -> None:
         metric = next(iter(task.metrics))
     if metric is None:
         return
-    if metric not in task.metrics:
+    if metric not in task.metrics and task.args.metric is None:
         raise ValueError(f"--metric_for_best_model must be one of {', '.join(task.metrics)}; got {metric!r}.")
     if metric != given:
         logger.info("The best model is the one with the best %s.", metric)
-    training_args.metric_for_best_model, training_args.greater_is_better = metric, task.metrics[metric]
+    training_args.metric_for_best_model = metric
+    training_args.greater_is_better = task.metrics.get(metric, training_args.greater_is_better is not False)
 
 
 def make_features(task: Task, split: str, rows: Any, tokenizer: PreTrainedTokenizerBase) -> Any:

@@ -14,9 +14,8 @@ from transformers import AutoTokenizer
 
 from hf_localattn.data import load_squad
 from hf_localattn.data.choices import load_choices
-from hf_localattn.data.labels import labels_of
 from hf_localattn.data.negation import load_negation
-from hf_localattn.data.texts import load_texts
+from hf_localattn.data.texts import labels_of, load_texts
 from hf_localattn.data.words import TokenColumns, load_sentences
 from hf_localattn.metrics.word_scores import select_metrics
 from hf_localattn.names import PLAIN

@@ -1,7 +1,6 @@
 import numpy as np
 
-from hf_localattn.data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Labels
-from hf_localattn.data.texts import format_predictions, tokenize_texts
+from hf_localattn.data.texts import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Labels, format_predictions, tokenize_texts
 from tests.qa_helpers import word_pieces
 
 

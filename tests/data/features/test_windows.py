@@ -4,14 +4,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hf_localattn.data.windows import (
+from hf_localattn.data.questions import (
     QuestionAnsweringCollator,
     check_window_settings,
     evaluation_features,
     token_span,
     train_features,
-    unpad_left,
 )
+from hf_localattn.training.trainer import unpad_left
 from tests.qa_helpers import ALPHABET, byte_pieces, question, unanswerable, word_pieces
 
 RIGHT = word_pieces()

@@ -1,6 +1,6 @@
 import pytest
 
-from hf_localattn.data.labels import REGRESSION, SINGLE_LABEL, infer_problem_type
+from hf_localattn.data.texts import REGRESSION, SINGLE_LABEL, infer_problem_type
 
 
 def test_no_label_at_all_is_a_class():

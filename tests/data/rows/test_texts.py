@@ -4,8 +4,17 @@ import pytest
 from datasets import ClassLabel, Dataset, Features, List, Value
 
 from hf_localattn.data import Source
-from hf_localattn.data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Labels, labels_of
-from hf_localattn.data.texts import GLUE_TASKS, TextColumns, load_texts, number_labels
+from hf_localattn.data.texts import (
+    GLUE_TASKS,
+    MULTI_LABEL,
+    REGRESSION,
+    SINGLE_LABEL,
+    Labels,
+    TextColumns,
+    labels_of,
+    load_texts,
+    number_labels,
+)
 from hf_localattn.metrics.classification_scores import GLUE_METRICS
 from tests.qa_helpers import write_jsonl
 
