@@ -153,8 +153,9 @@ def _best_spans(context: str, windows: list[_Window], size: int, settings: Answe
     """Return at most `n_best_size` distinct spans of a passage, in descending order of score."""
     found = []
     for window in windows:
-        inputs = map(torch.from_numpy, (window.starts, window.ends, window.offsets[:, 0] >= 0))
-        first, last = (one.numpy() for one in possible_spans(*inputs, settings.max_answer_length, size))
+        starts, ends, inside = map(torch.from_numpy, (window.starts, window.ends, window.offsets[:, 0] >= 0))
+        pairs = possible_spans(starts, ends, inside, settings.max_answer_length, size)
+        first, last = (places.numpy() for places in pairs)
         found.append((window.offsets[first, 0], window.offsets[last, 1], window.starts[first], window.ends[last]))
     begin, end, start_logits, end_logits = map(np.concatenate, zip(*found, strict=True))
     spans: dict[tuple[int, int], Candidate] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
@@ -98,7 +99,7 @@ def load_negation(
     for name, value in (("cues", cues), ("cue_in_scope", cue_in_scope), ("unmatched_scopes", unmatched_scopes)):
         if value not in OPTIONS[name]:
             raise ValueError(f"{name} must be {' or '.join(OPTIONS[name])}; got {value!r}.")
-    if isinstance(data, list | tuple):
+    if not isinstance(data, str | os.PathLike | Dataset | Source):
         options = {"require_scopes": require_scopes, "skip_empty": skip_empty, "all_sentences": all_sentences}
         parts = [
             load_negation(path, cues, cue_in_scope, unmatched_scopes=unmatched_scopes, **options) for path in data

@@ -129,7 +129,7 @@ def load_answered(data: Data, *, require_questions: bool = True, skip_empty: boo
     source = open_source(data, "questions", SUFFIXES)
     questions, name = load_squad(source, require_question=require_questions, skip_empty=skip_empty), source.name
     unanswerable = count_unanswerable(questions)
-    if unanswerable == len(questions):
+    if questions and unanswerable == len(questions):
         raise ValueError(f"{name}: none of the {unanswerable} questions has an answer to generate a question from.")
     if unanswerable:
         logger.warning("%s: %d of %d questions have no answer and are left out.", name, unanswerable, len(questions))

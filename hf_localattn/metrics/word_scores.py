@@ -195,11 +195,11 @@ def error_diagnosis(predictions: Labels, references: Labels) -> dict[str, float]
         for rows in (predictions, references)
     )
     kinds = sorted(set().union(*found, *there))
-    levels = {
-        "detection": (list(map(bool, found)), list(map(bool, there))),
-        "identification": tuple([kind in types for types in rows for kind in kinds] for rows in (found, there)),
+    found_kinds, there_kinds = ([kind in types for types in rows for kind in kinds] for rows in (found, there))
+    by_level = {
+        "detection": dict(zip(PRF, binary_prf(list(map(bool, found)), list(map(bool, there))), strict=True)),
+        "identification": dict(zip(PRF, binary_prf(found_kinds, there_kinds), strict=True)),
     }
-    by_level = {level: dict(zip(PRF, binary_prf(*pair), strict=True)) for level, pair in levels.items()}
     by_level["position"] = _positions(predictions, references)
     alarms = [bool(types) for types, true in zip(found, there, strict=True) if not true]
     scores = {f"{level}_{name}": value for level, own in by_level.items() for name, value in own.items()}

@@ -31,3 +31,32 @@ def columns(marked):
         "cue": [int(word[0] == "[") for word in words],
         "scope": [int(word.strip("[]").isupper()) for word in words],
     }
+
+
+def shown(rows):
+    """Return a line for each row of any task, such as `the/O cat/B-x`, or `context: wrong | [right]`."""
+    return list(map(_shown, rows, [rows.features] * len(rows)))
+
+
+def _shown(row, kinds):
+    if "tokens" in row:
+        pairs = (
+            zip(row["tokens"], row["labels"], strict=True) if row["labels"] else ((word,) for word in row["tokens"])
+        )
+        return " ".join(map("/".join, pairs))
+    if "choices" in row:
+        right = row.get("label", -1)
+        choices = (f"[{choice}]" if i == right else choice for i, choice in enumerate(row["choices"]))
+        return f"{row['context']}: {' | '.join(choices)}"
+    if "answers" in row:
+        answers = zip(row["answers"]["text"], row["answers"]["answer_start"], strict=True)
+        asked = row.get("question", "-")
+        return (
+            f"{row['id']}: {row['context']} {asked} {' '.join(f'{text}@{start}' for text, start in answers)}".strip()
+        )
+    label, kind = row["label"], kinds["label"]
+    if isinstance(label, list):
+        label = [kind.feature.int2str(number) for number in label]
+    elif label is not None and hasattr(kind, "int2str"):
+        label = kind.int2str(label)
+    return f"{' + '.join(row[name] for name in ('text', 'text_pair') if name in row)} = {label}"

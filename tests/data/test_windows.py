@@ -105,6 +105,8 @@ def test_the_space_before_a_question_is_dropped_and_a_long_question_is_cut(caplo
 
 
 def test_settings_that_do_not_fit():
+    assert check_window_settings(RIGHT, 40, 0) == 37 - 16
+    assert check_window_settings(RIGHT, 40, 35) == 1
     with pytest.raises(
         ValueError, match=r"doc_stride 37 is too large: a window of 40 tokens has room for 37 .* most 35"
     ):

@@ -68,6 +68,13 @@ def test_which_of_equal_words_is_the_answer_counts():
     assert tokenizer.decode(ids).endswith("on the dog sat who? [SEP]")
 
 
+def test_the_least_that_is_used_is_the_answer(caplog):
+    tokenizer = word_pieces()
+    assert tokenizer.decode(source("red dog red", "dog", 4, tokenizer, 5)) == "[CLS] dog [SEP] dog [SEP]"
+    assert tokenizer.decode(source("red dog red", "dog", 4, tokenizer, 7)) == "[CLS] dog [SEP] red dog red [SEP]"
+    assert not caplog.text
+
+
 def test_a_passage_without_spaces_is_cut_within():
     tokenizer = word_pieces()
     context = "a" * 40 + "dog" + "b" * 40
