@@ -248,10 +248,9 @@ REFUSED = {
         ([{**ASKED, "answers": {"text": ["at"], "answer_start": [4]}}], "line 1", "occurs at 5, 9:"),
         ([{**ASKED, "answers": {"text": ["mat"], "answer_start": [-7]}}], "line 1", "answer_start -7"),
         ([{**ASKED, "answers": {"text": ["cow"], "answer_start": [0]}}], "line 1", "nowhere"),
-        (
-            [{**ASKED, "context": "a" * 9, "answers": {"text": ["a"], "answer_start": [9]}}],
-            "line 1",
-            "0, 1, 2, 3, 4, \\.\\.\\.",
+        *(
+            ([{**ASKED, "context": "a" * count, "answers": {"text": ["a"], "answer_start": [9]}}], "line 1", places)
+            for count, places in ((5, "0, 1, 2, 3, 4: correct"), (6, r"0, 1, 2, 3, 4, \.\.\.: correct"))
         ),
         ([{**ASKED, "is_impossible": True}], "line 1", "is_impossible"),
         ([ASKED, ASKED], "questions 1 and 2", "'q'"),
