@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hf_localattn.errors import exit_on_user_error
 from hf_localattn.extras import require_train
-from hf_localattn.studies.executors import TrialFailed
+from hf_localattn.studies.processes import RunFailed
 from hf_localattn_command import exit_on_interrupt
 from reproduction import loop
 from reproduction.request import select
@@ -55,7 +55,7 @@ def parser() -> argparse.ArgumentParser:
 def main(words: Sequence[str] | None = None) -> None:
     """Run the command. User errors print one line to stderr and exit with code 2."""
     own = parser().parse_args(words)
-    with exit_on_interrupt(resumable=True), exit_on_user_error(), exit_on_user_error(TrialFailed):
+    with exit_on_interrupt(resumable=True), exit_on_user_error(), exit_on_user_error(RunFailed):
         if own.table is None:
             loop.list_tables()
             return

@@ -7,7 +7,7 @@ from typing import Any
 
 from hf_localattn.files import atomic_write
 from hf_localattn.inspection.draw import draw_bars, draw_curves, picture
-from reproduction.scores import Runs, values_of
+from reproduction.report import Runs, values_of
 from reproduction.tables import Bars, Curve, LearningCurve, Table, TableScore, TableTask
 
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 
 from hf_localattn.registry import family_of
-from hf_localattn.studies.trial import Arguments
-from hf_localattn.tasks.run import prepare_run
+from hf_localattn.studies.study import Study
 from hf_localattn.training.models import load_model_and_tokenizer
-from reproduction.arguments import SCRIPTS, make_trial
+from reproduction.plan import TableRun
 
 BATCH_SIZES = (1, 8, 32)
 REPEATS = 5
@@ -23,19 +22,18 @@ CUE = 1
 """Number of query tokens of a text."""
 
 
-def profile(arguments: Mapping[str, Any]) -> dict[str, float]:
+def profile(run: TableRun) -> dict[str, float]:
     """Return the number of parameters of a token classification model, and its inference time for each batch size.
 
     Each text consists of `max_seq_length` random tokens with one query token. The time is the minimum of several runs.
 
     Args:
-        arguments: arguments of `run_ner.py` by name.
+        run: run with options of `run_ner.py`.
     """
-    with TemporaryDirectory() as folder:
-        model_args, data_args, training_args = _parse("run_ner", arguments, folder)
-        fields = {"num_labels": 2, "id2label": {0: "O", 1: "SCOPE"}, "label2id": {"O": 0, "SCOPE": 1}}
-        model, _ = load_model_and_tokenizer("token-classification", model_args, training_args, **fields)
-        device = training_args.device
+    study = _study(run, "run_ner")
+    data_args, device = study.data_args, study.training_args.device
+    fields = {"num_labels": 2, "id2label": {0: "O", 1: "SCOPE"}, "label2id": {"O": 0, "SCOPE": 1}}
+    model, _ = load_model_and_tokenizer("token-classification", study.model_args, study.training_args, **fields)
     model.eval().to(device)
     family = family_of(model.config)
     metrics = {"parameters": float(sum(parameter.numel() for parameter in model.parameters()))}
@@ -50,27 +48,25 @@ def profile(arguments: Mapping[str, Any]) -> dict[str, float]:
     return metrics
 
 
-def text_statistics(arguments: Mapping[str, Any]) -> dict[str, float]:
+def text_statistics(run: TableRun) -> dict[str, float]:
     """Return the number of texts of each split, and their maximum, mean and minimum length in tokens.
 
     Special tokens are not counted. Texts are truncated to `max_seq_length` tokens.
 
     Args:
-        arguments: arguments of `run_glue.py` by name.
+        run: run with options of `run_glue.py`.
     """
-    with TemporaryDirectory() as folder:
-        model_args, data_args, training_args = _parse("run_glue", arguments, folder)
-        run = prepare_run(SCRIPTS["run_glue"], model_args, data_args, training_args)
-    special = run.trainer.processing_class.num_special_tokens_to_add()
+    prepared = _study(run, "run_glue").prepare()
+    special = prepared.trainer.processing_class.num_special_tokens_to_add()
     metrics: dict[str, float] = {}
-    for split, features in run.features.items():
+    for split, features in prepared.features.items():
         lengths = [len(ids) - special for ids in features["input_ids"]]
         own = {"rows": len(lengths), "max": max(lengths), "mean": statistics.fmean(lengths), "min": min(lengths)}
         metrics |= {f"{split}_{name}": float(value) for name, value in own.items()}
     return metrics
 
 
-Measure = Callable[[Mapping[str, Any]], dict[str, float]]
+Measure = Callable[[TableRun], dict[str, float]]
 
 MEASURES: dict[str, Measure] = {
     "profile": profile,
@@ -79,8 +75,9 @@ MEASURES: dict[str, Measure] = {
 """Measures, by name in a table."""
 
 
-def _parse(script: str, arguments: Mapping[str, Any], folder: str) -> Arguments:
-    return make_trial(script, arguments).arguments(Path(folder, "unused"))
+def _study(run: TableRun, script: str) -> Study:
+    task = run.task.model_copy(update={"script": script})
+    return dataclasses.replace(run, task=task).study(Path("unused"))
 
 
 @torch.no_grad()

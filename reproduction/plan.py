@@ -1,26 +1,52 @@
-"""Plan of a table: the list of its runs, each with the arguments of its script."""
+"""Plan of a table: the list of its runs, each with the options of its script."""
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from hf_localattn.data.folds import Fold
-from hf_localattn.errors import listed
+from transformers import AutoConfig
+
+from hf_localattn.assignments import format_assignments, parse_config_fields
+from hf_localattn.errors import listed, loading
+from hf_localattn.models.sla_parser import load_pipeline
 from hf_localattn.models.tokenization_sla_bert import DEFAULT_PARSER
-from hf_localattn.registry import FAMILIES
+from hf_localattn.names import PLAIN
+from hf_localattn.pretrained import resolve_backbone
+from hf_localattn.registry import FAMILIES, get_family
 from hf_localattn.resources import tiny_parser
-from hf_localattn.studies.results import digest_of, settings_of
-from hf_localattn.studies.trial import UNUSED, Trial
+from hf_localattn.studies.study import Study, content_digest
+from hf_localattn.tasks import (
+    MultipleChoice,
+    QuestionAnswering,
+    QuestionGeneration,
+    Task,
+    TextClassification,
+    TokenClassification,
+)
 from hf_localattn.tasks.splits import LIMITS
-from hf_localattn.training.arguments import TrainingArguments
-from reproduction.arguments import SCRIPTS, make_trial, to_cli_args, to_command_line
+from hf_localattn.training.arguments import ModelArguments, build_arguments
 from reproduction.corpora import SAMPLES, corpus_arguments, load_corpora
-from reproduction.request import Overrides, Selection
+from reproduction.request import Overrides, Selection, command_line
 from reproduction.tables import Row, Table, TableTask, recipe_arguments
+
+SCRIPTS: dict[str, type[Task]] = {
+    "run_glue": TextClassification,
+    "run_ner": TokenClassification,
+    "run_qa": QuestionAnswering,
+    "run_qg": QuestionGeneration,
+    "run_swag": MultipleChoice,
+}
+"""The task of each script at the root of the repository."""
+
+COMMON = {"disable_tqdm": True, "log_level": "error", "report_to": "none", "save_total_limit": 1}
+"""Options of all runs."""
 
 TINY = "tiny"
 
@@ -57,38 +83,40 @@ class TableRun:
         return self.number - 1
 
     @property
-    def fold(self) -> Fold | None:
-        """Fold of the data, or None for the splits of the corpus."""
-        return None if self.task.folds is None else Fold(self.number, self.task.folds, seed=0)
-
-    @property
     def trains(self) -> bool:
         """True if the run trains a model. Measures do not train."""
         return self.task.script in SCRIPTS
 
-    @cached_property
-    def trial(self) -> Trial:
-        """The trial of a run that trains.
+    @property
+    def options(self) -> dict[str, Any]:
+        """Options of the script, except the output folder."""
+        own = {name: value for name, value in self.arguments.items() if value is not None} | COMMON
+        own["local_config"] = format_assignments(self.arguments.get("local_config", {}))
+        if self.task.folds is None:
+            return {**own, "seed": self.seed}
+        return {**own, "seed": 0, "num_folds": self.task.folds, "fold": self.number}
+
+    def study(self, folder: Path, **changes: Any) -> Study:
+        """Return the command of the run with an output folder.
 
         Raises:
-            ValueError: an argument is unknown, or its value has another type.
+            ValueError: an option is unknown, or its value has another type.
         """
-        parts = {} if self.fold is None else {"do_eval": True, "do_predict": True}
-        return make_trial(self.task.script, {**self.arguments, **parts}, self.seed, self.fold)
+        task = SCRIPTS[self.task.script]
+        options = {**self.options, "output_dir": str(folder), **changes}
+        classes = (ModelArguments, task.DataArguments, task.TrainingArguments)
+        model_args, data_args, training_args = build_arguments(classes, options)
+        return Study(task, model_args, data_args, training_args, options)
 
-    @cached_property
-    def settings(self) -> dict[str, Any]:
-        """Settings that affect scores, without seed and fold. Files and folders are identified by their content."""
-        if self.trains:
-            return settings_of(*dataclasses.replace(self.trial, seed=TrainingArguments.seed).arguments(UNUSED))
-        # Names of result folders depend on this list of command-line words.
-        words = to_cli_args(self.arguments)
-        pairs = zip(words, (*words[1:], None), strict=True)
-        return {"words": [digest_of(name.removeprefix("--"), value) for name, value in pairs]}
-
-    def with_arguments(self, **changes: Any) -> TableRun:
-        """Return the same run with other arguments."""
-        return dataclasses.replace(self, arguments={**self.arguments, **changes})
+    @property
+    def digest(self) -> str:
+        """Digest of the options. Files and folders are identified by their content, so that they may move."""
+        settings = {
+            name: _content(name, value) for name, value in self.options.items() if name not in ("seed", "fold")
+        }
+        seed = self.seed if self.task.folds is None else None
+        text = json.dumps([self.task.script, settings, seed], sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
     def has_ratios(self) -> bool:
@@ -96,27 +124,40 @@ class TableRun:
         return any(score.ratio for score in self.task.scores.values())
 
     @property
-    def is_timed(self) -> bool:
-        """True if the run measures times and needs the whole machine."""
-        return self.has_ratios or not self.trains
-
-    @property
     def command(self) -> str:
         """Command line of the run without absolute paths. For a measure, this is a comment."""
-        told, output = to_command_line(self.arguments), f"--output_dir {self.row.name}-{self.task.name}"
+        told, output = command_line(self.arguments), f"--output_dir {self.row.name}-{self.task.name}"
         if not self.trains:
             return f"# {self.task.script} of {told}"
-        if self.fold is None:
+        if self.task.folds is None:
             return f"python {self.task.script}.py {told} --seed {self.seed} {output}-{self.seed}"
-        # The seed of fold k is the seed of the cross-validation plus k - 1.
-        folds = f"--num_folds {self.fold.count} {output}  # fold {self.number}"
-        return f"python {self.task.script}.py {told} --seed {self.fold.seed} {folds}"
+        folds = f"--num_folds {self.task.folds} --fold {self.number}"
+        return f"python {self.task.script}.py {told} --seed 0 {folds} {output}"
 
     @property
     def name(self) -> str:
         """Name of the run in messages."""
-        run = f"seed {self.seed}" if self.fold is None else f"fold {self.number}"
+        run = f"seed {self.seed}" if self.task.folds is None else f"fold {self.number}"
         return f"{self.row.name}, {self.task.name}, {run}"
+
+
+def _content(name: str, value: Any) -> Any:
+    """Return the digest of the file or folder that an option names; return other values unchanged."""
+    if isinstance(value, list):
+        return [_content(name, one) for one in value]
+    if name == "local_config" and str(value).startswith("parser="):
+        return f"parser={_content('backbone', value.partition('=')[2])}"
+    is_path = name.endswith("_file") or name in ("backbone", "dataset_name")
+    if not is_path or not isinstance(value, str) or not Path(value).exists():
+        return value
+    files = [Path(value)] if Path(value).is_file() else sorted(Path(value).rglob("*"))
+    return _digest(Path(value), tuple((file, file.stat().st_size, file.stat().st_mtime_ns) for file in files))
+
+
+@cache
+def _digest(path: Path, state: tuple[tuple[Path, int, int], ...]) -> str:
+    """Return the digest of a file or folder. `state` is part of the cache's key."""
+    return content_digest(path)
 
 
 def plan(selection: Selection) -> list[TableRun]:
@@ -147,6 +188,52 @@ def plan(selection: Selection) -> list[TableRun]:
     ]
 
 
+def check_runs(runs: Sequence[TableRun]) -> None:
+    """Check runs as far as possible without data and weights: options, fields, parsers.
+
+    Raises:
+        ValueError: some runs cannot be run. The message lists all problems with their rows and tasks.
+    """
+    problems: dict[str, dict[str, list[str]]] = {}  # tasks by problem and row
+    first: dict[tuple[str, str], TableRun] = {}
+    for run in runs:
+        first.setdefault(run.key, run)
+    for (row, task), run in first.items():
+        if not run.trains:
+            continue
+        try:
+            _check(run)
+        except (ValueError, OSError, ImportError) as error:
+            problems.setdefault(str(error), {}).setdefault(row, []).append(task)
+    if problems:
+        where = {
+            problem: ", ".join(f"{row} ({', '.join(tasks)})" for row, tasks in rows.items())
+            for problem, rows in problems.items()
+        }
+        raise ValueError(listed([f"{where[problem]}: {problem}" for problem in problems]))
+
+
+def _check(run: TableRun) -> None:
+    model_args = run.study(Path("unused")).model_args
+    generates = SCRIPTS[run.task.script].model_task == "text2text-generation"
+    config = _backbone_config(resolve_backbone(model_args.source, generates=generates))
+    if model_args.family not in (None, PLAIN):
+        family = get_family(str(model_args.family))
+        fields, settings = family.split_fields(parse_config_fields(family.name, model_args.local_config))
+        family.config(backbone_config=config, **fields)
+        if settings.get("parser") is not None:
+            try:
+                load_pipeline(settings["parser"])
+            except (OSError, ValueError) as error:
+                raise ValueError(f"{error} Or give another parser with --parser NAME, or --parser tiny.") from None
+
+
+@cache
+def _backbone_config(source: str) -> Any:
+    with loading("backbone", source):
+        return AutoConfig.from_pretrained(source)
+
+
 def needed_splits(task: TableTask) -> tuple[list[str], list[str]]:
     """Return the required and the optional splits of a task.
 
@@ -172,11 +259,8 @@ def _data(
     problems: dict[str, None] = {}  # a dictionary, because several tasks may have the same problem
     for task in tasks:
         try:
-            read = _data_arguments(task, overrides)
-            found[task.name] = (
-                read,
-                {title: _test_arguments(name, overrides) for title, name in task.test_corpora.items()},
-            )
+            tests = {title: _test_arguments(name, overrides) for title, name in task.test_corpora.items()}
+            found[task.name] = (_data_arguments(task, overrides), tests)
         except (ValueError, OSError) as error:
             problems[str(error)] = None
     if problems:
@@ -194,13 +278,14 @@ def _arguments(
         parser = str(tiny_parser()) if overrides.parser == TINY else overrides.parser
         own["local_config"] = {**fields, "parser": parser or fields.get("parser", DEFAULT_PARSER)}
     needed, optional = needed_splits(task)
+    parts = PARTS if task.folds is not None else (*needed, *optional)
     return {
         **own,
         "backbone": overrides.backbone or own["backbone"],
         **data,
         **({} if overrides.max_samples is None else dict.fromkeys(LIMITS.values(), overrides.max_samples)),
         **overrides.arguments,
-        **{option: True for split, option in PARTS.items() if split in (*needed, *optional)},
+        **{option: True for split, option in PARTS.items() if split in parts},
     }
 
 

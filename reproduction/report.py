@@ -13,15 +13,15 @@ from types import MappingProxyType
 from typing import Any
 
 from hf_localattn.files import atomic_write
-from hf_localattn.studies.comparison import Comparison, Kept, compare_runs, format_interval, format_p
-from hf_localattn.studies.results import write_results
-from hf_localattn.studies.statistics import holm
-from hf_localattn.training.example_scores import read_example_scores
+from hf_localattn.studies.statistics import Comparison, compare_runs, format_interval, format_p, holm
+from hf_localattn.studies.study import write_results
 from reproduction.corpora import describe_source, load_corpora
 from reproduction.plan import TableRun
 from reproduction.request import Selection
-from reproduction.scores import Runs, scores_by_run
 from reproduction.tables import Row, Table, TableScore, TableTask
+
+Runs = Mapping[tuple[str, str], Mapping[int, Mapping[str, Any]]]
+"""Metrics by row and task, and by run number."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,6 @@ class Cell:
             Bengio. None if there are fewer than two pairs, or if all pairs have the same difference.
         corrected_p_value: p-value after Holm's correction for all comparisons of the table.
         pairs: number of runs that both rows have.
-        examples: number of test examples that the interval also covers; 0 if it covers runs only.
         remark: reason for a missing or limited comparison, or None.
     """
 
@@ -65,7 +64,6 @@ class Cell:
     interval: tuple[float, float] | None
     p_value: float | None
     pairs: int
-    examples: int
     remark: str | None
     corrected_p_value: float | None = None
 
@@ -75,12 +73,26 @@ class Cell:
         return None if self.measured is None or self.published is None else self.measured - self.published
 
 
+def values_of(runs: Runs, row: str, task: str, score: TableScore) -> dict[int, float]:
+    """Return the finite scores of a row, by run number, in the paper's unit."""
+    return {number: value for number, value in scores_by_run(runs, row, task, score).items() if math.isfinite(value)}
+
+
+def scores_by_run(runs: Runs, row: str, task: str, score: TableScore) -> dict[int, float]:
+    """Return a score of all runs of a row, by run number, in the paper's unit. JSON has null for NaN."""
+    return {
+        number: math.nan if metrics[score.metric] is None else metrics[score.metric] * score.scale
+        for number, metrics in runs.get((row, task), {}).items()
+        if score.metric in metrics
+    }
+
+
 def summarize(
     table: Table,
     rows: Sequence[Row],
     tasks: Sequence[TableTask],
     runs: Runs,
-    kept: Mapping[tuple[str, str], Mapping[int, Kept]] = MappingProxyType({}),
+    data: Runs = MappingProxyType({}),
 ) -> list[Cell]:
     """Return a cell for each published or measured score, in the table's order.
 
@@ -89,7 +101,7 @@ def summarize(
         rows: rows of the table.
         tasks: tasks of the table.
         runs: metrics of the runs.
-        kept: data and scores of examples of the runs, *optional*.
+        data: digests of the splits of the runs, *optional*.
     """
     cells = []
     for row in rows:
@@ -97,7 +109,7 @@ def summarize(
             if row.tasks is not None and task.name not in row.tasks:
                 continue
             for score in scores_of_task(task):
-                cell = _cell(table, row, task, score, runs, kept)
+                cell = _cell(table, row, task, score, runs, data)
                 if cell.published is not None or cell.runs:
                     cells.append(cell)
     corrected = holm([cell.p_value for cell in cells])
@@ -120,7 +132,7 @@ def _cell(
     task: TableTask,
     score: TableScore,
     runs: Runs,
-    kept: Mapping[tuple[str, str], Mapping[int, Kept]],
+    data: Runs,
 ) -> Cell:
     own = scores_by_run(runs, row.name, task.name, score)
     published = table.published(row, task, score.name)
@@ -137,8 +149,8 @@ def _cell(
     values = [value for value in own.values() if math.isfinite(value)]
     found = Comparison()
     if baseline is not None:
-        mine, theirs = (kept.get((name, task.name), {}) for name in (row.name, baseline.name))
-        found = compare_runs(own, other, score.metric, mine, theirs, folds=task.folds, scale=score.scale)
+        mine, theirs = (data.get((name, task.name)) for name in (row.name, baseline.name))
+        found = compare_runs(own, other, mine, theirs, folds=task.folds)
     return Cell(
         row=row.name,
         row_title=row.title,
@@ -155,7 +167,6 @@ def _cell(
         interval=found.interval,
         p_value=found.p_value,
         pairs=found.pairs,
-        examples=found.examples,
         remark=found.remark,
     )
 
@@ -175,7 +186,7 @@ class Report:
     def __init__(self, selection: Selection, output: Path, searches: Sequence[Mapping[str, Any]] = ()):
         self.selection, self.output, self.searches = selection, output, searches
         self.runs: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
-        self.kept: dict[tuple[str, str], dict[int, Kept]] = {}
+        self.data: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
         self._results: list[dict[str, Any]] = []
 
     def add(self, run: TableRun, result: Mapping[str, Any], folder: Path, model: Path | None) -> None:
@@ -188,7 +199,7 @@ class Report:
             model: the folder of its model, or None.
         """
         self.runs.setdefault(run.key, {})[run.number] = result["metrics"]
-        self.kept.setdefault(run.key, {})[run.number] = Kept(result["data"], read_example_scores(folder)[0])
+        self.data.setdefault(run.key, {})[run.number] = result["data"]
         where = {"row": run.row.name, "task": run.task.name, "run": run.number, "command": run.command}
         where |= {"folder": str(folder.relative_to(self.output)), "folds": run.task.folds}
         kept = None if model is None else str(model.relative_to(self.output))
@@ -212,7 +223,7 @@ class Report:
         table, overrides, corpora = self.selection.table, self.selection.overrides, load_corpora()
         tasks = [task for task in self.selection.tasks if task.script != "profile"]  # a profile reads no data
         names = dict.fromkeys(name for task in tasks for name in (task.corpus, *task.test_corpora.values()))
-        cells = summarize(table, self.selection.rows, self.selection.tasks, self.runs, self.kept)
+        cells = summarize(table, self.selection.rows, self.selection.tasks, self.runs, self.data)
         return {
             "table": table.name,
             "title": table.title,
@@ -296,7 +307,7 @@ def _remarks(cells: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     found: dict[str, list[str]] = {}
     for cell in cells:
         remarks = [cell["remark"]] if cell["remark"] else []
-        if cell["examples"]:
+        if cell.get("examples"):  # of older results
             remarks.append(f"the interval also covers other test examples ({cell['examples']} were kept)")
         for remark in remarks:
             found.setdefault(remark, []).append(f"{cell['row_title']} ({cell['task_title']}, {cell['score']})")

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hf_localattn.assignments import read_value
-from reproduction.arguments import argument_names, to_command_line
+import hf_localattn
+from hf_localattn.assignments import format_assignments, format_value, read_value
 from reproduction.corpora import SAMPLES, load_corpora
 from reproduction.tables import Row, Table, TableTask, load_table, select_rows
 
 _BY_RECIPE = "the recipe says what is trained, evaluated and predicted."
 SET_OTHERWISE = {
     "seed": "runs have the seeds 0, 1, ...: --num-runs says how many.",
-    "num_folds": "the recipe's: --num-runs says how many of them.",
+    **dict.fromkeys(("num_folds", "fold"), "the recipe's: --num-runs says how many of them."),
     "output_dir": "give -o.",
     "resume_from_checkpoint": "runs go on by themselves.",
     "search_space": "give --search, for the paper's grid.",
@@ -28,9 +29,10 @@ SET_OTHERWISE = {
 }
 """Arguments that `--args` does not accept, each with another way to set it."""
 
-
 NAMES_IN_RESULTS = {"num_runs": "runs", "max_samples": "limit", "test_corpora": "also"}
 """Overrides that have other names in result files."""
+
+PACKAGE = Path(hf_localattn.__file__).resolve().parent
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ class Selection:
             "test-corpora": own.test_corpora,
             "args": own.arguments,
         }
-        return f"python -m reproduction {self.table.name} {to_command_line(options)}".rstrip()
+        return f"python -m reproduction {self.table.name} {command_line(options)}".rstrip()
 
     def with_rows(self, names: set[str]) -> Selection:
         """Return the selection with other rows."""
@@ -107,13 +109,9 @@ def select(
     *,
     rows: Sequence[str] | None = None,
     tasks: Sequence[str] | None = None,
-    num_runs: int | None = None,
-    max_samples: int | None = None,
-    backbone: str | None = None,
-    parser: str | None = None,
     data: Sequence[str] = (),
-    test_corpora: tuple[str, ...] | None = None,
     arguments: Sequence[str] = (),
+    **overrides: Any,
 ) -> Selection:
     """Return the selection for the options of `python -m reproduction`.
 
@@ -121,46 +119,33 @@ def select(
         table: name of the table.
         rows: names of the rows to run. Defaults to all rows.
         tasks: names of the tasks to run. Defaults to all tasks.
-        num_runs: number of seeds or folds to run. Defaults to the paper's.
-        max_samples: maximum number of rows of each split.
-        backbone: backbone of all rows. Defaults to the table's.
-        parser: spaCy pipeline of rows that need a parser. Defaults to the table's.
         data: `corpus=folder` strings, or `SAMPLES`.
-        test_corpora: titles of further test corpora. Defaults to all test corpora of the task.
         arguments: `argument=value` strings for the training scripts.
+        **overrides: further fields of `Overrides`.
 
     Raises:
         ValueError: an option has an invalid value.
     """
-    for option, value in {"--num-runs": num_runs, "--max-samples": max_samples}.items():
-        if value is not None and value < 1:
-            raise ValueError(f"{option} must be at least 1; got {value}.")
+    for option in ("num_runs", "max_samples"):
+        if (value := overrides.get(option)) is not None and value < 1:
+            raise ValueError(f"--{option.replace('_', '-')} must be at least 1; got {value}.")
     chosen = load_table(table)
-    overrides = Overrides(
-        backbone=backbone,
-        parser=parser,
-        num_runs=num_runs,
-        max_samples=max_samples,
-        data=dict(_data(chosen, word) for word in data),
-        test_corpora=test_corpora,
-        arguments=dict(_assignment(word) for word in arguments),
-    )
-    return Selection(chosen, select_rows(chosen, rows), _select_tasks(chosen, tasks, test_corpora), overrides)
+    places, given = dict(_data(chosen, word) for word in data), dict(_assignment(word) for word in arguments)
+    own = _select_tasks(chosen, tasks, overrides.get("test_corpora"))
+    return Selection(chosen, select_rows(chosen, rows), own, Overrides(data=places, arguments=given, **overrides))
 
 
-def _select_tasks(table: Table, names: Sequence[str] | None, titles: Sequence[str] | None) -> list[TableTask]:
-    """Return the tasks with these names. Keep only their further test corpora with these titles."""
+def _select_tasks(table: Table, names: Sequence[str] | None, titles: tuple[str, ...] | None) -> list[TableTask]:
+    """Return tasks of a table, with the further test corpora that have one of the titles."""
     for name in names or ():
         if name not in table.tasks:
             raise ValueError(f"{table.name} has no task {name!r}. It has {', '.join(table.tasks)}.")
     tasks = [task for task in table.tasks.values() if names is None or task.name in names]
     if titles is None:
         return tasks
-    known = {title for task in tasks for title in task.test_corpora}
+    known = list(dict.fromkeys(title for task in tasks for title in task.test_corpora))
     if unknown := [title for title in titles if title not in known]:
-        raise ValueError(
-            f"--test-corpora {unknown[0]}: the further test corpora are {', '.join(sorted(known)) or 'none'}."
-        )
+        raise ValueError(f"--test-corpora {unknown[0]}: the further test corpora are {', '.join(known) or 'none'}.")
     chosen = [{title: own for title, own in task.test_corpora.items() if title in titles} for task in tasks]
     return [task.model_copy(update={"test_corpora": own}) for task, own in zip(tasks, chosen, strict=True)]
 
@@ -185,6 +170,31 @@ def _assignment(word: str) -> tuple[str, Any]:
         raise ValueError(f"--args {word}: write ARGUMENT=VALUE, such as num_train_epochs=1.")
     if name in SET_OTHERWISE or name.endswith("_file"):
         raise ValueError(f"--args {name}: {SET_OTHERWISE.get(name, 'data are given by --data.')}")
-    if name not in argument_names():
-        raise ValueError(f"--args {name}: the scripts have no such argument.")
     return name, read_value(value, word)
+
+
+def command_line(arguments: Mapping[str, Any]) -> str:
+    """Format options for a shell, without absolute paths.
+
+    A list becomes several words, a mapping one `name=value` word per entry. None and empty mappings are left out.
+    `$DATA` stands for a folder of data, encoders and parsers. Files of this package are relative to the folder of the
+    scripts.
+    """
+    words = []
+    for name, value in arguments.items():
+        if isinstance(value, Mapping):
+            words += [f"--{name}", *format_assignments(value)] if value else []
+        elif value is not None:
+            words += [f"--{name}", *map(format_value, value if isinstance(value, list | tuple) else [value])]
+    return " ".join(map(_shell_word, words))
+
+
+def _shell_word(word: str) -> str:
+    name, equals, value = word.rpartition("=")
+    path = Path(value)
+    if not path.is_absolute():
+        return shlex.quote(word)
+    if path.is_relative_to(PACKAGE):
+        return shlex.quote(f"{name}{equals}{path.relative_to(PACKAGE.parent)}")
+    end = Path(path.parent.name, path.name) if path.is_file() else path.name
+    return f'"{name}{equals}$DATA/{end}"'

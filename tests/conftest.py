@@ -11,7 +11,6 @@ import pytest
 from hypothesis import settings
 
 from tests.demo_helpers import demo_by_heart
-from tests.forked_python import warm_python
 
 # A busy machine is no reason to fail, and a failure is there for everybody, and again tomorrow.
 settings.register_profile("repeatable", deadline=None, derandomize=True)
@@ -65,15 +64,3 @@ def demo_output(tmp_path_factory):
     demo = demo_by_heart(output.parent)
     demo["save"](demo["train"]("cool", Namespace(seed=0, steps=30)), output, {})
     return output
-
-
-@pytest.fixture(scope="session")
-def _warm_python():
-    with warm_python() as command:
-        yield command
-
-
-@pytest.fixture
-def workers_are_warm(_warm_python, monkeypatch):
-    """`--workers` starts processes that have imported everything."""
-    monkeypatch.setattr("hf_localattn.studies.executors.WORKER", (*_warm_python, "-m", "hf_localattn.studies.worker"))

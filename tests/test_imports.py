@@ -78,7 +78,7 @@ except SystemExit as ended:
 
 
 def test_importing_the_package_registers_and_brings_only_what_models_need():
-    """Then, in the same process, its subpackages and its programs: workers without work, and the command."""
+    """Then, in the same process, its subpackages and the command."""
     program = """
 import hf_localattn
 from transformers import CONFIG_MAPPING, AutoModelForQuestionAnswering, AutoTokenizer
@@ -87,13 +87,9 @@ for family in hf_localattn.registry.FAMILIES.values():
 assert hf_localattn.CoolConfig in AutoModelForQuestionAnswering._model_mapping
 """
     programs = """
-import os, runpy
+import runpy
 for name in ("data", "hub", "inspection", "models", "registry", "resources", "tasks"):
     assert getattr(hf_localattn, name).__name__ == f"hf_localattn.{name}"
-sys.stdout.flush()
-out = os.dup(1)  # workers let it be the log
-runpy.run_module("hf_localattn.studies.worker", run_name="__main__")
-os.dup2(out, 1)
 runpy.run_module("hf_localattn.cli", run_name="__main__", alter_sys=True)
 """
     loaded, lines = loaded_by(bare_python(), program, "--version", afterwards=programs)

@@ -46,14 +46,5 @@ def test_remarks_belong_to_results():
     assert remarks <= {path.stem for path in FILES}
 
 
-RUNS = [(path, run) for path in FILES if "study" in path.stem for run in json.loads(path.read_text())["runs"]]
-
-
-@pytest.mark.parametrize(("path", "run"), RUNS, ids=[f"{path.stem}-{run['row']}-{run['run']}" for path, run in RUNS])
-def test_runs_of_a_study_are_kept(path, run):
-    kept = json.loads((path.parent / run["folder"] / "result.json").read_text(encoding="utf-8"))
-    assert kept["metrics"] == run["metrics"]
-
-
 def test_a_page_without_results_has_its_head(tmp_path):
     assert render("results.md", Path(tmp_path)).startswith("# Results\n")

@@ -1,10 +1,12 @@
 """Cross-validation and early stopping through the scripts, on models that learn nothing in a few steps."""
 
 import json
+from functools import partial
 
 import pytest
 
-from hf_localattn.tasks.run import Run
+from hf_localattn.studies import cross_validation
+from hf_localattn.studies.processes import RunFailed, run_all
 from hf_localattn.training.run_record import scores_of
 from hf_localattn.training.trainer import LocalAttentionTrainer
 from tests.qa_helpers import question, tiny_bert, word_pieces, write_jsonl
@@ -81,53 +83,70 @@ def test_every_row_is_tested_once(whole):
     assert all((folder / f"fold-{k}" / "predict_results.txt").is_file() for k in (1, 2, 3))
 
 
-@pytest.mark.parametrize("killed", ["training", "scoring"])
-def test_a_killed_run_goes_on_and_ends_as_if_it_had_not_been(whole, files, tmp_path, monkeypatch, caplog, killed):
-    main, out = load_main("run_glue"), tmp_path / "out"
-    where, method = (LocalAttentionTrainer, "_save_checkpoint") if killed == "training" else (Run, "evaluate")
-    original = getattr(where, method)
-
-    def fails_in_fold_2(self, *args, **kwargs):
-        result = original(self, *args, **kwargs)
-        if "fold-2" in getattr(self, "trainer", self).args.output_dir:
+def interrupted(runs, machine, count):
+    """Stand for `run_all`: Ctrl-C after some runs."""
+    for number, one in enumerate(run_all(runs, machine), start=1):
+        yield one
+        if number == count:
             raise KeyboardInterrupt
-        return result
 
+
+def test_a_killed_command_goes_on_and_ends_as_if_it_had_not_been(whole, files, tmp_path, monkeypatch):
+    main, out = load_main("run_glue"), tmp_path / "out"
     with monkeypatch.context() as patched:
-        patched.setattr(where, method, fails_in_fold_2)
+        patched.setattr(cross_validation, "run_all", partial(interrupted, count=1))
         with pytest.raises(KeyboardInterrupt):
             main(options(files, out, *STEPS))
     assert len(results(out)["folds"]) == 1
     before = (out / "fold-1" / "model.safetensors").stat().st_mtime_ns
-    assert main(options(files, out, *STEPS)) == pytest.approx(whole[1], abs=1e-6)
+    assert main(options(files, out, *STEPS)) == whole[1]
     assert (out / "fold-1" / "model.safetensors").stat().st_mtime_ns == before
-    assert scores(out) == [pytest.approx(fold, abs=1e-6) for fold in scores(whole[0])]
-    said = "Resuming from" if killed == "training" else "fold-2 is trained, but not evaluated"
-    assert said in caplog.text
-    assert "Resuming from" not in caplog.text or killed == "training"
+    assert scores(out) == scores(whole[0])
 
 
-def test_training_stops_early_and_the_best_model_is_left(files, tmp_path, monkeypatch):
-    main, out = load_main("run_glue"), tmp_path / "out"
-    original = LocalAttentionTrainer.save_model
+def test_folds_by_themselves_are_those_of_the_whole(whole, files, tmp_path):
+    main = load_main("run_glue")
+    own = [main(options(files, tmp_path, *STEPS, "--fold", str(number))) for number in (3, 1, 2)]
+    assert main(options(files, tmp_path, *STEPS, "--fold", "2"))["predict_loss"] == own[2]["predict_loss"]
+    assert main(options(files, tmp_path, *STEPS)) == whole[1]
 
-    def fails_at_the_end(self, output_dir=None, **kwargs):
-        if output_dir is None:  # no checkpoint's
-            raise KeyboardInterrupt
-        original(self, output_dir, **kwargs)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(LocalAttentionTrainer, "save_model", fails_at_the_end)
-        with pytest.raises(KeyboardInterrupt):
-            main(options(files, out, *STOPPING, folds=2))
-    assert not (out / "fold-1" / "model.safetensors").exists()
-    main(options(files, out, *STOPPING, folds=2))
-    for fold in ("fold-1", "fold-2"):  # one ended when nothing was left to train, one in one go
+def test_another_command_is_refused(whole, files, capsys):
+    for more in (["--learning_rate", "1e-3"], ["--fold", "1", "--seed", "3"]):
+        with pytest.raises(SystemExit):
+            load_main("run_glue")(options(files, whole[0], *STEPS, *more))
+        assert "holds another run" in capsys.readouterr().err
+
+
+def test_a_fold_that_fails_ends_the_command_with_its_error(files, tmp_path, monkeypatch, capsys):
+    def fail(runs, machine):
+        yield next(iter(runs)), RunFailed("no room")
+
+    monkeypatch.setattr(cross_validation, "run_all", fail)
+    with pytest.raises(SystemExit):
+        load_main("run_glue")(options(files, tmp_path / "out", *STEPS))
+    assert capsys.readouterr().err.strip().endswith("error: Fold 1 failed: no room")
+
+
+def test_training_stops_early_and_the_best_model_is_left(files, tmp_path):
+    out = tmp_path / "out"
+    load_main("run_glue")(options(files, out, *STOPPING, "--workers", "2", folds=2))
+    for fold in ("fold-1", "fold-2"):
         after = state(out / fold)
         assert after["epoch"] == 3  # the best one, and two that are not better
         assert after["best_model_checkpoint"] == str(out / fold / f"checkpoint-{after['global_step'] // 3}")
         best = (out / fold / f"checkpoint-{after['best_global_step']}" / "model.safetensors").read_bytes()
         assert (out / fold / "model.safetensors").read_bytes() == best
+
+
+@pytest.mark.parametrize(
+    ("values", "mean", "deviation"), [([1.0, 3.0], 2.0, 2**0.5), ([1.0], 1.0, None), ([1.0, float("nan")], None, None)]
+)
+def test_means_and_deviations(values, mean, deviation):
+    means, deviations = cross_validation.summary_of([{"eval_f1": value, "eval_runtime": 3.0} for value in values])
+    assert means.keys() == {"eval_f1"}
+    assert means["eval_f1"] == mean or mean is None
+    assert deviations.get("eval_f1") == pytest.approx(deviation) or deviation is None
 
 
 def test_patience_is_not_renewed_when_a_run_is_resumed(files, tmp_path, monkeypatch):

@@ -31,8 +31,7 @@ def compare(
 ) -> None:
     """Compare the scores of two finished results: difference, 95 % interval and corrected p-value.
 
-    Runs are compared in pairs with the same seed or fold. If all runs have kept the scores of their test examples, the
-    interval also covers other examples; single runs are compared on their examples alone.
+    Runs are compared in pairs with the same seed or fold, by a paired t-test.
 
     Printed for each score: the means of A and B, their difference with its 95 % interval, and the p-value after Holm's
     correction for all scores with the number of pairs. Results without a common seed, on other data, or
@@ -41,6 +40,6 @@ def compare(
     Example: hf-localattn compare 'runs/cool-*' 'runs/bert-*' --metric eval_f1
     """
     require_train("`hf-localattn compare`")
-    from hf_localattn.studies.compare_command import compare
+    from hf_localattn.studies.compare import compare
 
     print(compare(first, second, metric or (), output))

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -105,35 +105,27 @@ def extract_answers(
         )
     windows: dict[str, list[_Window]] = {identifier: [] for identifier in contexts}
     for feature, starts, ends in zip(features, start_logits, end_logits, strict=True):
-        windows[feature["example_id"]].append(_Window.of(feature, starts, ends))
+        windows[feature["example_id"]].append(_window(feature, starts, ends))
     without = [identifier for identifier, own in windows.items() if not own]
     if without:
         raise ValueError(f"{len(without)} questions have no window, the first is {without[0]!r}.")
     return {identifier: _answers(contexts[identifier], own, settings) for identifier, own in windows.items()}
 
 
-@dataclass(frozen=True)
-class _Window:
+class _Window(NamedTuple):
     starts: np.ndarray  # (tokens,) logits
     ends: np.ndarray  # (tokens,) logits
     offsets: np.ndarray  # (tokens, 2) characters, -1 outside the passage
-    null: tuple[float, float]
+    null: tuple[float, float]  # logits of "no answer"
 
-    @classmethod
-    def of(cls, feature: Mapping[str, Any], starts: np.ndarray, ends: np.ndarray) -> "_Window":
-        offsets = np.array([(-1, -1) if o is None else o for o in feature["offset_mapping"]], dtype=np.int64)
-        starts = np.asarray(starts, dtype=np.float64)[: len(offsets)]
-        ends = np.asarray(ends, dtype=np.float64)[: len(offsets)]
-        if np.isnan(starts).any() or np.isnan(ends).any():
-            raise ValueError(f"the logits of question {feature['example_id']!r} are NaN: the training diverged.")
-        position = feature["cls_position"]
-        return cls(starts, ends, offsets, (float(starts[position]), float(ends[position])))
 
-    def spans(self, n_best_size: int, max_answer_length: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the first and last tokens of the valid pairs of the best starts and ends."""
-        starts, ends, inside = map(torch.from_numpy, (self.starts, self.ends, self.offsets[:, 0] >= 0))
-        first, last = possible_spans(starts, ends, inside, max_answer_length, n_best_size)
-        return first.numpy(), last.numpy()
+def _window(feature: Mapping[str, Any], starts: np.ndarray, ends: np.ndarray) -> _Window:
+    offsets = np.array([(-1, -1) if o is None else o for o in feature["offset_mapping"]], dtype=np.int64)
+    starts, ends = (np.asarray(logits, dtype=np.float64)[: len(offsets)] for logits in (starts, ends))
+    if np.isnan(starts).any() or np.isnan(ends).any():
+        raise ValueError(f"the logits of question {feature['example_id']!r} are NaN: the training diverged.")
+    position = feature["cls_position"]
+    return _Window(starts, ends, offsets, (float(starts[position]), float(ends[position])))
 
 
 def _answers(context: str, windows: list[_Window], settings: AnswerSettings) -> QuestionAnswers:
@@ -159,15 +151,13 @@ def _answers(context: str, windows: list[_Window], settings: AnswerSettings) -> 
 
 def _best_spans(context: str, windows: list[_Window], size: int, settings: AnswerSettings) -> list[Candidate]:
     """Return at most `n_best_size` distinct spans of a passage, in descending order of score."""
-    first_chars, last_chars, starts, ends = [], [], [], []
+    found = []
     for window in windows:
-        first, last = window.spans(size, settings.max_answer_length)
-        first_chars.append(window.offsets[first, 0])
-        last_chars.append(window.offsets[last, 1])
-        starts.append(window.starts[first])
-        ends.append(window.ends[last])
-    begin, end = np.concatenate(first_chars), np.concatenate(last_chars)
-    start_logits, end_logits = np.concatenate(starts), np.concatenate(ends)
+        starts, ends, inside = map(torch.from_numpy, (window.starts, window.ends, window.offsets[:, 0] >= 0))
+        pairs = possible_spans(starts, ends, inside, settings.max_answer_length, size)
+        first, last = (places.numpy() for places in pairs)
+        found.append((window.offsets[first, 0], window.offsets[last, 1], window.starts[first], window.ends[last]))
+    begin, end, start_logits, end_logits = map(np.concatenate, zip(*found, strict=True))
     spans: dict[tuple[int, int], Candidate] = {}
     for i in np.argsort(-(start_logits + end_logits), kind="stable"):
         text = context[begin[i] : end[i]]
@@ -194,15 +184,12 @@ def write_answers(answers: Mapping[str, QuestionAnswers], folder: PathLike, pref
 
     Each file is written completely or not at all. The prefix "eval" gives eval_predictions.json and so on.
     """
-    folder = Path(folder)
-    prefix = f"{prefix}_" if prefix else ""
-    _write_json(folder / f"{prefix}predictions.json", {key: answer.best.text for key, answer in answers.items()})
-    n_best = {key: [asdict(candidate) for candidate in answer.n_best] for key, answer in answers.items()}
-    _write_json(folder / f"{prefix}nbest_predictions.json", n_best)
-    odds = {key: answer.null_odds for key, answer in answers.items() if answer.null_odds is not None}
-    if odds:
-        _write_json(folder / f"{prefix}null_odds.json", odds)
-
-
-def _write_json(path: Path, content: Any) -> None:
-    atomic_write(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+    contents = {
+        "predictions": {key: answer.best.text for key, answer in answers.items()},
+        "nbest_predictions": {key: [asdict(one) for one in answer.n_best] for key, answer in answers.items()},
+        "null_odds": {key: answer.null_odds for key, answer in answers.items() if answer.null_odds is not None},
+    }
+    for name, content in contents.items():
+        if content:
+            path = Path(folder) / "_".join(filter(None, (prefix, f"{name}.json")))
+            atomic_write(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")

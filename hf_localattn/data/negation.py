@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from datasets import Dataset, Features, List, Value
+from datasets import Dataset, Features, List, Value, concatenate_datasets
 
-from hf_localattn.data.negation_corpora import CUE_KINDS, Cue, Sentence, UniqueNames, read_sentences
+from hf_localattn.data.negation_corpora import Cue, Sentence, UniqueNames, read_sentences
 from hf_localattn.data.rows import (
     Column,
     Data,
@@ -19,11 +20,13 @@ from hf_localattn.data.rows import (
     Source,
     convert_rows,
     describe_value,
+    make_dataset,
     open_source,
     row_numbers,
     shorten,
 )
-from hf_localattn.models.negation_finder import OUTSIDE, cue_label
+from hf_localattn.models.negation_finder import CUE_KINDS, CUE_TYPES, OUTSIDE, cue_label
+from hf_localattn.models.pipeline_negation import affix_offsets
 
 logger = logging.getLogger(__name__)
 
@@ -52,9 +55,6 @@ QUESTION_FEATURES = Features({**NEGATION_FEATURES, "cue_labels": List(Value("str
 
 ANNOTATIONS = ("lemma", "pos", "parse")
 
-CUE_TYPES = ("affix", "single", "multi")
-"""Types of cues: part of a word (`in` of `infrequent`), one word, several words."""
-
 NO_CUE = "none"
 """`cue_type` of the row of a sentence without a cue. Such rows exist only if they are requested."""
 
@@ -65,7 +65,7 @@ SUFFIXES = (".json", ".jsonl")
 
 
 def load_negation(
-    data: Data,
+    data: Data | Sequence[PathLike],
     cues: str = "negation",
     cue_in_scope: str = "never",
     *,
@@ -74,7 +74,7 @@ def load_negation(
     skip_empty: bool = False,
     all_sentences: bool = False,
 ) -> Dataset:
-    """Load a corpus of negation or speculation into rows of `NEGATION_FEATURES`, one for each cue of each sentence.
+    """Load corpora of negation or speculation into rows of `NEGATION_FEATURES`, one for each cue of each sentence.
 
     Rows of `.json` files and data sets need the columns `tokens`, `cue` and `scope`; `cue` and `scope` have 0 or 1 for
     each word. Other columns are filled in if missing: `cue_type` from the number of cue words (rows with an affix need
@@ -83,7 +83,7 @@ def load_negation(
 
     Args:
         data: the SFU corpus (a folder, or one of its files), an XML file of BioScope, a file of *SEM 2012, or rows: a
-            .json or .jsonl file or a data set.
+            .json or .jsonl file or a data set. Also a list of files and folders, each read as its corpus.
         cues: "negation", "speculation" or "both". All rows of .json files and data sets are returned.
         cue_in_scope: "never": set `scope` to 0 for cue words except affixes; "corpus": keep the annotated scope.
         unmatched_scopes: "error": raise an error for a scope without a cue; "skip": leave it out with a warning.
@@ -99,8 +99,16 @@ def load_negation(
     for name, value in (("cues", cues), ("cue_in_scope", cue_in_scope), ("unmatched_scopes", unmatched_scopes)):
         if value not in OPTIONS[name]:
             raise ValueError(f"{name} must be {' or '.join(OPTIONS[name])}; got {value!r}.")
+    if not isinstance(data, str | os.PathLike | Dataset | Source):
+        options = {"require_scopes": require_scopes, "skip_empty": skip_empty, "all_sentences": all_sentences}
+        parts = [
+            load_negation(path, cues, cue_in_scope, unmatched_scopes=unmatched_scopes, **options) for path in data
+        ]
+        for path, rows in zip(data, parts, strict=True):
+            logger.info("%s: %s.", path, describe_cues(rows))
+        return _with_ids(concatenate_datasets([rows.select_columns(list(NEGATION_FEATURES)) for rows in parts]), "")
     if not isinstance(data, Dataset | Source) and Path(data).suffix not in SUFFIXES:
-        return _corpus_rows(data, cues, cue_in_scope, unmatched_scopes, all_sentences)
+        return _corpus_rows(Path(data), cues, cue_in_scope, unmatched_scopes, all_sentences)
     source, words = open_source(data, "rows", SUFFIXES), Column("tokens", list)
 
     def convert(record: Record) -> Record:
@@ -108,19 +116,21 @@ def load_negation(
         if blank := [token for token in tokens if not token.strip()]:
             raise ValueError(f"a token must be a text that is not blank; found {shorten(blank[0])}.")
         names = {name: record.get(name) for name in ("id", "document_id", "sentence_id")}
+        cue = _read_cue(record, tokens, cues, require_scopes, all_sentences)
         return {
             **{name: None if value is None else str(value) for name, value in names.items()},
             "tokens": tokens,
-            **_columns_of_record(record, tokens, cues, cue_in_scope, require_scopes, all_sentences),
+            **(_cue_columns(cue, tokens, cue_in_scope) if isinstance(cue, Cue) else no_cue_columns(tokens, cue)),
             **{name: _texts(record, name, len(tokens)) for name in ANNOTATIONS},
         }
 
     columns = [words, Column("cue", None), Column("scope", None, required=require_scopes)]
     rows = convert_rows(source, columns, NEGATION_FEATURES, convert, skip_empty=skip_empty)
-    without = next((n for n, scope in zip(row_numbers(rows), rows["scope"][:], strict=True) if not scope), None)
-    if without is not None and any(rows["scope"][:]):
+    scopes = rows["scope"][:]
+    if any(scopes) and not all(scopes):
+        number = next(number for number, scope in zip(row_numbers(rows), scopes, strict=True) if not scope)
         raise ValueError(
-            f"{source.where(without)}: has no scope, but other rows have; give a scope for all rows, or for none."
+            f"{source.where(number)}: has no scope, but other rows have; give a scope for all rows, or for none."
         )
     return _with_ids(rows, Path(source.name).name)
 
@@ -130,9 +140,9 @@ def kinds_of(cues: str) -> tuple[str, ...]:
     return CUE_KINDS if cues == "both" else (cues,)
 
 
-def _corpus_rows(path: PathLike, cues: str, cue_in_scope: str, unmatched_scopes: str, all_sentences: bool) -> Dataset:
+def _corpus_rows(path: Path, cues: str, cue_in_scope: str, unmatched_scopes: str, all_sentences: bool) -> Dataset:
     rows, kinds, strays, number_of_sentences = [], Counter[str](), list[str](), 0
-    for sentence in read_sentences(Path(path)):
+    for sentence in read_sentences(path):
         number_of_sentences += 1
         strays += sentence.strays
         if strays and unmatched_scopes == "error":
@@ -146,7 +156,7 @@ def _corpus_rows(path: PathLike, cues: str, cue_in_scope: str, unmatched_scopes:
             for number, cue in enumerate(sentence.cues, start=1)
             if cue.kind in kinds_of(cues)
         ]
-        rows += own or ([_row(sentence, 0, no_cue_columns(len(sentence.tokens)))] if all_sentences else [])
+        rows += own or ([_row(sentence, 0, no_cue_columns(sentence.tokens))] if all_sentences else [])
     if not number_of_sentences:
         raise ValueError(f"{path}: holds no sentences.")
     if not rows:
@@ -157,13 +167,12 @@ def _corpus_rows(path: PathLike, cues: str, cue_in_scope: str, unmatched_scopes:
         )
     if strays:
         logger.warning("Scopes without a cue, left out: %d; the first one: %s.", len(strays), strays[0])
-    return Dataset.from_list(rows, features=NEGATION_FEATURES)
+    return make_dataset(rows, NEGATION_FEATURES)
 
 
 def _row(sentence: Sentence, number: int, columns: Record) -> Record:
-    # `number` counts cues of all kinds, so that the id does not depend on options
     return {
-        "id": f"{sentence.sentence_id}/{number}",
+        "id": f"{sentence.sentence_id}/{number}",  # of cues of all kinds, so that the id does not depend on options
         "document_id": sentence.document_id,
         "sentence_id": sentence.sentence_id,
         "tokens": sentence.tokens,
@@ -190,10 +199,11 @@ def _cue_columns(cue: Cue, tokens: Sequence[str], cue_in_scope: str) -> Record:
     }
 
 
-def no_cue_columns(length: int, *, known: bool = True) -> Record:
-    """Return the columns of cue and scope for a sentence of `length` words without a cue."""
-    none = {"cue": [0] * length, "cue_type": NO_CUE, "cue_kind": None, "cue_text": [""] * length}
-    return {**none, "scope": [0] * length if known else [], "scope_text": [""] * length if known else []}
+def no_cue_columns(tokens: Sequence[str], known: bool = True) -> Record:
+    """Return the columns of cue and scope for a sentence without a cue; its scope is empty, or unknown."""
+    zeros, texts = [0] * len(tokens), [""] * len(tokens)
+    none = {"cue": zeros, "cue_type": NO_CUE, "cue_kind": None, "cue_text": texts}
+    return {**none, "scope": zeros if known else [], "scope_text": texts if known else []}
 
 
 def scope_characters(tokens: Sequence[str], cue_text: Sequence[str], scope: Sequence[int]) -> list[str]:
@@ -219,34 +229,28 @@ def scope_characters(tokens: Sequence[str], cue_text: Sequence[str], scope: Sequ
     return texts
 
 
-def _columns_of_record(
-    record: Record, tokens: list[str], cues: str, cue_in_scope: str, require_scope: bool, all_sentences: bool
-) -> Record:
+def _read_cue(record: Record, tokens: list[str], cues: str, require_scope: bool, all_sentences: bool) -> Cue | bool:
+    """Return the cue of a record; without one, True if its scope is known to be empty."""
     words = _places(record, "cue", len(tokens))
-    # An empty list means that the scope is unknown.
     unknown = record.get("scope") in (None, [])
     if not words and all_sentences:
-        return no_cue_columns(len(tokens), known=require_scope or not unknown)
+        return require_scope or not unknown
     if not words:
         raise ValueError("no word is a cue; 'cue' needs a 1 for each cue word. Correct the row, or remove it.")
     if unknown and require_scope:
         raise ValueError(f"has no 'scope'; give a list with 0 or 1 for each of its {len(tokens)} words.")
     scope = None if unknown else _places(record, "scope", len(tokens))
-    cue_type, kind = _choice(record, "cue_type", CUE_TYPES), _choice(record, "cue_kind", CUE_KINDS)
+    for name, choices in (("cue_type", CUE_TYPES), ("cue_kind", CUE_KINDS)):
+        if (value := record.get(name)) is not None and value not in choices:
+            raise ValueError(f"{name!r} must be {', '.join(choices)}, or left out; found {shorten(value)}.")
     given = dict(enumerate(_texts(record, "cue_text", len(tokens)) or tokens))
     for place in words:
         if not given[place] or given[place] not in tokens[place]:
             raise ValueError(f"'cue_text' must be a part of {shorten(tokens[place])}; found {shorten(given[place])}.")
-    affixes = {place: given[place] for place in words if cue_type == "affix" or given[place] != tokens[place]}
+    is_affix = record.get("cue_type") == "affix"
+    affixes = {place: given[place] for place in words if is_affix or given[place] != tokens[place]}
     scope_texts = dict(enumerate(_texts(record, "scope_text", len(tokens))))
-    return _cue_columns(Cue(kind or kinds_of(cues)[0], words, scope, affixes, scope_texts), tokens, cue_in_scope)
-
-
-def _choice(record: Record, name: str, choices: tuple[str, ...]) -> str | None:
-    value = record.get(name)
-    if value is not None and value not in choices:
-        raise ValueError(f"{name!r} must be {', '.join(choices)}, or left out; found {shorten(value)}.")
-    return value
+    return Cue(record.get("cue_kind") or kinds_of(cues)[0], words, scope, affixes, scope_texts)
 
 
 def _texts(record: Record, name: str, length: int) -> list[str]:
@@ -266,14 +270,13 @@ def _places(record: Record, name: str, length: int) -> list[int]:
     if not isinstance(values, list) or len(values) != length:
         found = describe_value(values)
         raise ValueError(f"{name!r} must be a list with 0 or 1 for each of its {length} words; found {found}.")
-    for value in values:
-        if value not in (0, 1):
-            raise ValueError(f"{name!r} must have 0 or 1 for each word; found {shorten(value)}.")
+    if wrong := [value for value in values if value not in (0, 1)]:
+        raise ValueError(f"{name!r} must have 0 or 1 for each word; found {shorten(wrong[0])}.")
     return [place for place, value in enumerate(values) if value]
 
 
 def _with_ids(rows: Dataset, name: str) -> Dataset:
-    """Fill in the ids of rows."""
+    """Fill in the ids of rows, and make those of rows unique."""
     unique, sentences, completed = UniqueNames(), dict[tuple[str, ...], str](), []
     for number, row in zip(row_numbers(rows), rows, strict=True):
         row["document_id"] = name if row["document_id"] is None else row["document_id"]
@@ -282,7 +285,7 @@ def _with_ids(rows: Dataset, name: str) -> Dataset:
         row["id"] = unique(str(number + 1) if row["id"] is None else row["id"])
         row["sentence_id"] = sentence_id if row["sentence_id"] is None else row["sentence_id"]
         completed.append(row)
-    return Dataset.from_list(completed, features=rows.features)
+    return make_dataset(completed, rows.features)
 
 
 def describe_cues(rows: Dataset) -> str:
@@ -294,41 +297,56 @@ def describe_cues(rows: Dataset) -> str:
     return f"{len(scopes)} cues ({counted}) in {len(set(rows['sentence_id']))} sentences, {empty} with an empty scope"
 
 
+def group_sentences(rows: Iterable[Record]) -> list[list[Record]]:
+    """Return the rows of each sentence, in the order of their first rows."""
+    sentences: dict[Any, list[Record]] = {}
+    for row in rows:
+        sentences.setdefault((row["document_id"], row["sentence_id"], *row["tokens"]), []).append(row)
+    return list(sentences.values())
+
+
 def add_questions(rows: Dataset, limit: int | None = None) -> Dataset:
     """Add a row for each sentence, which asks for its cues. It comes before the rows with its cues.
 
     Args:
         rows: rows of `NEGATION_FEATURES`. Sentences without a cue have a row without one.
-        limit (*optional*): maximum number of `rows` to use. A sentence is used only if all its rows are within the
+        limit: maximum number of `rows` to use, *optional*. A sentence is used only if all its rows are within the
             limit, except for the first sentence.
     """
-    sentences: dict[Any, list[Record]] = {}
-    for row in rows:
-        sentences.setdefault((row["document_id"], row["sentence_id"], *row["tokens"]), []).append(row)
     questions_and_rows: list[Record] = []
     used = 0
-    for sentence in sentences.values():
+    for sentence in group_sentences(rows):
         used += len(sentence)
         if limit is not None and used > limit and questions_and_rows:
             break
-        first, known = sentence[0], all(row["scope"] for row in sentence)
+        first = sentence[0]
         labels = [OUTSIDE] * len(first["tokens"])
         for row in sentence:
             for word, is_cue in enumerate(row["cue"]):
                 if is_cue and labels[word] == OUTSIDE:  # a word of two cues has the label of the first
                     labels[word] = cue_label(row["cue_kind"], row["cue_type"])
-        none = no_cue_columns(len(labels), known=known)
+        none = no_cue_columns(labels, all(row["scope"] for row in sentence))
         questions_and_rows.append({**first, "id": first["sentence_id"], **none, "cue_labels": labels})
         questions_and_rows += [{**row, "cue_labels": []} for row in sentence if any(row["cue"])]
-    return Dataset.from_list(questions_and_rows, features=QUESTION_FEATURES)
+    return make_dataset(questions_and_rows, QUESTION_FEATURES)
 
 
-def split_questions(rows: Iterable[Record]) -> list[list[Record]]:
-    """Return the rows of each sentence, given the rows of `add_questions`. The first row asks for the cues."""
-    sentences: list[list[Record]] = []
-    for row in rows:
-        if any(row["cue"]):
-            sentences[-1].append(row)
-        else:
-            sentences.append([row])
-    return sentences
+def with_negation(row: Record, words: Collection[int], scope: Sequence[int], *, affix: bool = False) -> Record:
+    """Return the row of a predicted negation.
+
+    Args:
+        row: any row of the sentence.
+        words: indices of the words of the cue.
+        scope: 1 for each word in scope, and 0 for the others.
+        affix: the cue is an affix of its word (`affix_offsets`), *optional*, defaults to False.
+    """
+    cue = [""] * len(row["tokens"])
+    for place in words:
+        word = row["tokens"][place]
+        cue[place] = word[slice(*affix_offsets(word))] if affix else word
+    return with_scope({**row, "cue_text": cue}, scope)
+
+
+def with_scope(row: Record, scope: Sequence[int]) -> Record:
+    """Return a row with another scope, such as a predicted one: 1 for each word in scope, and 0 for the others."""
+    return {**row, "scope": list(scope), "scope_text": scope_characters(row["tokens"], row["cue_text"], scope)}

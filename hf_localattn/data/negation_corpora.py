@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from hf_localattn.data.rows import read_text, shorten
 from hf_localattn.data.words import read_lines, split_sentences
 from hf_localattn.data.xml import Element, attribute, one_of, parse_xml
+from hf_localattn.models.negation_finder import CUE_KINDS
 
 logger = logging.getLogger(__name__)
-
-CUE_KINDS = ("negation", "speculation")
 
 ROOTS = {"Annotation": "BioScope", "DOCUMENT": "SFU"}
 """Root elements of the corpora in XML."""
@@ -264,3 +264,27 @@ def _check_columns(where: str, columns: list[str], first: list[str], first_line:
         )
     if not columns[WORD].strip(" "):
         raise ValueError(f"{where}: the word, in the fourth column, is empty.")
+
+
+def format_starsem(sentences: Iterable[Sequence[Mapping[str, Any]]]) -> str:
+    """Return the text of sentences in the columns of *SEM 2012, which `load_negation` and the task's program read.
+
+    The columns are chapter, sentence number, token number, word, lemma, part of speech and parse, then `***`, or three
+    for each negation: cue, scope and event. Events and missing annotations are `_`. Tabs and line breaks in words
+    become spaces. A blank line follows each sentence.
+
+    Args:
+        sentences: rows of each sentence, as `group_sentences` returns them.
+    """
+    spaces = str.maketrans(dict.fromkeys("\t\r\n", " "))
+    lines = []
+    for rows in sentences:
+        first, negations = rows[0], [row for row in rows if any(row["cue_text"])]
+        number = first["sentence_id"].removeprefix(f"{first['document_id']}/")
+        for place, word in enumerate(first["tokens"]):
+            annotations = [first[name][place] if first[name] else NOTHING for name in ANNOTATION_COLUMNS]
+            cells = [cell for row in negations for cell in (row["cue_text"][place], row["scope_text"][place], "")]
+            columns = [first["document_id"], number, str(place), word, *annotations, *(cells or [NO_NEGATION])]
+            lines.append("\t".join(column.translate(spaces) or NOTHING for column in columns))
+        lines.append("")
+    return "".join(f"{line}\n" for line in lines)

@@ -1,13 +1,22 @@
-"""Extractive question answering: rows in SQuAD's format."""
+"""Extractive question answering: rows in SQuAD's format and their model inputs, overlapping windows of passages.
+
+The functions for `datasets.map(batched=True)` are module-level functions with keyword arguments, so that they can
+be cached, and pickled for several processes. Features are not padded: `QuestionAnsweringCollator` pads a batch, and
+shifts the answer positions if the tokenizer pads on the left.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
 from datasets import Dataset, Features, List, Value
+from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from hf_localattn.data.rows import (
     Column,
@@ -17,9 +26,15 @@ from hf_localattn.data.rows import (
     convert_rows,
     describe_value,
     open_source,
-    read_rows,
     row_numbers,
     shorten,
+)
+from hf_localattn.models.pipeline_question_answering import (
+    MIN_NEW_TOKENS,
+    Offsets,
+    cut_question,
+    encode_windows,
+    no_answer_position,
 )
 
 logger = logging.getLogger(__name__)
@@ -36,6 +51,7 @@ SQUAD_FEATURES = Features(
 SUFFIXES = (".json", ".jsonl")
 REMEDY = f"rename the columns to {', '.join(SQUAD_FEATURES)}, or save it as .jsonl with these fields and pass the file"
 NO_ANSWER = "an unanswerable question has an empty list there"
+POSITIONS = ("start_positions", "end_positions")
 
 
 def load_squad(
@@ -60,13 +76,10 @@ def load_squad(
         FileNotFoundError: the file does not exist.
         ValueError: the data are invalid. The message names the row, the field and a remedy.
     """
-    if not isinstance(data, Dataset | Source):
-        path = Path(data)
-        found = read_rows(path, suffixes=SUFFIXES, what="questions, passages and answer positions")
-        data = Source(str(path), list(flatten_articles(path, found)))
-    elif isinstance(data, Source) and not isinstance(data.rows, Dataset):
-        data = Source(data.name, list(flatten_articles(Path(data.name), data.rows)), data.first)
-    source = open_source(data, "questions")
+    source = open_source(data, "questions", SUFFIXES)
+    if not isinstance(source.rows, Dataset):
+        rows = list(_flatten_articles(Path(source.name), source.rows))
+        source = open_source(Source(source.name, rows, source.first), "questions")
     identifier = Column("id", None, remedy=REMEDY)
     context = Column("context", remedy=REMEDY)
     question = Column("question", required=require_question, may_be_empty=not require_question, remedy=REMEDY)
@@ -113,10 +126,10 @@ def load_answered(data: Data, *, require_questions: bool = True, skip_empty: boo
         FileNotFoundError: the file does not exist.
         ValueError: the data are invalid, or no question has an answer.
     """
-    questions = load_squad(data, require_question=require_questions, skip_empty=skip_empty)
-    name = data.name if isinstance(data, Source) else "data set" if isinstance(data, Dataset) else str(data)
+    source = open_source(data, "questions", SUFFIXES)
+    questions, name = load_squad(source, require_question=require_questions, skip_empty=skip_empty), source.name
     unanswerable = count_unanswerable(questions)
-    if unanswerable == len(questions):
+    if questions and unanswerable == len(questions):
         raise ValueError(f"{name}: none of the {unanswerable} questions has an answer to generate a question from.")
     if unanswerable:
         logger.warning("%s: %d of %d questions have no answer and are left out.", name, unanswerable, len(questions))
@@ -172,17 +185,8 @@ def _check_ids(rows: Dataset, name: str) -> None:
         first[identifier] = number
 
 
-def flatten_articles(path: Path, found: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    """Yield a record for each question of each article; records that are not articles are passed through.
-
-    Args:
-        path: path of the file, for error messages.
-        found: pairs of a place in the file and the record at this place.
-
-    Raises:
-        ValueError: an article has no list of paragraphs, or a paragraph has no list of questions. The message
-            names the place.
-    """
+def _flatten_articles(path: Path, found: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """Yield the place and record of each question of the articles, and of each record that is no article."""
     for number, (place, article) in enumerate(found, start=1):
         if not isinstance(article, dict) or "paragraphs" not in article:
             yield place, article
@@ -190,8 +194,8 @@ def flatten_articles(path: Path, found: Iterable[tuple[str, Any]]) -> Iterator[t
         for p, paragraph in enumerate(_children(path, f"article {number}", article, "paragraphs"), start=1):
             where = f"article {number}, paragraph {p}"
             for q, question in enumerate(_children(path, where, paragraph, "qas"), start=1):
-                shared = {"title": article.get("title"), "context": paragraph.get("context")}
-                shared = {key: value for key, value in shared.items() if value is not None}
+                given = {"title": article.get("title"), "context": paragraph.get("context")}
+                shared = {name: value for name, value in given.items() if value is not None}
                 yield f"{where}, question {q}", {**shared, **question} if isinstance(question, dict) else question
 
 
@@ -200,3 +204,141 @@ def _children(path: Path, where: str, parent: Any, field: str) -> list[Any]:
     if not isinstance(children, list):
         raise ValueError(f"{path}, {where}: expected a list {field!r}; found {describe_value(parent)}.")
     return children
+
+
+def check_window_settings(tokenizer: PreTrainedTokenizerBase, max_length: int, doc_stride: int) -> int:
+    """Validate window settings, and return the maximum number of question tokens; longer questions are cut.
+
+    Args:
+        tokenizer: a fast tokenizer.
+        max_length: number of tokens of a window: question, passage and special tokens.
+        doc_stride: number of tokens by which neighboring windows overlap.
+
+    Raises:
+        ValueError: the tokenizer is slow, or the overlap leaves no room in the window.
+    """
+    if not getattr(tokenizer, "is_fast", False):
+        raise ValueError(
+            f"{type(tokenizer).__name__} is not a fast tokenizer, and windows need character offsets: load it with"
+            " AutoTokenizer, or choose a model that has a tokenizer.json."
+        )
+    room = max_length - tokenizer.num_special_tokens_to_add(pair=True)
+    if doc_stride < 0:
+        raise ValueError(f"doc_stride must not be negative; got {doc_stride}.")
+    if room - doc_stride < 2:
+        raise ValueError(
+            f"doc_stride {doc_stride} is too large: a window of {max_length} tokens has room for {max(room, 0)} tokens"
+            f" of question and passage. Choose a doc_stride of at most {max(room - 2, 0)} (usually a third of the"
+            " window), or a larger max_seq_length."
+        )
+    return room - doc_stride - min(MIN_NEW_TOKENS, (room - doc_stride) // 2)
+
+
+def train_features(
+    examples: dict[str, list[Any]], tokenizer: PreTrainedTokenizerBase, max_length: int, doc_stride: int
+) -> BatchEncoding:
+    """Tokenize a batch of SQuAD rows into windows with `start_positions` and `end_positions`.
+
+    The positions are the first and last token of the row's first answer. If there is no answer, or the window does not
+    contain all of it, both are the position of the classification token.
+    """
+    encoded, example_of, offsets = _windows(examples, tokenizer, max_length, doc_stride)
+    starts, ends = [], []
+    for window, example in enumerate(example_of):
+        answers = examples["answers"][example]
+        span = None
+        if answers["text"]:
+            text, first = answers["text"][0], answers["answer_start"][0]
+            begin = first + len(text) - len(text.lstrip())
+            span = token_span(offsets[window], begin, first + len(text.rstrip()))
+        cls = _cls_position(encoded, window, tokenizer)
+        starts.append(cls if span is None else span[0])
+        ends.append(cls if span is None else span[1])
+    encoded["start_positions"] = starts
+    encoded["end_positions"] = ends
+    return encoded
+
+
+def evaluation_features(
+    examples: dict[str, list[Any]], tokenizer: PreTrainedTokenizerBase, max_length: int, doc_stride: int
+) -> BatchEncoding:
+    """Tokenize a batch of SQuAD rows into windows whose tokens can be mapped back to the passage.
+
+    Additional columns are `example_id`, `offset_mapping` (the characters [start, end) of each token in the passage,
+    None outside of it) and `cls_position`. Rows need `id`, `question` and `context`.
+    """
+    encoded, example_of, offsets = _windows(examples, tokenizer, max_length, doc_stride)
+    encoded["example_id"] = [examples["id"][example] for example in example_of]
+    encoded["offset_mapping"] = offsets
+    encoded["cls_position"] = [_cls_position(encoded, window, tokenizer) for window in range(len(example_of))]
+    return encoded
+
+
+def token_span(offsets: list[tuple[int, int] | None], start: int, end: int) -> tuple[int, int] | None:
+    """Return the first and last token that cover the characters [start, end); None if a character is not covered.
+
+    Args:
+        offsets: characters [start, end) of each token in the passage, None outside of it.
+        start: start offset.
+        end: end offset (exclusive).
+    """
+    inside = [(position, *offset) for position, offset in enumerate(offsets) if offset is not None]
+    if not inside:
+        return None
+    context, begins, finishes = np.array(inside).T
+    if start < begins[0] or end > finishes[-1]:
+        return None
+    first = np.searchsorted(begins, start, side="right") - 1
+    last = np.searchsorted(finishes, end, side="left")
+    # Byte-level tokenizers may split a character into tokens with equal offsets. All of these belong to the answer.
+    first = np.searchsorted(begins, begins[first], side="left")
+    last = np.searchsorted(finishes, finishes[last], side="right") - 1
+    return (int(context[first]), int(context[last])) if first <= last else None
+
+
+@dataclass
+class QuestionAnsweringCollator:
+    """Pad features to tensors of shape (batch, length), and drop the columns that the model does not take.
+
+    Args:
+        tokenizer: tokenizer that pads.
+        max_length: length of all batches, *optional*, defaults to the longest feature of each batch.
+        pad_to_multiple_of: pad the length to a multiple of this number, *optional*.
+    """
+
+    tokenizer: PreTrainedTokenizerBase
+    max_length: int | None = None
+    pad_to_multiple_of: int | None = None
+
+    def __call__(self, features: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
+        others = {*POSITIONS, "example_id", "offset_mapping", "cls_position"}
+        inputs = [{name: value for name, value in row.items() if name not in others} for row in features]
+        batch = dict(
+            self.tokenizer.pad(
+                inputs,
+                padding=True if self.max_length is None else "max_length",
+                max_length=self.max_length,
+                pad_to_multiple_of=self.pad_to_multiple_of,
+                return_tensors="pt",
+            )
+        )
+        length, pads_left = batch["input_ids"].shape[1], self.tokenizer.padding_side == "left"
+        shifts = [(length - len(row["input_ids"])) * pads_left for row in features]
+        for name in POSITIONS:
+            if name in features[0]:
+                batch[name] = torch.tensor([row[name] + shift for row, shift in zip(features, shifts, strict=True)])
+        return batch
+
+
+def _windows(
+    examples: dict[str, list[Any]], tokenizer: PreTrainedTokenizerBase, max_length: int, doc_stride: int
+) -> tuple[BatchEncoding, list[int], list[list[Offsets]]]:
+    """Return the model inputs of all windows, the row index of each, and the offsets of its tokens in the passage."""
+    question_length = check_window_settings(tokenizer, max_length, doc_stride)
+    questions = [cut_question(question.strip(), tokenizer, question_length) for question in examples["question"]]
+    return encode_windows(questions, examples["context"], tokenizer, max_length, doc_stride)
+
+
+def _cls_position(encoded: BatchEncoding, window: int, tokenizer: PreTrainedTokenizerBase) -> int:
+    """Return the position of the classification token; it stands for "no answer in this window"."""
+    return no_answer_position(encoded, window, tokenizer) or 0

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import pyarrow as pa
 from datasets import Dataset, Features, Value
 
 from hf_localattn.parsing import parse_json, read_utf8
@@ -178,8 +179,7 @@ def convert_rows(
     where = partial(_row_of, source.name) if isinstance(source.rows, Dataset) else source.where
     all_features = Features({**features, INDEX: Value("int64")})
 
-    def batch_of(records: Iterable[tuple[int, Any]]) -> dict[str, list[Any]]:
-        rows = []
+    def convert_records(records: Iterable[tuple[int, Any]]) -> Iterator[Record]:
         for number, record in records:
             try:
                 if not isinstance(record, dict):
@@ -190,8 +190,10 @@ def convert_rows(
                 if skip_empty and isinstance(error, EmptyText):
                     continue
                 raise ValueError(f"{where(number)}{_id_of(record)}: {error}") from None
-            rows.append({**row, INDEX: number} | ({PLACE: where(number)} if PLACE in features else {}))
-        return {column: [row[column] for row in rows] for column in all_features}
+            row[INDEX] = number
+            if PLACE in features:
+                row[PLACE] = where(number)
+            yield row
 
     if isinstance(source.rows, Dataset):
         given = source.rows.column_names
@@ -201,7 +203,8 @@ def convert_rows(
 
         def convert_batch(batch: Any, numbers: list[int]) -> dict[str, list[Any]]:
             records = (dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True))
-            return batch_of(zip([first + number for number in numbers], records, strict=True))
+            rows = convert_records(zip([first + number for number in numbers], records, strict=True))
+            return _columns_of(list(rows), all_features)
 
         kept = source.rows.map(
             convert_batch,
@@ -212,9 +215,8 @@ def convert_rows(
             desc=f"Checking {source.name}",
         )
     else:
-        kept = Dataset.from_dict(
-            batch_of(enumerate((record for _, record in source.rows), start=first)), features=all_features
-        )
+        records = enumerate((record for _, record in source.rows), start=first)
+        kept = make_dataset(list(convert_records(records)), all_features)
     total = len(source.rows)
     if not len(kept) and source.first is None:
         raise ValueError(f"{source.name}: all {total} rows have an empty text, so --skip_empty leaves none.")
@@ -228,6 +230,11 @@ def convert_rows(
     elif source.first is None:
         kept = kept.remove_columns(INDEX)
     return kept
+
+
+def make_dataset(rows: Sequence[Record], features: Features) -> Dataset:
+    """Return a data set of rows, without the conversion of each value by `Dataset.from_list`."""
+    return Dataset(pa.Table.from_pydict(_columns_of(rows, features), schema=features.arrow_schema))
 
 
 def row_numbers(rows: Dataset) -> Sequence[int]:
@@ -322,6 +329,10 @@ def shorten(value: Any) -> str:
     """Return the `repr` of a value, cut to 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _columns_of(rows: Sequence[Record], features: Features) -> dict[str, list[Any]]:
+    return {name: [row[name] for row in rows] for name in features}
 
 
 def _json(path: Path, text: str) -> Iterator[tuple[str, Any]]:

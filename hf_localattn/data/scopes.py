@@ -118,32 +118,15 @@ class ScopeExamples:
         return scopes
 
 
-@dataclass(frozen=True)
-class Unseen:
-    """Cues and words without tokens: they are cut off, or the tokenizer drops them.
+def count_unseen(rows: Dataset, features: Dataset) -> tuple[list[int], list[int]]:
+    """Count the words and the words of cues without tokens: they are cut off, or the tokenizer drops them.
 
-    Attributes:
-        cues: indices of the rows without any token of their cue.
-        parts: indices of the rows with tokens of some, but not all, words of their cue.
-        words: number of words without tokens in each row.
+    Returns:
+        Numbers of words without tokens in each row, and of words of its cue.
     """
-
-    cues: list[int]
-    parts: list[int]
-    words: list[int]
-
-
-def find_unseen(rows: Dataset, features: Dataset) -> Unseen:
-    """Find the cues and words that have no tokens in the features of their rows. Rows without a cue miss none."""
-    cues, parts, words = [], [], []
-    for row, (cue, numbers) in enumerate(zip(rows["cue"][:], features["word_numbers"][:], strict=True)):
+    words, cue_words = [], []
+    for cue, numbers in zip(rows["cue"][:], features["word_numbers"][:], strict=True):
         seen = set(numbers) - {NO_WORD}
         words.append(len(cue) - len(seen))
-        seen_of_cue = sum(cue[word] for word in seen)
-        if not any(cue):
-            continue
-        if not seen_of_cue:
-            cues.append(row)
-        elif seen_of_cue < sum(cue):
-            parts.append(row)
-    return Unseen(cues, parts, words)
+        cue_words.append(sum(cue) - sum(cue[word] for word in seen))
+    return words, cue_words

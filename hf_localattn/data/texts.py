@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
 import numpy as np
-from datasets import Dataset, Features, List, Value
+from datasets import ClassLabel, Dataset, Features, List, Value
 from transformers import PreTrainedTokenizerBase
 
-from hf_localattn.data.labels import (
-    MULTI_LABEL,
-    REGRESSION,
-    SINGLE_LABEL,
-    Labels,
-    infer_problem_type,
-    labels_of,
-    read_label,
-    with_class_labels,
-)
 from hf_localattn.data.rows import (
     PLACE,
     SKIP,
@@ -30,14 +22,25 @@ from hf_localattn.data.rows import (
     Data,
     EmptyText,
     Record,
+    Source,
     as_list,
     convert_rows,
     describe_value,
     open_source,
+    shorten,
 )
 from hf_localattn.errors import join_names
 
 logger = logging.getLogger(__name__)
+
+SINGLE_LABEL, MULTI_LABEL, REGRESSION = "single_label_classification", "multi_label_classification", "regression"
+"""Problem types as in transformers: one class, any number of classes, or a number."""
+
+_FRACTION = re.compile(r"[+-]?(\d+\.\d*|\.\d+)([eE][+-]?\d+)?")
+_WHOLE = re.compile(r"[+-]?\d+(\.0*)?")
+
+MOST_CLASSES = 20
+"""Labels with more distinct values than this are treated as scores without a warning."""
 
 TEXT_COLUMNS = (
     ("text", "text_pair"),
@@ -53,6 +56,25 @@ TEXT_COLUMNS = (
 
 HEADER_ROWS = 1000
 """Number of rows that are searched for text columns."""
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Label set of a model or data set: the problem type, and the class names in order (none for scores)."""
+
+    problem_type: str
+    names: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if self.problem_type == REGRESSION:
+            return "a score"
+        several = "any number of" if self.problem_type == MULTI_LABEL else "one of"
+        return f"{several} {len(self.names)} classes ({join_names(self.names, 20)})"
+
+    @property
+    def num_labels(self) -> int:
+        """Number of logits."""
+        return 1 if self.problem_type == REGRESSION else len(self.names)
 
 
 @dataclass(frozen=True)
@@ -108,7 +130,7 @@ def load_texts(
 
     Args:
         data: UTF-8 file in `.csv`, `.tsv`, `.json` or `.jsonl` format, or a data set. Several classes of a text are a
-            list; in tables, a JSON list.
+            list, or the text of a JSON list.
         layout: columns of the data.
         require_labels: raise an error for rows without a label.
         skip_empty: leave out rows with an empty text, even if `layout.may_be_empty` is set.
@@ -117,39 +139,28 @@ def load_texts(
         FileNotFoundError: the file does not exist.
         ValueError: the data are invalid. The message names the row and a remedy.
     """
-    source, layout = open_source(data, "texts and labels"), layout or TextColumns()
-    problem_type, names = layout.problem_type, layout.names
-    if isinstance(source.rows, Dataset):
-        columns = layout.texts or find_texts(source.rows, source.name)
-        kind = source.rows.features.get(layout.label)
-        several = isinstance(kind, List)
-        names = names or getattr(kind.feature if several else kind, "names", None)
-        if problem_type is None:
-            found = source.rows.unique(layout.label) if kind is not None and not several else ()
-            problem_type = MULTI_LABEL if several else infer_problem_type(found)
-    else:
-        records = [record for _, record in source.rows if isinstance(record, dict)]
-        for record in records:
-            if layout.label in record:
-                record[layout.label] = as_list(record[layout.label])
-        columns = layout.texts or find_texts(records, source.name)
-        problem_type = problem_type or infer_problem_type(record.get(layout.label) for record in records)
+    source = open_source(data, "texts and labels")
+    layout = _complete(layout or TextColumns(), source)
+    assert layout.problem_type is not None
     remedy = "give the text columns with --text_column_names"
-    texts = [Column(column, may_be_empty=layout.may_be_empty and not skip_empty, remedy=remedy) for column in columns]
+    may_be_empty = layout.may_be_empty and not skip_empty
+    texts = [Column(column, may_be_empty=may_be_empty, remedy=remedy) for column in layout.texts]
     label = Column(
         layout.label, None, required=require_labels, remedy="give the label column with --label_column_name"
     )
     labels = {SINGLE_LABEL: Value("string"), MULTI_LABEL: List(Value("string")), REGRESSION: Value("float32")}
-    kinds = dict.fromkeys(("text", "text_pair")[: len(columns)], Value("string"))
-    features = Features({**kinds, "label": labels[problem_type], PLACE: Value("string")})
+    names = ("text", "text_pair")[: len(texts)]
+    features = Features(
+        {**dict.fromkeys(names, Value("string")), "label": labels[layout.problem_type], PLACE: Value("string")}
+    )
 
     def convert(record: Record) -> Record:
         values = [column.read(record) for column in texts]
-        if not "".join(values).strip():
+        if may_be_empty and not "".join(values).strip():
             raise EmptyText(f"the field {str(texts[0])!r} is empty, and so is the other text of the pair; {SKIP}")
-        value = record.get(layout.label)
-        if not _is_absent(value, layout, names) and (require_labels or str(value) != "-1"):
-            value = read_label(value, problem_type, names)
+        value = as_list(record.get(layout.label))
+        if not _is_absent(value, layout) and (require_labels or str(value) != "-1"):
+            value = read_label(value, layout.problem_type, layout.names)
         elif require_labels and layout.label not in record:
             raise label.missing(record)
         elif require_labels and not layout.skip_unlabeled:
@@ -159,12 +170,133 @@ def load_texts(
             )
         else:
             value = None
-        return {**dict(zip(("text", "text_pair"), values, strict=False)), "label": value}
+        return {**dict(zip(names, values, strict=True)), "label": value}
 
     rows = convert_rows(source, [*texts, label], features, convert, skip_empty=skip_empty)
     if require_labels and layout.skip_unlabeled:
         rows = _labeled(rows, source.name)
-    return with_class_labels(rows, problem_type, names)
+    classes = None if layout.problem_type == REGRESSION else _class_names(rows["label"][:], layout)
+    if not classes:
+        return rows
+    kind = ClassLabel(names=list(classes))
+    return rows.cast_column("label", List(kind) if layout.problem_type == MULTI_LABEL else kind)
+
+
+def _complete(layout: TextColumns, source: Source) -> TextColumns:
+    """Return a layout with text columns, class names and problem type; those of the data where it has none."""
+    records: Any
+    if isinstance(source.rows, Dataset):
+        records, kind = source.rows, source.rows.features.get(layout.label)
+        several = isinstance(kind, List)
+        names = getattr(kind.feature if several else kind, "names", None)
+    else:
+        records, names, kind, several = [row for _, row in source.rows if isinstance(row, dict)], None, None, False
+    problem_type = MULTI_LABEL if layout.problem_type is None and several else layout.problem_type
+    if problem_type is None and isinstance(source.rows, Dataset):
+        problem_type = infer_problem_type(source.rows.unique(layout.label) if kind is not None else ())
+    elif problem_type is None:
+        problem_type = infer_problem_type(row.get(layout.label) for row in records)
+    texts = layout.texts or find_texts(records, source.name)
+    return replace(layout, texts=texts, names=layout.names or names, problem_type=problem_type)
+
+
+def infer_problem_type(labels: Iterable[Any]) -> str:
+    """Infer the problem type of labels.
+
+    Lists are sets of classes, numbers with a decimal point are scores, and all other labels are classes. Numbers may
+    be strings, as in .csv files. A warning is logged if scores may be classes.
+    """
+    problem, texts = SINGLE_LABEL, set()
+    for label in map(as_list, labels):
+        if isinstance(label, list):
+            return MULTI_LABEL
+        text = "" if label is None else str(label).strip()
+        is_new = text not in texts
+        if isinstance(label, float) or (is_new and isinstance(label, str) and _FRACTION.fullmatch(text)):
+            problem = REGRESSION
+        texts.add(text)
+    if problem == REGRESSION and len(texts) <= MOST_CLASSES and all(_WHOLE.fullmatch(text) for text in texts - {""}):
+        # pandas writes whole numbers with ".0" if the column has a missing value
+        logger.warning(
+            "The labels are whole numbers with a decimal point (%s) and are taken for scores: pass --do_regression"
+            " false if they are classes, or true if they are scores.",
+            ", ".join(sorted(texts - {""}, key=float)),
+        )
+    return problem
+
+
+def read_label(label: Any, problem_type: str | None, names: Sequence[str] | None = None) -> Any:
+    """Convert a label to a class name, a sorted list of class names, or a number.
+
+    Args:
+        label: value from a file or from the Hub. Runs of white space in names become single spaces.
+        problem_type: one of the problem types above.
+        names: class names, *optional*. If given, the label may also be the index of a class.
+
+    Raises:
+        ValueError: the label does not match the problem type, or is not in `names`.
+    """
+    if problem_type == REGRESSION:
+        return _number(label)
+    if problem_type == MULTI_LABEL:
+        if not isinstance(label, list):
+            raise ValueError(f"the label must be a list, as in other rows; found {describe_value(label)}.")
+        return sorted({_name(part, names) for part in label})
+    return _name(label, names)
+
+
+def _class_names(labels: Sequence[Any], layout: TextColumns) -> Sequence[str]:
+    """Return the names of a layout, or the sorted names in a column; numbers are sorted by value."""
+    if layout.names is not None:
+        return layout.names
+    several = layout.problem_type == MULTI_LABEL
+    found = {name for label in labels if label for name in (label if several else [label])}
+    return sorted(found, key=lambda name: (0, int(name), name) if _is_whole(name) else (1, 0, name))
+
+
+def labels_of(rows: Dataset) -> Labels | None:
+    """Return the label set from the type of the column `label`; None if the column is text: no row has a label."""
+    kind = rows.features["label"]
+    if isinstance(kind, List) and isinstance(kind.feature, ClassLabel):
+        return Labels(MULTI_LABEL, tuple(kind.feature.names))
+    if isinstance(kind, ClassLabel):
+        return Labels(SINGLE_LABEL, tuple(kind.names))
+    return Labels(REGRESSION) if kind == Value("float32") else None
+
+
+def _name(label: Any, names: Sequence[str] | None) -> str:
+    if isinstance(label, bool):
+        name = str(label).lower()  # as in JSON
+    elif isinstance(label, (int, float)):
+        name = str(label)
+    elif isinstance(label, str) and label.strip():
+        name = " ".join(label.split())
+    else:
+        raise ValueError(f"the label must be a name or a whole number; found {describe_value(label)}.")
+    if names is None or (name in names and isinstance(label, str)):
+        return name
+    if _is_whole(name) and 0 <= int(name) < len(names):
+        return names[int(name)]
+    raise ValueError(
+        f"the label {shorten(label)} is outside the label set ({join_names(names, 20)}; or 0 to {len(names) - 1})."
+    )
+
+
+def _number(label: Any) -> float:
+    try:
+        number = math.nan if isinstance(label, bool) else float(label)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(
+            f"the label {shorten(label)} is not a number, but the labels are scores (by --do_regression, by the task,"
+            " or because some have a decimal point); correct it, or pass --do_regression false if labels are names."
+        )
+    return number
+
+
+def _is_whole(name: str) -> bool:
+    return re.fullmatch(r"-?[0-9]{1,18}", name) is not None
 
 
 def find_texts(records: Iterable[Record], source: str) -> tuple[str, ...]:
@@ -189,10 +321,10 @@ def find_texts(records: Iterable[Record], source: str) -> tuple[str, ...]:
     )
 
 
-def _is_absent(label: Any, layout: TextColumns, names: tuple[str, ...] | None) -> bool:
+def _is_absent(label: Any, layout: TextColumns) -> bool:
     if label is None or (isinstance(label, str) and not label.strip()):
         return True
-    if names is not None and label == -1:  # a missing class in `datasets`
+    if layout.names is not None and label == -1:  # a missing class in `datasets`
         return True
     return layout.unlabeled is not None and str(label) in (f"{layout.unlabeled}", f"{layout.unlabeled}.0")
 

@@ -11,13 +11,15 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from transformers import PreTrainedTokenizerBase
+
 from hf_localattn.installed import parse_store
 from hf_localattn.installed.backbones import build_from_backbone
 from hf_localattn.installed.configurations import check_backbone, check_model
 from hf_localattn.installed.files import check_content, loading
-from hf_localattn.installed.parsers import load_declared
+from hf_localattn.installed.parsers import lighten, load_declared, parser_version
 from hf_localattn.installed.structure import check_structure
-from hf_localattn.installed.tokenizers import check_tokenizer
+from hf_localattn.installed.tokenizers import build_tokenizer, check_texts, check_tokenizer
 from hf_localattn.kernels import KERNELS
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
 
@@ -50,9 +52,10 @@ class Package:
         """Return the context in which weights are loaded, after checks of the checkpoint and of the arguments."""
         return loading(name_or_path, arguments)
 
-    def from_backbone(self, model_class: Any, name_or_path: Any, **arguments: Any) -> Any:
-        """Build a model from a pretrained backbone."""
-        return build_from_backbone(model_class, name_or_path, **arguments)
+    def from_backbone(self, made: Any, backbone: Any, **arguments: Any) -> Any:
+        """Build a model from a pretrained backbone, or a tokenizer from the backbone's tokenizer."""
+        build = build_tokenizer if issubclass(made, PreTrainedTokenizerBase) else build_from_backbone
+        return build(made, backbone, **arguments)
 
     def kernel(self, name: str) -> Any:
         """Return the Triton kernels of a mechanism, with `runs` and `attend`; None if it has none."""
@@ -62,9 +65,21 @@ class Package:
         """Raise `ValueError` if a `tokenizer_config.json` names files or Python objects."""
         check_tokenizer(path)
 
+    def check_texts(self, text: Any, text_pair: Any, split: bool) -> None:
+        """Raise `ValueError` if the arguments of a tokenizer's call are not texts, pairs or batches."""
+        check_texts(text, text_pair, split)
+
     def load_parser(self, name: str) -> Any:
         """Load a spaCy pipeline that only a checkpoint names, if an installed distribution declares it."""
         return load_declared(name)
+
+    def parser_version(self, parser: str, named_by_checkpoint: bool) -> str | None:
+        """Return the version of a spaCy pipeline without importing it, if known."""
+        return parser_version(parser, named_by_checkpoint)
+
+    def lighten_parser(self, pipeline: Any) -> None:
+        """Remove the components of a spaCy pipeline that its dependency parser does not need."""
+        lighten(pipeline)
 
     def parse_store(self) -> Any:
         """Return the module with the cache of parses, or None if the environment names no folder."""

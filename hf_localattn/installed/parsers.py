@@ -1,20 +1,28 @@
-"""Parsers that only a checkpoint names.
+"""Parsers: those that only a checkpoint names, their versions, and the components that parsing needs.
 
 spaCy imports any installed package by its name and loads any folder, and both may run code.
 """
 
 from __future__ import annotations
 
+import json
 import re
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any
 
-from hf_localattn.models.sla_parser import (
-    ENTRY_POINTS,
-    WITHOUT_PARSER,
-    declaration_of,
-    download_hint,
-    import_spacy,
-)
+from hf_localattn.models.sla_parser import WITHOUT_PARSER, download_hint, import_spacy
+
+ENTRY_POINTS = "spacy_models"
+"""Group of entry points in which installed distributions declare spaCy pipelines."""
+
+# Parsers do not read the annotations of these components by default, but may need any other component.
+NEEDLESS = {
+    *("tagger", "morphologizer", "attribute_ruler", "lemmatizer", "trainable_lemmatizer", "textcat"),
+    *("ner", "beam_ner", "entity_ruler", "entity_linker", "span_ruler", "spancat", "spancat_singlelabel"),
+    *("textcat_multilabel", "span_finder", "span_cleaner"),
+}
+WRITTEN_BY_THEM = ("TAG", "POS", "MORPH", "LEMMA", "ENT_TYPE", "ENT_IOB")
 
 BY_CALLER = (
     "To use another pipeline, or a folder that you trust, name it yourself:"
@@ -49,3 +57,47 @@ def load_declared(parser: str) -> Any:
         raise OSError(
             f"The distribution that declares the spaCy pipeline {parser!r} is broken ({error}): reinstall it."
         ) from error
+
+
+def parser_version(parser: str, named_by_checkpoint: bool) -> str | None:
+    """Return the version of a pipeline without importing it, or None if it is not installed or has no version.
+
+    Args:
+        parser: Name or folder of the pipeline.
+        named_by_checkpoint: True if only a checkpoint names it. Files of a folder are not read then.
+    """
+    declared = declaration_of(parser)
+    if declared is not None:
+        return declared.dist.version if declared.dist else None
+    if named_by_checkpoint:
+        return None
+    try:
+        version = json.loads(Path(parser, "meta.json").read_text(encoding="utf-8")).get("version")
+    except (OSError, ValueError, AttributeError):
+        return None
+    return version if isinstance(version, str) else None
+
+
+def declaration_of(parser: str) -> EntryPoint | None:
+    """Return the entry point that declares a pipeline, without importing anything."""
+    return next(iter(entry_points(group=ENTRY_POINTS, name=parser)), None)
+
+
+def lighten(pipeline: Any) -> None:
+    """Remove the components of a pipeline that its dependency parser does not need."""
+    names = pipeline.pipe_names
+    written = {name: pipeline.get_pipe_meta(name).assigns for name in names}
+    parsing = [name for name in names if "token.head" in written[name] or "token.dep" in written[name]]
+    upto = names[: names.index(parsing[-1]) + 1]
+    factory = {name: pipeline.get_pipe_meta(name).factory for name in upto}
+    # The configuration of an embedding layer lists the attributes that it reads.
+    read = repr([pipeline.get_pipe_config(name) for name in upto if factory[name] not in NEEDLESS])
+    tagged = any(repr(attribute) in read for attribute in WRITTEN_BY_THEM)
+    needed: set[str] = set()
+    for name in reversed(upto):
+        listeners = getattr(pipeline.get_pipe(name), "listening_components", None)  # of a shared embedding layer
+        if (tagged or factory[name] not in NEEDLESS) and (listeners is None or needed & set(listeners)):
+            needed.add(name)
+    for name in reversed(names):
+        if name not in needed:
+            pipeline.remove_pipe(name)

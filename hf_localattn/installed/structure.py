@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from hf_localattn.models.sla_masks import _segments, first_tokens, without_open_keys
+from hf_localattn.models.sla_masks import first_tokens, segments_of, without_open_keys
 
 
 def check_structure(word_index: torch.Tensor | None, dep_heads: torch.Tensor) -> None:
@@ -31,7 +31,7 @@ def check_structure(word_index: torch.Tensor | None, dep_heads: torch.Tensor) ->
     _complain(is_word & ~is_word.gather(-1, heads), dep_heads, "at a special token or padding")
     _complain(is_word & (first.gather(-1, heads) != heads), dep_heads, "not the first token of a word")
     _complain(is_word & (heads != heads.gather(-1, first)), dep_heads, "not that of the word's first token")
-    segment = _segments(word_index)
+    segment = segments_of(word_index)
     _complain(is_word & (segment != segment.gather(-1, heads)), dep_heads, "in another segment")
     ancestors = heads
     for _ in range((length - 1).bit_length()):

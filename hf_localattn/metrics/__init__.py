@@ -9,6 +9,7 @@ from typing import Any
 import evaluate
 from datasets import Features, List, Value
 
+from hf_localattn.errors import loading
 from hf_localattn.extras import require_train
 from hf_localattn.metrics.classification_scores import GLUE_METRICS, glue
 from hf_localattn.metrics.generation_scores import generation
@@ -21,22 +22,19 @@ _ANSWERS = {"id": _TEXT, "answers": {"text": _TEXTS, "answer_start": List(Value(
 _PREDICTION = {"id": _TEXT, "prediction_text": _TEXT}
 _NEGATIONS = List({"cue_text": _TEXTS, "scope_text": _TEXTS})
 
-METRICS: dict[str, tuple[Callable[..., dict[str, Any]], Any, dict[str, Any], str]] = {
+Metric = Callable[..., dict[str, Any]]
+
+METRICS: dict[str, tuple[Metric, Any, dict[str, Any], str]] = {
     "entities": (entities, _TEXTS, {}, "Ramshaw and Marcus 1995, WVLC; Nakayama 2018, seqeval"),
     "error_detection": (error_detection, _TEXTS, {}, "Rei and Yannakoudakis 2016, ACL"),
     "error_diagnosis": (error_diagnosis, _TEXTS, {}, "Lee et al. 2016, NLPTEA; Rao et al. 2018, NLPTEA"),
-    "generation": (
-        generation,
-        _TEXT,
-        {},
-        "Papineni et al. 2002, ACL; Post 2018, WMT; Lin 2004; Lavie and Agarwal 2007, WMT",
-    ),
+    "generation": (generation, _TEXT, {}, "Papineni et al. 2002; Post 2018; Lin 2004; Lavie and Agarwal 2007"),
     "glue": (glue, Value("int64"), {}, "Wang et al. 2019, ICLR"),
     "negation_scope": (
         negation_scope,
         List(Value("int64")),
         {},
-        "Morante and Blanco 2012, *SEM; Khandelwal and Sawant 2020, LREC",
+        "Morante and Blanco 2012; Khandelwal et al. 2020",
     ),
     "squad": (squad, _ANSWERS, {"predictions": _PREDICTION}, "Rajpurkar et al. 2016, EMNLP"),
     "squad_v2": (
@@ -82,18 +80,21 @@ class FunctionMetric(evaluate.Metric):
 
 
 def load_metric(name: str, config_name: str | None = None) -> evaluate.EvaluationModule:
-    """Load a metric of this package as a module of the `evaluate` library, without network access.
+    """Load a metric of this package without network access, or any other module of the `evaluate` library.
 
     Args:
         name: one of "entities", "error_detection", "error_diagnosis", "generation", "glue", "negation_scope", "squad",
-            "squad_v2" and "starsem".
-        config_name: configuration of the metric, *optional*. Only "glue" has configurations: its tasks.
+            "squad_v2" and "starsem". Other names are those of modules on the Hub, or paths of local modules, whose
+            code is executed.
+        config_name: configuration of the metric, *optional*. Of this package's metrics only "glue" has
+            configurations: its tasks.
 
     Returns:
         A module whose `inputs_description` describes its inputs and scores.
 
     Raises:
-        ValueError: there is no metric, or no configuration, with this name.
+        ValueError: there is no configuration with this name.
+        OSError: there is no metric with this name.
         ImportError: the extra `train` is not installed.
 
     Example:
@@ -101,9 +102,10 @@ def load_metric(name: str, config_name: str | None = None) -> evaluate.Evaluatio
         >>> load_metric("glue", "sst2").compute(predictions=[0, 1, 1, 1], references=[0, 1, 1, 0])
         {'accuracy': 0.75}
     """
-    if name not in METRICS:
-        raise ValueError(f"no metric {name!r}; there are {', '.join(METRICS)}.")
     require_train(f"The metric {name!r}")
+    if name not in METRICS:
+        with loading("metric", name):
+            return evaluate.load(name, config_name)
     function, kind, others, citation = METRICS[name]
     if name == "glue":
         if config_name not in GLUE_METRICS:

@@ -1,6 +1,5 @@
 """Scores of predicted classes, sets of classes and numbers (scikit-learn, SciPy), and the metrics of GLUE."""
 
-import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -31,10 +30,14 @@ GLUE_METRICS: dict[str, tuple[str, ...]] = {
 """Metrics of each GLUE task (Wang et al. 2019), as keys of `SCORES`."""
 
 
+def _of_classes(name: str, **options: Any) -> ScoreFunction:
+    """Return a score of scikit-learn as a function of predictions and references."""
+    return lambda predictions, references: float(getattr(metrics, name)(references, predictions, **options))
+
+
 def _of_numbers(function: ScoreFunction) -> ScoreFunction:
     """Wrap a score of predicted numbers to return NaN, with a warning, if a prediction is not finite."""
 
-    @functools.wraps(function)
     def score(predictions: np.ndarray, references: np.ndarray) -> float:
         if np.isfinite(predictions).all():
             return function(predictions, references)
@@ -48,53 +51,27 @@ def _of_numbers(function: ScoreFunction) -> ScoreFunction:
 
 
 def _correlation(name: str) -> ScoreFunction:
-    """Wrap a correlation of SciPy to return 0 if it is undefined: fewer than two numbers, or all numbers equal."""
+    """Return a correlation of SciPy; 0 if it is undefined: fewer than two numbers, or all numbers equal."""
 
-    @_of_numbers
     def score(predictions: np.ndarray, references: np.ndarray) -> float:
         if np.ptp(predictions) == 0 or np.ptp(references) == 0:
             return 0.0
         return float(getattr(stats, name)(predictions, references)[0])
 
-    return score
-
-
-def _f1(average: str) -> ScoreFunction:
-    def score(predictions: np.ndarray, references: np.ndarray) -> float:
-        return float(metrics.f1_score(references, predictions, average=average, zero_division=0))
-
-    return score
-
-
-def _accuracy(predictions: np.ndarray, references: np.ndarray) -> float:
-    return float(metrics.accuracy_score(references, predictions))
-
-
-def _matthews_correlation(predictions: np.ndarray, references: np.ndarray) -> float:
-    return float(metrics.matthews_corrcoef(references, predictions))
-
-
-@_of_numbers
-def _mean_squared_error(predictions: np.ndarray, references: np.ndarray) -> float:
-    return float(metrics.mean_squared_error(references, predictions))
-
-
-@_of_numbers
-def _root_mean_squared_error(predictions: np.ndarray, references: np.ndarray) -> float:
-    return float(metrics.root_mean_squared_error(references, predictions))
+    return _of_numbers(score)
 
 
 SCORES: dict[str, ScoreFunction] = {
-    "accuracy": _accuracy,
-    "f1": _f1("binary"),
-    "macro_f1": _f1("macro"),
-    "micro_f1": _f1("micro"),
-    "subset_accuracy": _accuracy,
-    "matthews_correlation": _matthews_correlation,
+    "accuracy": _of_classes("accuracy_score"),
+    "f1": _of_classes("f1_score", average="binary", zero_division=0),
+    "macro_f1": _of_classes("f1_score", average="macro", zero_division=0),
+    "micro_f1": _of_classes("f1_score", average="micro", zero_division=0),
+    "subset_accuracy": _of_classes("accuracy_score"),
+    "matthews_correlation": _of_classes("matthews_corrcoef"),
     "pearson": _correlation("pearsonr"),
     "spearmanr": _correlation("spearmanr"),
-    "mse": _mean_squared_error,
-    "rmse": _root_mean_squared_error,
+    "mse": _of_numbers(_of_classes("mean_squared_error")),
+    "rmse": _of_numbers(_of_classes("root_mean_squared_error")),
 }
 """Functions of predictions and references: class indices (N,), 0 or 1 per class (N, classes), or numbers (N,).
 

@@ -1,6 +1,7 @@
 """BLEU, ROUGE-L and METEOR of generated texts, without downloads."""
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from hf_localattn.extras import LazyExtra
@@ -17,26 +18,18 @@ bleu, corpora, meteor, rouge, tokenize = (
 )
 
 
-class WithoutSynonyms:
-    """Empty replacement for WordNet."""
-
-    def synsets(self, word: str) -> list[Any]:
-        """Return no synonyms."""
-        return []
-
-
 def synonyms() -> Any:
-    """Return WordNet if it is installed, otherwise `WithoutSynonyms`."""
+    """Return WordNet; if it is not installed, an object without synonyms."""
     try:
         corpora.wordnet.ensure_loaded()
     except LookupError:
-        return WithoutSynonyms()
+        return SimpleNamespace(synsets=lambda word: [])
     return corpora.wordnet
 
 
 def meteor_name() -> str:
     """Return the key of METEOR: "meteor", or "meteor_no_synonyms" if WordNet is not installed."""
-    return "meteor_no_synonyms" if isinstance(synonyms(), WithoutSynonyms) else "meteor"
+    return "meteor_no_synonyms" if isinstance(synonyms(), SimpleNamespace) else "meteor"
 
 
 def generation(predictions: Sequence[str], references: Sequence[str]) -> dict[str, Any]:

@@ -56,20 +56,17 @@ def squad(predictions: Sequence[dict[str, Any]], references: Sequence[dict[str, 
     texts = {prediction["id"]: prediction["prediction_text"] for prediction in predictions}
     exact, f1 = 0.0, 0.0
     for reference in references:
-        golds = reference["answers"]["text"]
+        identifier, golds = reference["id"], reference["answers"]["text"]
         if not golds:
-            raise ValueError(
-                f"question {reference['id']!r} has no answer: use squad_v2 for data with unanswerable questions."
-            )
-        if reference["id"] not in texts:
-            logger.warning("Question %s has no prediction and scores 0.", reference["id"])
+            raise ValueError(f"question {identifier!r} has no answer: use squad_v2.")
+        if identifier not in texts:
+            logger.warning("Question %s has no prediction and scores 0.", identifier)
             continue
-        prediction = texts[reference["id"]]
-        scores = [answer_scores(prediction, gold) for gold in golds]
+        scores = [answer_scores(texts[identifier], gold) for gold in golds]
         exact += max(score[0] for score in scores)
         # In the official script of 1.1 a blank prediction has F1 0 even if the gold answer is blank, such as
         # "the"; torchmetrics follows 2.0, where the two agree.
-        f1 += 0.0 if is_blank(prediction) else max(score[1] for score in scores)
+        f1 += 0.0 if is_blank(texts[identifier]) else max(score[1] for score in scores)
     return {"exact_match": 100 * exact / len(references), "f1": 100 * f1 / len(references)}
 
 
@@ -86,13 +83,10 @@ def squad_v2(
 
     Returns:
         exact, f1, total: mean scores in percent, and the number of questions. The same with HasAns_ for answerable and
-            NoAns_ for unanswerable questions, if there are any.
+            NoAns_ for unanswerable questions, if there are any. A question without a prediction scores 0, with a
+            warning; the official script leaves such questions out.
         best_exact, best_f1: best scores over all thresholds, at best_exact_thresh and best_f1_thresh; only if
             no_answer_probability differs between questions.
-
-    A question without a prediction scores 0, with a warning. The official script excludes such questions, so its
-    scores
-    are higher if predictions are missing.
 
     Example:
         >>> from hf_localattn.metrics import load_metric
@@ -101,54 +95,47 @@ def squad_v2(
         >>> load_metric("squad_v2").compute(predictions=predictions, references=references)["exact"]
         100.0
     """
-    texts = {prediction["id"]: prediction["prediction_text"] for prediction in predictions}
-    no_answer = {prediction["id"]: prediction["no_answer_probability"] for prediction in predictions}
-    answerable = {reference["id"]: bool(reference["answers"]["text"]) for reference in references}
-    raw, thresholded = {}, {}
-    for reference in references:
-        identifier = reference["id"]
-        if identifier not in texts:
+    given = {prediction["id"]: prediction for prediction in predictions}
+    missing = {"prediction_text": " ", "no_answer_probability": float("-inf")}  # not "", which means "no answer"
+    golds = {reference["id"]: reference["answers"]["text"] for reference in references}
+    no_answer = {name: found["no_answer_probability"] for name, found in given.items() if name in golds}
+    texts, raw, thresholded = {}, {}, {}
+    for identifier, gold in golds.items():
+        found = given.get(identifier, missing)
+        texts[identifier], no_answer[identifier] = found["prediction_text"], found["no_answer_probability"]
+        raw[identifier] = (0.0, 0.0) if found is missing else question_scores(texts[identifier], gold)
+        if found is missing:
             logger.warning("Question %s has no prediction and scores 0.", identifier)
-            texts[identifier], no_answer[identifier] = " ", float("-inf")  # not "", which means "no answer"
-            raw[identifier] = thresholded[identifier] = (0.0, 0.0)
-            continue
-        raw[identifier] = question_scores(texts[identifier], reference["answers"]["text"])
         abstains = no_answer[identifier] > no_answer_threshold
-        thresholded[identifier] = (float(not answerable[identifier]),) * 2 if abstains else raw[identifier]
+        thresholded[identifier] = (float(not gold),) * 2 if abstains else raw[identifier]
 
     result = _means(list(thresholded.values()))
     for prefix, kind in (("HasAns", True), ("NoAns", False)):
-        own = [thresholded[identifier] for identifier in thresholded if answerable[identifier] is kind]
-        if own:
+        if own := [scores for identifier, scores in thresholded.items() if bool(golds[identifier]) is kind]:
             result |= {f"{prefix}_{name}": value for name, value in _means(own).items()}
     if len({prediction["no_answer_probability"] for prediction in predictions}) > 1:
         for column, name in enumerate(("exact", "f1")):
-            own_scores = {identifier: scores[column] for identifier, scores in raw.items()}
-            best, threshold = _best_threshold(texts, own_scores, no_answer, answerable)
-            result |= {f"best_{name}": best, f"best_{name}_thresh": threshold}
+            scores = {identifier: both[column] for identifier, both in raw.items()}
+            result[f"best_{name}"], result[f"best_{name}_thresh"] = _best_threshold(texts, scores, no_answer, golds)
     return result
 
 
 def _means(scores: list[tuple[float, float]]) -> dict[str, float]:
-    total = len(scores)
-    return {
-        "exact": 100 * sum(exact for exact, _ in scores) / total,
-        "f1": 100 * sum(f1 for _, f1 in scores) / total,
-        "total": total,
-    }
+    exact, f1 = (100 * sum(column) / len(scores) for column in zip(*scores, strict=True))
+    return {"exact": exact, "f1": f1, "total": len(scores)}
 
 
 def _best_threshold(
-    texts: dict[str, str], scores: dict[str, float], no_answer: dict[str, float], answerable: dict[str, bool]
+    texts: dict[str, str], scores: dict[str, float], no_answer: dict[str, float], golds: dict[str, list[str]]
 ) -> tuple[float, float]:
     """Return the best mean score in percent and its threshold.
 
     The search starts with "no answer" for all questions, and adds one answer at a time, by increasing no-answer score.
     """
-    current = best = float(sum(not has_answer for has_answer in answerable.values()))
+    current = best = float(sum(not gold for gold in golds.values()))
     threshold = 0.0
-    for identifier in sorted((i for i in no_answer if i in scores), key=no_answer.__getitem__):
-        if answerable[identifier]:
+    for identifier in sorted(no_answer, key=no_answer.__getitem__):
+        if golds[identifier]:
             current += scores[identifier]
         elif texts[identifier]:
             current -= 1

@@ -49,16 +49,34 @@ class Counts:
     fp: int = 0
     fn: int = 0
 
+    def add(self, gold: dict[int, str], system: dict[int, str], *, may_hit: bool = True) -> None:
+        """Count an element. One that belongs to a cue that is partly right can be no hit, and is no false alarm."""
+        is_hit = bool(gold) and gold == system and may_hit
+        self.gold += bool(gold)
+        self.system += bool(system)
+        self.tp += is_hit
+        self.fn += bool(gold) and not is_hit
+        self.fp += bool(system) and not gold and may_hit
+
+    def add_words(self, gold: dict[int, str], system: dict[int, str]) -> None:
+        """Count the words of an element."""
+        hits = len(gold.items() & system.items())
+        self.gold += len(gold)
+        self.system += len(system)
+        self.tp += hits
+        self.fn += len(gold) - hits
+        self.fp += len(system) - hits
+
     def scores(self, name: str, *, b: bool) -> dict[str, float]:
         """Return precision, recall and F1. With `b`, also those whose precision counts all predicted elements."""
-        recall = _share(self.tp, self.tp + self.fn)
+        recall = _percent(self.tp, self.tp + self.fn)
         found = {name: self.tp + self.fp, **({f"{name}_b": self.system} if b else {})}
-        scores: dict[str, float] = {}
+        scores = {f"{name}_recall": recall}
         for variant, predicted in found.items():
-            precision = _share(self.tp, predicted)
+            precision = _percent(self.tp, predicted)
             f1 = round(2 * precision * recall / (precision + recall), 2) if precision + recall else 0.0
             scores |= {f"{variant}_f1": f1, f"{variant}_precision": precision}
-        return {**scores, f"{name}_recall": recall}
+        return scores
 
 
 def starsem(
@@ -71,21 +89,19 @@ def starsem(
 
     Args:
         predictions: predicted negations, a list per sentence. A negation has two lists with a text per word, "" for
-            words
-            outside: `cue_text` and `scope_text`, the characters of the word in the cue and in the scope.
+            words outside: `cue_text` and `scope_text`, the characters of the word in the cue and in the scope.
         references: true negations, in the same form.
-        pos: part-of-speech tags, a list per sentence.
+        pos: part-of-speech tags, a list per sentence. Tags without a letter mark punctuation.
 
     Returns:
-        starsem_cues_f1, starsem_scopes_cue_match_f1, starsem_scopes_no_cue_match_f1, starsem_scope_tokens_f1, each
-        also
-        with precision and recall: the measures of the shared task, from 0 to 1 (see `starsem_scores`).
-        starsem_cues_b_f1, starsem_scopes_cue_match_b_f1, starsem_scopes_no_cue_match_b_f1, each also with precision:
-        the
-        B variants, in which partly right predictions lower the precision. The recall is the same.
+        starsem_cues_f1: cues whose words and characters are right, also with precision and recall, from 0 to 1.
+        starsem_scopes_cue_match_f1: right scopes of right cues, also with precision and recall.
+        starsem_scopes_no_cue_match_f1: right scopes of cues with a right word, also with precision and recall.
+        starsem_scope_tokens_f1: words of the scopes of cues with a right word, also with precision and recall.
+        starsem_cues_b_f1, starsem_scopes_cue_match_b_f1, starsem_scopes_no_cue_match_b_f1: B variants, also with
+            precision. All predicted elements count in their precision. The recall is the same.
         starsem_correct_sentences, starsem_correct_negation_sentences: shares of sentences without a wrong cue or
-            scope, of
-        all sentences and of those with a negation.
+            scope, of all sentences and of those with a negation.
         instance_f1, instance_precision, instance_recall: means over negations (see `instance_scores`).
 
     Example:
@@ -105,34 +121,10 @@ def starsem(
 def starsem_scores(
     predictions: Sequence[Negations], references: Sequence[Negations], pos: Sequence[Sequence[str]]
 ) -> dict[str, float]:
-    r"""Return the measures of the *SEM 2012 shared task, equal to those of its program (version 2.2).
+    """Return `STARSEM_SCORES`, described in `starsem`, which has the same arguments.
 
     The program rounds precision and recall to hundredths of a percent, and calculates F1 from them. So do these
-    scores, which are shares from 0 to 1. Its measures of negated events, and of full negations, which include events,
-    are left out, and events have no effect on the other measures.
-
-    A predicted negation belongs to the first annotated negation with a word of its cue. A cue is right if its words
-    and characters are. A wrong cue or scope is a miss, but not a false alarm, if it belongs to an annotated one.
-    Punctuation in scopes does not count, nor the period of abbreviations.
-
-    Args:
-        predictions: predicted negations of each sentence.
-        references: true negations of each sentence.
-        pos: part-of-speech tags of the words of each sentence. Tags without a letter mark punctuation.
-
-    Returns:
-        `starsem_<measure>_precision`, `_recall` and `_f1` for these measures, and `starsem_<measure>_b_precision` and
-        `_b_f1`, where all predicted elements count in the precision (no B variant of `scope_tokens`):
-
-        - `cues`: cues whose words and characters are right.
-        - `scopes_cue_match`: right scopes of right cues.
-        - `scopes_no_cue_match`: right scopes of cues with a right word.
-        - `scope_tokens`: words of the scopes of cues with a right word.
-
-        `starsem_correct_sentences` and `starsem_correct_negation_sentences` are the shares of all sentences, and of
-        those with a negation, in which each cue and scope is right.
-
-    Source: Morante and Blanco 2012, *\*SEM 2012 Shared Task: Resolving the Scope and Focus of Negation*.
+    scores. Events have no effect on them.
     """
     counts, right = count_negations(predictions, references, pos)
     negated = [own for own, true in zip(right, references, strict=True) if true]
@@ -148,44 +140,24 @@ def starsem_scores(
 def count_negations(
     predictions: Sequence[Negations], references: Sequence[Negations], pos: Sequence[Sequence[str]]
 ) -> tuple[dict[str, Counts], list[bool]]:
-    """Return the counts for each of `MEASURES`, and True for each sentence without an error. See `starsem_scores`."""
+    """Return the counts for each of `MEASURES`, and True for each sentence without an error.
+
+    A predicted negation belongs to the first annotated negation with a word of its cue. A wrong cue or scope is a
+    miss, but not a false alarm, if it belongs to an annotated one. Punctuation in scopes does not count, nor the
+    period of abbreviations. The arguments are those of `starsem`.
+    """
     counts = {measure: Counts() for measure in MEASURES}
     right = []
     for predicted, true, tags in zip(predictions, references, pos, strict=True):
-        negations = [[_read(own, tags) for own in listed] for listed in (true, predicted)]
-        pairs = list(_align(*negations))
+        pairs = list(_align(*([_read(own, tags) for own in listed] for listed in (true, predicted))))
         for gold, system in pairs:
-            _count(counts, gold, system)
+            counts["cues"].add(gold.cue, system.cue)
+            is_right = gold.cue == system.cue or not gold.cue or not system.cue
+            counts["scopes_cue_match"].add(gold.scope, system.scope, may_hit=is_right)
+            counts["scopes_no_cue_match"].add(gold.scope, system.scope)
+            counts["scope_tokens"].add_words(gold.scope, system.scope)
         right.append(all(gold == system for gold, system in pairs))
     return counts, right
-
-
-def _count(counts: dict[str, Counts], gold: _Negation, system: _Negation) -> None:
-    _count_element(counts["cues"], gold.cue, system.cue)
-    _count_element(counts["scopes_no_cue_match"], gold.scope, system.scope)
-    scopes = counts["scopes_cue_match"]
-    if gold.cue == system.cue or not gold.cue or not system.cue:
-        _count_element(scopes, gold.scope, system.scope)
-    else:  # the scope of a cue that is partly right cannot be a hit, and is no false alarm
-        scopes.gold += bool(gold.scope)
-        scopes.system += bool(system.scope)
-        scopes.fn += bool(gold.scope)
-    tokens, hits = counts["scope_tokens"], len(gold.scope.items() & system.scope.items())
-    tokens.gold += len(gold.scope)
-    tokens.system += len(system.scope)
-    tokens.tp += hits
-    tokens.fn += len(gold.scope) - hits
-    tokens.fp += len(system.scope) - hits
-
-
-def _count_element(counts: Counts, gold: dict[int, str], system: dict[int, str]) -> None:
-    counts.gold += bool(gold)
-    counts.system += bool(system)
-    if gold:
-        counts.tp += gold == system
-        counts.fn += gold != system
-    else:
-        counts.fp += bool(system)
 
 
 def _align(gold: list[_Negation], system: list[_Negation]) -> Iterator[tuple[_Negation, _Negation]]:
@@ -210,34 +182,26 @@ def _read(negation: Mapping[str, Sequence[str]], tags: Sequence[str]) -> _Negati
 
 def _read_letters(negation: Mapping[str, Sequence[str]]) -> _Negation:
     scope = _characters(negation["scope_text"])
-    return _Negation(
-        _characters(negation["cue_text"]), {place: text for place, text in scope.items() if re.search(r"\w", text)}
-    )
+    letters = {place: text for place, text in scope.items() if re.search(r"\w", text)}
+    return _Negation(_characters(negation["cue_text"]), letters)
 
 
 def _characters(texts: Iterable[str]) -> dict[int, str]:
     return {place: text for place, text in enumerate(texts) if text}
 
 
-def _share(part: int, whole: int) -> float:
+def _percent(part: int, whole: int) -> float:
     """Return a percentage with two decimals; 0 if it is undefined."""
     return round(part / whole * 100, 2) if whole else 0.0
 
 
 def instance_scores(predictions: Sequence[Negations], references: Sequence[Negations]) -> dict[str, float]:
-    """Return precision and recall of scopes as means over negations, and their harmonic mean.
+    """Return `INSTANCE_SCORES`: precision and recall of scopes as means over negations, and their harmonic mean.
 
     Each negation counts the same, whatever the length of its scope. A negation whose cue is not found, or is not
     exactly right, has recall 0; one that is predicted with a wrong cue has precision 0. Of a right cue, precision and
     recall are the shares of right words in the predicted and in the true scope, 1 if that scope is empty. Words
-    without a letter or digit do not count.
-
-    Args:
-        predictions: predicted negations of each sentence.
-        references: true negations of each sentence.
-
-    Returns:
-        `instance_precision`, `instance_recall` and `instance_f1`, 0 if undefined.
+    without a letter or digit do not count. The arguments are those of `starsem`.
 
     Source: Sineva et al. 2021, *Negation-Instance Based Evaluation of End-to-End Negation Resolution* (NIS).
     """
@@ -260,22 +224,15 @@ def instance_scores(predictions: Sequence[Negations], references: Sequence[Negat
 def check_negations(
     predictions: Sequence[Negations], references: Sequence[Negations], pos: Sequence[Sequence[str]]
 ) -> None:
-    """Check that each negation has a cue, and texts for all words of its sentence.
-
-    Raises:
-        ValueError: a negation has no cue, or another number of texts than its sentence has tags. The message names
-            the sentence and a remedy.
-    """
+    """Raise `ValueError` if a negation has no cue, or another number of texts than its sentence has tags."""
     for number, (*both, tags) in enumerate(zip(predictions, references, pos, strict=True), start=1):
         for name, negations in zip(("predictions", "references"), both, strict=True):
             for own in negations:
+                where = f"{name}, sentence {number}"
                 for column in ("cue_text", "scope_text"):
                     if len(own[column]) != len(tags):
                         raise ValueError(
-                            f"{name}, sentence {number}: {len(own[column])} texts in {column!r}, but {len(tags)} tags"
-                            " in 'pos'; give one of each per word."
+                            f"{where}: {len(own[column])} texts in {column!r}, {len(tags)} tags in 'pos'."
                         )
                 if not any(own["cue_text"]):
-                    raise ValueError(
-                        f"{name}, sentence {number}: a negation has no cue; give its characters in 'cue_text'."
-                    )
+                    raise ValueError(f"{where}: a negation has no cue; give its characters in 'cue_text'.")

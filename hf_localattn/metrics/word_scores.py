@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from itertools import chain, product
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from hf_localattn.metrics.classification_scores import SCORES, metrics
 
 labeling = LazyExtra("seqeval.metrics.sequence_labeling", "train", "A score of entities")
 
+PRF = ("precision", "recall", "f1")
 ENTITY_SCORES = ("f1", "precision", "recall", "accuracy")
 WORD_SCORES = ("accuracy", "macro_f1")
 DETECTION_SCORES = ("f0_5", "precision", "recall", *WORD_SCORES)
@@ -29,35 +30,21 @@ GREATER_IS_BETTER = {
 }
 """All scores, each with True if greater is better."""
 
-CORRECT_OR_NOT = frozenset({"c", "i"})
-"""Labels of FCE and corpora in its format: correct or incorrect."""
-
 DIAGNOSES = frozenset("RMSW")
 """Error types of CGED: redundant word, missing word, wrong word (selection), wrong word order."""
 
-_ENTITY_LABEL = re.compile("[BIESLUM](-.*)?")
-
 Labels = Sequence[Sequence[str]]
-
-
-class WordScore(Protocol):
-    """Function of the predicted and the true labels of each sentence."""
-
-    def __call__(self, predictions: Labels, references: Labels, *, each: bool = False) -> dict[str, float]:
-        """Return the overall scores.
-
-        Args:
-            predictions: predicted labels of each sentence's words.
-            references: correct labels of each sentence's words.
-            each: add `<type>_precision`, `_recall`, `_f1` and `_number` of each type or label, *optional*, defaults to
-                False.
-        """
+"""Labels of the words of each sentence."""
 
 
 class Scoring(NamedTuple):
-    """A function that scores labels, and the names of its overall scores, the main one first."""
+    """A function that scores labels, and the names of its overall scores, the main one first.
 
-    score: WordScore
+    The function takes predicted and true labels, and `each`, which adds `<type>_precision`, `_recall`, `_f1` and
+    `_number` of each type or label.
+    """
+
+    score: Callable[..., dict[str, float]]
     reported: tuple[str, ...]
 
 
@@ -65,14 +52,15 @@ def select_metrics(names: Iterable[str]) -> Scoring:
     """Select the scores by the label set of a model.
 
     Entity labels (see `mark_entities`) are scored as CGED if all their types are in `DIAGNOSES`, and as entities
-    otherwise. The label set `CORRECT_OR_NOT` is scored as FCE. All other labels are scored word by word.
+    otherwise. The labels c and i (correct, incorrect) are scored as
+    FCE. All other labels are scored word by word.
     """
     known = set(names)
     if mark_entities(known):
         if {name[2:] for name in known - {"O"}} <= DIAGNOSES:
             return Scoring(diagnosis_scores, DIAGNOSIS_SCORES)
         return Scoring(entity_scores, ENTITY_SCORES)
-    if known == CORRECT_OR_NOT:
+    if known == {"c", "i"}:
         return Scoring(detection_scores, DETECTION_SCORES)
     return Scoring(word_scores, WORD_SCORES)
 
@@ -80,20 +68,19 @@ def select_metrics(names: Iterable[str]) -> Scoring:
 def mark_entities(names: Iterable[str]) -> bool:
     """Return True if labels follow a tagging scheme (IOB, IOE, IOBES, BILOU, BMES): "O", or a letter and a type."""
     others = set(names) - {"O"}
-    return bool(others) and all(_ENTITY_LABEL.fullmatch(name) for name in others)
+    return bool(others) and all(re.fullmatch("[BIESLUM](-.*)?", name) for name in others)
 
 
 def entity_scores(predictions: Labels, references: Labels, *, each: bool = False) -> dict[str, float]:
-    """Return precision, recall and F1 of entities, and the accuracy of all labels; see `WordScore`."""
+    """Return precision, recall and F1 of entities, and the accuracy of all labels; see `Scoring`."""
     result = entities(predictions, references)
     scores = {name: result.pop(f"overall_{name}") for name in ENTITY_SCORES}
-    if each:
-        scores |= {f"{kind}_{name}": value for kind, own in result.items() for name, value in own.items()}
-    return scores
+    types = {f"{kind}_{name}": value for kind, own in result.items() for name, value in own.items()}
+    return scores | types if each else scores
 
 
 def word_scores(predictions: Labels, references: Labels, *, each: bool = False) -> dict[str, float]:
-    """Return the accuracy, and the mean F1 over the labels that occur; see `WordScore`."""
+    """Return the accuracy, and the mean F1 over the labels that occur; see `Scoring`."""
     predicted, true = (np.array(list(chain.from_iterable(labels))) for labels in (predictions, references))
     if not true.size:
         return dict.fromkeys(WORD_SCORES, 0.0)
@@ -102,23 +89,20 @@ def word_scores(predictions: Labels, references: Labels, *, each: bool = False) 
         names = np.unique([*predicted, *true])
         table = metrics.precision_recall_fscore_support(true, predicted, labels=names, zero_division=0)
         for name, *values in zip(names, *table, strict=True):
-            kinds = ("precision", "recall", "f1", "number")
+            kinds = (*PRF, "number")
             scores |= {f"{name}_{kind}": value.item() for kind, value in zip(kinds, values, strict=True)}
     return scores
 
 
 def detection_scores(predictions: Labels, references: Labels, *, each: bool = False) -> dict[str, float]:
-    """Return `error_detection` of the words labeled "i", and the `word_scores`; see `WordScore`."""
-    scores = error_detection(predictions, references)
-    return scores | word_scores(predictions, references, each=each)
+    """Return `error_detection` of the words labeled "i", and the `word_scores`; see `Scoring`."""
+    return error_detection(predictions, references) | word_scores(predictions, references, each=each)
 
 
 def diagnosis_scores(predictions: Labels, references: Labels, *, each: bool = False) -> dict[str, float]:
-    """Return `error_diagnosis`, and the accuracy of all labels; see `WordScore`."""
-    scores = error_diagnosis(predictions, references)
-    # the F1 of entities equals F1 on the position level
-    found = entity_scores(predictions, references, each=each)
-    return scores | {name: found[name] for name in found if name not in ("f1", "precision", "recall")}
+    """Return `error_diagnosis`, and the accuracy of all labels; see `Scoring`."""
+    found = entity_scores(predictions, references, each=each)  # whose overall scores equal those of positions
+    return error_diagnosis(predictions, references) | {name: found[name] for name in found if name not in PRF}
 
 
 def entities(predictions: Labels, references: Labels) -> dict[str, Any]:
@@ -143,17 +127,14 @@ def entities(predictions: Labels, references: Labels) -> dict[str, Any]:
         >>> scores["overall_precision"], scores["overall_recall"]
         (1.0, 0.5)
     """
-    check_lengths(predictions, references)
-    predictions, references = as_iobes(predictions), as_iobes(references)
+    predictions, references = _as_iobes(predictions, references)
     types = sorted({entity[0] for entity in [*labeling.get_entities(references), *labeling.get_entities(predictions)]})
     by_type = labeling.precision_recall_fscore_support(references, predictions, average=None, zero_division=0)
     result: dict[str, Any] = {
-        name: {"precision": float(precision), "recall": float(recall), "f1": float(f1), "number": int(number)}
-        for name, precision, recall, f1, number in zip(types, *by_type, strict=True)
+        name: {**dict(zip(PRF, map(float, values), strict=True)), "number": int(number)}
+        for name, *values, number in zip(types, *by_type, strict=True)
     }
-    overall = labeling.precision_recall_fscore_support(references, predictions, average="micro", zero_division=0)
-    names = ("overall_precision", "overall_recall", "overall_f1")
-    result |= {name: float(value) for name, value in zip(names, overall, strict=False)}
+    result |= {f"overall_{name}": value for name, value in _positions(predictions, references).items()}
     words = any(references)
     return result | {"overall_accuracy": float(labeling.accuracy_score(references, predictions)) if words else 0.0}
 
@@ -198,8 +179,7 @@ def error_diagnosis(predictions: Labels, references: Labels) -> dict[str, float]
 
     Returns:
         detection_precision, detection_recall, detection_f1: scores on the detection level, 0 if undefined. The same
-            with
-            identification_ and position_, as micro averages.
+            with identification_ and position_, as micro averages.
         false_positive_rate: share of correct sentences in which an error was found, 0 if there is no correct sentence.
 
     Example:
@@ -209,29 +189,20 @@ def error_diagnosis(predictions: Labels, references: Labels) -> dict[str, float]
         >>> scores["detection_precision"], scores["position_recall"], scores["false_positive_rate"]
         (0.5, 1.0, 1.0)
     """
-    check_lengths(predictions, references)
-    predictions, references = as_iobes(predictions), as_iobes(references)
+    predictions, references = _as_iobes(predictions, references)
     found, there = (
         [{entity[0] for entity in labeling.get_entities(labels)} for labels in rows]
         for rows in (predictions, references)
     )
     kinds = sorted(set().union(*found, *there))
-    levels = {
-        "detection": binary_prf(list(map(bool, found)), list(map(bool, there))),
-        "identification": binary_prf(
-            [kind in types for types in found for kind in kinds],
-            [kind in types for types in there for kind in kinds],
-        ),
-        "position": labeling.precision_recall_fscore_support(
-            references, predictions, average="micro", zero_division=0
-        ),
+    found_kinds, there_kinds = ([kind in types for types in rows for kind in kinds] for rows in (found, there))
+    by_level = {
+        "detection": dict(zip(PRF, binary_prf(list(map(bool, found)), list(map(bool, there))), strict=True)),
+        "identification": dict(zip(PRF, binary_prf(found_kinds, there_kinds), strict=True)),
     }
-    scores = {
-        f"{level}_{name}": float(value)
-        for level, values in levels.items()
-        for name, value in zip(("precision", "recall", "f1"), values, strict=False)
-    }
+    by_level["position"] = _positions(predictions, references)
     alarms = [bool(types) for types, true in zip(found, there, strict=True) if not true]
+    scores = {f"{level}_{name}": value for level, own in by_level.items() for name, value in own.items()}
     return scores | {"false_positive_rate": sum(alarms) / max(len(alarms), 1)}
 
 
@@ -265,10 +236,6 @@ def negation_scope(predictions: Sequence[Sequence[int]], references: Sequence[Se
     return {"f1": f1, "precision": precision, "recall": recall, "scope_exact_match": exact / len(references)}
 
 
-# seqeval reads IOBES. BILOU and BMES use other letters for the same tags.
-SAME_LETTERS = {"L": "E", "U": "S", "M": "I"}
-
-
 def check_lengths(predictions: Sequence[Sequence[Any]], references: Sequence[Sequence[Any]]) -> None:
     """Raise `ValueError` if a sentence has different numbers of predicted and true labels."""
     for number, (predicted, true) in enumerate(zip(predictions, references, strict=True), start=1):
@@ -279,18 +246,8 @@ def check_lengths(predictions: Sequence[Sequence[Any]], references: Sequence[Seq
             )
 
 
-def as_iobes(sentences: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Convert BILOU and BMES labels to IOBES for seqeval; keep IOB, IOE and IOBES labels."""
-    return [[SAME_LETTERS.get(label[:1], label[:1]) + label[1:] for label in labels] for labels in sentences]
-
-
 def set_scores(predictions: Iterable[Set[Any]], references: Iterable[Set[Any]]) -> dict[str, float]:
-    """Return precision, recall and F1 of the members of sets, 0 if undefined.
-
-    Args:
-        predictions: predicted members of each sentence's set.
-        references: true members of each sentence's set.
-    """
+    """Return precision, recall and F1 of the members of each sentence's predicted and true set, 0 if undefined."""
     correct = predicted = true = 0
     for found, wanted in zip(predictions, references, strict=True):
         correct, predicted, true = correct + len(found & wanted), predicted + len(found), true + len(wanted)
@@ -305,12 +262,21 @@ def binary_prf(predictions: Sequence[bool], references: Sequence[bool], beta: fl
     """Return precision, recall and F-beta of the class True; 0 if a denominator is 0."""
     if not len(references):  # scikit-learn raises an error for empty inputs
         return 0.0, 0.0, 0.0
-    scores = metrics.precision_recall_fscore_support(
-        np.asarray(references, dtype=bool),
-        np.asarray(predictions, dtype=bool),
-        beta=beta,
-        average="binary",
-        pos_label=True,
-        zero_division=0,
-    )
+    pair = np.asarray(references, dtype=bool), np.asarray(predictions, dtype=bool)
+    scores = metrics.precision_recall_fscore_support(*pair, beta=beta, average="binary", zero_division=0)
     return tuple(map(float, scores[:3]))
+
+
+def _as_iobes(*both: Labels) -> list[list[list[str]]]:
+    """Convert predicted and true labels of BILOU and BMES to IOBES, as seqeval reads it; keep those of IOB and IOE."""
+    check_lengths(*both)
+    letters = {"L": "E", "U": "S", "M": "I"}
+    return [
+        [[letters.get(label[:1], label[:1]) + label[1:] for label in labels] for labels in sentences]
+        for sentences in both
+    ]
+
+
+def _positions(predictions: Labels, references: Labels) -> dict[str, float]:
+    values = labeling.precision_recall_fscore_support(references, predictions, average="micro", zero_division=0)
+    return dict(zip(PRF, map(float, values[:3]), strict=True))

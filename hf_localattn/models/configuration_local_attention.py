@@ -64,11 +64,10 @@ def field_types(config_class: Any) -> dict[str, Any]:
     return {name: kind for name, kind in annotations.items() if kind is not Any and get_origin(kind) is not ClassVar}
 
 
-def check_types(config: Any) -> None:
-    """Raise `ValueError` for the first field whose value does not fit its annotation."""
-    config_class: Any = type(config)
-    for name, annotation in field_types(config_class).items():
-        accepted, value = range_of(annotation), getattr(config, name)
+def check_types(fields: Any, types: Mapping[str, Any]) -> None:
+    """Raise `ValueError` for the first attribute whose value does not fit its annotation."""
+    for name, annotation in types.items():
+        accepted, value = range_of(annotation), getattr(fields, name)
         if not accepted.holds(value):
             raise ValueError(f"`{name}` is {value!r}; it must be {accepted.description}.")
 
@@ -184,7 +183,8 @@ class LocalAttentionConfig(PreTrainedConfig):
         Called when a configuration is created, loaded or saved, and when a model is built: fields can change.
         """
         self.installed.check_backbone(self)
-        check_types(self)
+        config_class: Any = type(self)  # which mypy takes for unhashable
+        check_types(self, field_types(config_class))
         self.check_fields()
         # A file may name the labels in one direction only.
         if self.id2label and all(re.fullmatch(r"LABEL_\d+", str(name)) for name in vars(self).get("label2id") or ()):

@@ -76,11 +76,11 @@ class SlaBertConfig(LocalAttentionConfig):
 
     @property
     def entry_module(self) -> str:
-        return "sla_baselines" if self.local_attention == "sgnet" else super().entry_module
+        return "sla_baselines" if self.local_attention in ("sgnet", "lisa") else super().entry_module
 
     @property
     def required_inputs(self) -> tuple[str, ...]:
-        """Names of the inputs that local attention needs; "lisa" needs them only with labels."""
+        """Names of the inputs that local attention needs; "lisa" needs them only in training."""
         needed = {"syntax": STRUCTURE, "sgnet": STRUCTURE, "window": STRUCTURE[:1], "lisa": STRUCTURE[1:]}
         return needed.get(self.local_attention, ())
 

@@ -302,12 +302,6 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         """Return the features of each sequence (B, F) that heads classify."""
         return self.classification_token(outputs.last_hidden_state, attention_mask)
 
-    def training_loss(
-        self, loss: torch.Tensor, outputs: LocalModelOutput, share: torch.Tensor | float = 1.0
-    ) -> torch.Tensor:
-        """Add the loss of the local layers, if any, to the task loss. `share` is the weight of this batch."""
-        return loss if outputs.local_loss is None else loss + share * outputs.local_loss
-
     def resolve_output_flags(self, kwargs: dict[str, Any]) -> None:
         """Set `output_attentions` and `output_hidden_states` in `kwargs`, unless given, from the configuration."""
         for output in ("output_attentions", "output_hidden_states"):

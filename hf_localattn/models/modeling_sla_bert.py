@@ -28,13 +28,12 @@ from transformers.utils import can_return_tuple
 from .configuration_sla_bert import GATED, STRUCTURE, SlaBertConfig
 from .modeling_local_attention import LocalAttentionPreTrainedModel, LocalModelOutput, check_inputs
 from .sla_attention import LocalGate
-from .sla_masks import MaskTables, ancestor_mask, limited_rows, shifted_heads, syntax_tables, window_tables
+from .sla_masks import MaskTables, limited_rows, shifted_heads, syntax_tables, window_tables
 from .sla_row_blocks import is_split
 from .sla_self_attention import (
     LocalAttentionRecord,
     add_gates,
     check_implementation,
-    check_interface,
     is_in_kernel,
     localize,
     prepared_mask,
@@ -49,8 +48,8 @@ from .task_heads import (
     build_reference_head,
 )
 
-TOP_LAYERS: dict[str, Callable[..., nn.Module]] = {}
-"""Layers on top of the encoder by `local_attention`; sla_baselines.py adds those of SG-Net."""
+BASELINES: dict[str, Callable[[PreTrainedModel, SlaBertConfig], Any]] = {}
+"""Baselines without gates by `local_attention`, built from the encoder; sla_baselines.py adds them."""
 
 
 class BackboneHead(nn.Module):
@@ -106,14 +105,9 @@ class SlaBertPreTrainedModel(LocalAttentionPreTrainedModel):
     def _check_and_adjust_attn_implementation(
         self, attn_implementation: str | None, *args: Any, **kwargs: Any
     ) -> str | None:
-        if self.config.local_attention != "none":
+        if self.config.local_attention != "none" and attn_implementation is not None:
             check_implementation(attn_implementation)
         return super()._check_and_adjust_attn_implementation(attn_implementation, *args, **kwargs)
-
-    @classmethod
-    def check_config(cls, config: SlaBertConfig) -> None:
-        super().check_config(config)
-        check_interface(MODEL_MAPPING[type(config.backbone_config)], config.backbone_config.model_type)
 
     @classmethod
     def has_pooler(cls, backbone_config: PreTrainedConfig) -> bool:
@@ -143,16 +137,6 @@ class SlaBertPreTrainedModel(LocalAttentionPreTrainedModel):
             build_reference_head(self.stock_classes, self.config.backbone_config, num_labels=num_outputs)
         )
 
-    def training_loss(
-        self, loss: torch.Tensor, outputs: LocalModelOutput, share: torch.Tensor | float = 1.0
-    ) -> torch.Tensor:
-        if self.config.local_attention == "lisa" and outputs.local_loss is None:
-            raise ValueError(
-                "`local_attention='lisa'` needs `dep_heads` in addition to labels. SlaBertTokenizer returns them if "
-                "it has a `parser`."
-            )
-        return super().training_loss(loss, outputs, share)
-
     def fresh_modules(self) -> Iterator[nn.Module]:
         yield from (module for module in self.backbone_model.modules() if isinstance(module, LocalGate))
         pooler = getattr(self.backbone_model, "pooler", None)
@@ -173,13 +157,12 @@ class SlaBertModel(SlaBertPreTrainedModel):
         super().__init__(config)
         self.add_backbone()
         kind, attentions = config.local_attention, self_attentions(self.backbone)
-        chosen = [attentions[layer] for layer in config.sla_layer_indices]
-        if kind in (*GATED, "lisa"):
-            localize(chosen)
         if kind in GATED:
+            chosen = [attentions[layer] for layer in config.sla_layer_indices]
+            localize(chosen)
             add_gates(chosen, config.backbone_config.hidden_size)
-        elif kind == "sgnet":
-            self.syntax_layer = TOP_LAYERS[kind](self.backbone, config.num_sgnet_layers)
+        # The layers or the supervision of a baseline.
+        self.syntax_layer = None if kind in (*GATED, "none") else BASELINES[kind](self.backbone, config)
         self.post_init()
 
     @can_return_tuple
@@ -196,42 +179,33 @@ class SlaBertModel(SlaBertPreTrainedModel):
     ) -> LocalModelOutput:
         """Compute the states (B, L, H) of all tokens, and the pooled state (B, H) if the backbone has a pooler.
 
-        `SlaBertTokenizer` returns `word_index` and `dep_heads`.
+        `SlaBertTokenizer` returns `word_index` and `dep_heads`, each (B, L), -1 at special tokens and padding. The
+        first is the index of each token's word, which the second segment continues; at tokens that all tokens may
+        attend to, it is -2 - index. The second is the position of the first token of the word's head; a root points at
+        its own first token. "syntax" and "sgnet" need both, "window" the first, "lisa" the second in training. The
+        other inputs are those of the heads.
 
-        Args:
-            input_ids (*optional*): (B, L). Give either these or `inputs_embeds`.
-            attention_mask (*optional*, defaults to all ones): (B, L), 1 at real tokens, 0 at padding on either side.
-            token_type_ids (*optional*): (B, L), if the backbone has segments.
-            position_ids (*optional*): (B, L). By default real tokens are counted.
-            inputs_embeds (*optional*): (B, L, E).
-            word_index (*optional*): (B, L), the index of each token's word; the second segment continues the count. -1
-                at special tokens and padding; -2 - index at tokens that all tokens may attend to. Required for
-                "syntax", "window" and "sgnet".
-            dep_heads (*optional*): (B, L), the position of the first token of the word's head; a root points at its
-                own first token. -1 at special tokens and padding. Required for "syntax" and "sgnet", and for "lisa"
-                with labels.
-            **kwargs: Further arguments of the backbone, such as `output_hidden_states`. With `output_attentions=True`
-                the output has `gates`; with `attn_implementation="eager"` it also has `local_attentions` (B, heads, L,
-                L), and its `attentions` are the mixture of global and local attention (equation 6).
+        With `output_attentions=True` the output has `gates`; with `attn_implementation="eager"` it also has
+        `local_attentions` (B, heads, L, L), and its `attentions` are the mixture of global and local attention
+        (equation 6).
         """
         self.resolve_output_flags(kwargs)
         wants_attentions = kwargs["output_attentions"]
         states = check_inputs(input_ids, inputs_embeds, attention_mask)
         tokens = None if attention_mask is None else attention_mask != 0
         structure = self.checked_structure(states, tokens, word_index=word_index, dep_heads=dep_heads)
-        record = LocalAttentionRecord()
+        record, local_loss = LocalAttentionRecord(), None
         if self.config.local_attention in GATED:
             kwargs |= {"record": record, **self.gated_masks(states, tokens, wants_attentions, **structure)}
-        elif self.config.local_attention == "lisa" and structure:
-            kwargs |= {"parents": structure["dep_heads"], "token_mask": tokens, "record": record}
+        elif self.syntax_layer is not None:
+            record, more = self.syntax_layer.start(structure, tokens)
+            kwargs |= more
         outputs = self.forward_backbone(
             input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs
         )
         states, pooled = outputs.last_hidden_state, None
-        if self.config.local_attention == "sgnet":
-            seen = ancestor_mask(**structure, max_length=self.config.max_position_embeddings)
-            allowed = limited_rows(lambda rows: seen[:, rows], tokens)(slice(None))
-            states = self.syntax_layer(states, self.prepared(allowed), record)
+        if self.syntax_layer is not None:
+            states, local_loss = self.syntax_layer(states, record)
         if getattr(self.backbone, "pooler", None) is not None:
             pooled = self.backbone.pooler(self.classification_token(states, attention_mask).unsqueeze(1))
         return LocalModelOutput(
@@ -241,19 +215,8 @@ class SlaBertModel(SlaBertPreTrainedModel):
             attentions=outputs.attentions,
             local_attentions=tuple(record.local_attentions) if wants_attentions else None,
             gates=tuple(record.gates) if wants_attentions else None,
-            local_loss=self.parent_loss(record.parent_losses, outputs.last_hidden_state),
+            local_loss=local_loss,
         )
-
-    def parent_loss(self, losses: list[torch.Tensor], states: torch.Tensor) -> torch.Tensor | None:
-        """Return the weighted mean of the losses of "lisa" over layers, or None without losses."""
-        if not losses:
-            return None
-        if states.requires_grad and not losses[0].requires_grad:
-            raise ValueError(
-                "`local_attention='lisa'` computes its loss inside the layers, which reentrant gradient checkpointing "
-                "runs without gradients: set `use_reentrant=False`."
-            )
-        return self.config.lisa_loss_weight * torch.stack(losses).mean()
 
     def checked_structure(
         self, states: torch.Tensor, tokens: torch.Tensor | None, **structure: torch.Tensor | None
@@ -268,7 +231,7 @@ class SlaBertModel(SlaBertPreTrainedModel):
         """
         needed, kind = self.config.required_inputs, self.config.local_attention
         for name, value in structure.items():
-            if value is None and name in needed and kind != "lisa":  # `training_loss` checks it for "lisa"
+            if value is None and name in needed and kind != "lisa":  # which needs it in training
                 raise ValueError(
                     f"`local_attention={kind!r}` needs `{name}`, which SlaBertTokenizer returns"
                     f"{' if it has a `parser`' if name == 'dep_heads' else ''}: pass all that it returns to the model,"

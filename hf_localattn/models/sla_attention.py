@@ -1,7 +1,6 @@
 """Local and global attention mixed by a gate, as functions on tensors.
 
-Source: Improving BERT with Syntax-aware Local Attention (Li et al.), section 3, equations 1 and 3 to 6. The supervised
-head comes from LISA (Strubell et al., 2018), a baseline of the paper.
+Source: Improving BERT with Syntax-aware Local Attention (Li et al.), section 3, equations 1 and 3 to 6.
 
 Shapes: B batch, L tokens, heads, D width of a head.
 """
@@ -76,33 +75,6 @@ def mix(of_all: torch.Tensor, local: torch.Tensor, gate: torch.Tensor) -> torch.
     The gate must have as many dimensions as the values.
     """
     return torch.lerp(of_all, local, gate.to(of_all.dtype))
-
-
-def parent_loss(
-    query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None, parents: torch.Tensor, *, scaling: float
-) -> torch.Tensor:
-    """Compute the cross-entropy between one head's attention and the tokens that it should attend to (LISA).
-
-    Args:
-        query: (B, L, D), of the head.
-        key: (B, L, D), of the head.
-        mask: (B, L), True at tokens that can be attended to. If None, all tokens can.
-        parents: (B, L), the position that each token should attend to; -1 is ignored.
-        scaling: Factor of the scores, D ** -0.5.
-
-    Returns:
-        The mean over tokens, a scalar; 0 if all tokens are ignored.
-    """
-    scores = torch.matmul(query, key.transpose(1, 2)) * scaling
-    if mask is not None:
-        scores = scores.masked_fill(~mask.unsqueeze(1), torch.finfo(scores.dtype).min)
-        # Masked parents are ignored: their loss would be huge, and they cannot be learned.
-        visible = mask.gather(-1, parents.clamp(0, mask.shape[-1] - 1))
-        parents = parents.masked_fill(~visible | (parents >= mask.shape[-1]), -1)
-    # At least in single precision, like the losses of the tasks.
-    scores = scores.flatten(0, 1).to(torch.promote_types(scores.dtype, torch.float32))
-    losses = functional.cross_entropy(scores, parents.flatten(), ignore_index=-1, reduction="sum")
-    return losses / (parents >= 0).sum().clamp(min=1)
 
 
 def _softmax(scores: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:

@@ -1,7 +1,7 @@
 """Attention masks from dependency trees, computed on the device from two integers per token.
 
 Source: Improving BERT with Syntax-aware Local Attention (Li et al.), section 3.1, equations 2 and 3, and section 4.3
-for pairs; SG-Net (Zhang et al., 2020) for the ancestors.
+for pairs.
 
 Shapes: B batch, L tokens. All functions read
 
@@ -28,47 +28,15 @@ MaskRows = Callable[[slice], torch.Tensor]
 """Function that computes rows of a mask: from a slice of queries to a boolean mask (B, rows, L)."""
 
 
-def syntax_mask(
-    word_index: torch.Tensor,
-    dep_heads: torch.Tensor,
-    *,
-    threshold: int = 3,
-    neighbor_window: int = 1,
-    connect_roots: bool = False,
-) -> torch.Tensor:
-    """Let tokens attend to words that are near their own word or its neighbors in the tree (equations 2 and 3).
-
-    Two words are within m edges of each other iff going up a edges from one and b edges from the other leads to the
-    same word, for some a + b <= m. This needs no shortest paths and no matrix powers.
-
-    Args:
-        word_index: (B, L), see above.
-        dep_heads: (B, L), see above.
-        threshold (*optional*, defaults to 3): Largest distance in edges from the word or from the nearest of its
-            neighbors, m of equation 3.
-        neighbor_window (*optional*, defaults to 1): Number of words on each side that are neighbors. Neighbors are in
-            the same segment.
-        connect_roots (*optional*, defaults to False): If True, edges connect all roots of a segment, one per sentence.
-
-    Returns:
-        Boolean mask (B, L, L), [query, key], True where the query may attend to the key. The mask is not symmetric:
-        only the query's neighbors count. All tokens of the other segment are allowed.
-    """
-    tables = syntax_tables(
-        word_index, dep_heads, threshold=threshold, neighbor_window=neighbor_window, connect_roots=connect_roots
-    )
-    return tables.rows(slice(None))
-
-
 class MaskTables(NamedTuple):
     """Integers per token from which any part of a mask is computed.
 
     Args:
         segments: (B, L), twice the number of each token's segment, plus 1 at tokens that all tokens may attend to; -1
             at special tokens, -2 at padding after `without_padding`.
-        generations: (B, G, L), 32 bits. For `syntax_mask`: the first token of each token's word, of its head, and so
-            on up to `near` edges, and with connected roots the depth. For `window_mask`: the index of the word.
-        reach: (B, R, L), for each query one token of its own word and of each neighbor. R is 0 for `window_mask`.
+        generations: (B, G, L), 32 bits. For "syntax": the first token of each token's word, of its head, and so on up
+            to `near` edges, and with connected roots the depth. For "window": the index of the word.
+        reach: (B, R, L), for each query one token of its own word and of each neighbor. R is 0 for "window".
         near: Largest distance, in edges or in words.
     """
 
@@ -105,10 +73,27 @@ def syntax_tables(
     neighbor_window: int = 1,
     connect_roots: bool = False,
 ) -> MaskTables:
-    """Return the tables of `syntax_mask`, which has the same arguments."""
+    """Let tokens attend to words that are near their own word or its neighbors in the tree (equations 2 and 3).
+
+    Two words are within m edges of each other iff going up a edges from one and b edges from the other leads to the
+    same word, for some a + b <= m. This needs no shortest paths and no matrix powers.
+
+    Args:
+        word_index: (B, L), see above.
+        dep_heads: (B, L), see above.
+        threshold (*optional*, defaults to 3): Largest distance in edges from the word or from the nearest of its
+            neighbors, m of equation 3.
+        neighbor_window (*optional*, defaults to 1): Number of words on each side that are neighbors. Neighbors are in
+            the same segment.
+        connect_roots (*optional*, defaults to False): If True, edges connect all roots of a segment, one per sentence.
+
+    Returns:
+        The tables of the mask, which is not symmetric: only the query's neighbors count. All tokens of the other
+        segment are allowed.
+    """
     word_index, is_open_key = without_open_keys(word_index)
     first = first_tokens(word_index)
-    heads = _heads(word_index, dep_heads, first)
+    heads = heads_of(word_index, dep_heads, first)
     ancestors = [first]
     for _ in range(threshold + 1):
         ancestors.append(heads.gather(-1, ancestors[-1]))
@@ -125,42 +110,11 @@ def syntax_tables(
     return MaskTables(segments, torch.stack(generations, 1).int(), torch.stack(reach, 1), threshold)
 
 
-def window_mask(word_index: torch.Tensor, *, window_size: int = 3) -> torch.Tensor:
-    """Let tokens attend to words at most `window_size` words away (WLA, section 4.1).
-
-    Returns:
-        Boolean mask (B, L, L), as from `syntax_mask`.
-    """
-    return window_tables(word_index, window_size=window_size).rows(slice(None))
-
-
 def window_tables(word_index: torch.Tensor, *, window_size: int = 3) -> MaskTables:
-    """Return the tables of `window_mask`, which has the same arguments."""
+    """Let tokens attend to words at most `window_size` words away (WLA, section 4.1)."""
     word_index, is_open_key = without_open_keys(word_index)
     words = word_index.unsqueeze(1)
     return MaskTables(_coded_segments(word_index, is_open_key), words.int(), words[:, :0], window_size)
-
-
-def ancestor_mask(word_index: torch.Tensor, dep_heads: torch.Tensor, *, max_length: int | None = None) -> torch.Tensor:
-    """Let tokens attend to their own word and its ancestors up to the root (SG-Net).
-
-    Args:
-        word_index: (B, L), see above.
-        dep_heads: (B, L), see above.
-        max_length (*optional*, defaults to L): Largest number of tokens, an upper bound for the depth of trees.
-
-    Returns:
-        Boolean mask (B, L, L), as from `syntax_mask`, but without the other segment.
-    """
-    word_index, is_open_key = without_open_keys(word_index)
-    first = first_tokens(word_index)
-    heads = _heads(word_index, dep_heads, first)
-    seen = _rows(first) == _columns(first)
-    # Each round doubles the number of ancestors: it adds those of the highest ancestor found so far.
-    for _ in range(((max_length or word_index.shape[-1]) - 1).bit_length()):
-        seen = seen | seen.gather(1, _rows(heads).expand_as(seen))
-        heads = heads.gather(-1, heads)
-    return seen | _rows(word_index < 0) | _columns((word_index < 0) | is_open_key)
 
 
 def limited_rows(rows: MaskRows, tokens: torch.Tensor | None) -> MaskRows:
@@ -202,7 +156,7 @@ def shifted_heads(dep_heads: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor
     return shifted.masked_fill(~tokens, -1)
 
 
-def _heads(word_index: torch.Tensor, dep_heads: torch.Tensor, first: torch.Tensor) -> torch.Tensor:
+def heads_of(word_index: torch.Tensor, dep_heads: torch.Tensor, first: torch.Tensor) -> torch.Tensor:
     """Return the heads of words; special tokens are their own heads.
 
     Heads are clamped, since an index out of range would make the process's GPU unusable.
@@ -247,14 +201,14 @@ def _words_before(word_index: torch.Tensor, window: int) -> Iterator[tuple[torch
         yield place, (apart > 0) & (apart <= window)
 
 
-def _segments(word_index: torch.Tensor) -> torch.Tensor:
+def segments_of(word_index: torch.Tensor) -> torch.Tensor:
     """Number each token's segment (B, L). Values at special tokens and padding have no meaning."""
     return ((word_index >= 0) & (_shifted(word_index) < 0)).cumsum(-1)
 
 
 def _coded_segments(word_index: torch.Tensor, is_open_key: torch.Tensor) -> torch.Tensor:
     """Return the segments (B, L) of `MaskTables`, in 32 bits."""
-    return torch.where(word_index >= 0, 2 * _segments(word_index) + is_open_key, -1).int()
+    return torch.where(word_index >= 0, 2 * segments_of(word_index) + is_open_key, -1).int()
 
 
 def _shifted(word_index: torch.Tensor) -> torch.Tensor:

@@ -5,79 +5,33 @@ tokenizer, because `datasets` finds cached results by the tokenizer's hash, whic
 package can also keep parses in a folder.
 """
 
-import json
 import os
 import re
 from array import array
-from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
-from importlib.metadata import EntryPoint, entry_points
-from pathlib import Path
 from typing import Any
 
 from .configuration_local_attention import LocalAttentionConfig
 from .sla_alignment import Words
 
-WORDS = ("parser", "whitespace")
-"""Ways to split a text into words: the pipeline's tokens, or splitting at white space."""
-
 MAX_CACHED_WORDS = 1_000_000
 """Largest number of words in the cache of parses, about 100 MB with their texts."""
 
-ENTRY_POINTS = "spacy_models"
-"""Group of entry points in which installed distributions declare spaCy pipelines."""
 
-# Parsers do not read the annotations of these components by default, but may need any other component.
-_NEEDLESS = {
-    *("tagger", "morphologizer", "attribute_ruler", "lemmatizer", "trainable_lemmatizer", "textcat"),
-    *("ner", "beam_ner", "entity_ruler", "entity_linker", "span_ruler", "spancat", "spancat_singlelabel"),
-    *("textcat_multilabel", "span_finder", "span_cleaner"),
-}
-_WRITTEN_BY_THEM = ("TAG", "POS", "MORPH", "LEMMA", "ENT_TYPE", "ENT_IOB")
+class ParseCache(dict[Hashable, Words]):
+    """Cache of parses, which forgets the oldest ones if they have more than `MAX_CACHED_WORDS` words together."""
 
-
-class ParseCache:
-    """Least recently used cache of parses.
-
-    Args:
-        capacity: Largest number of words of all parses together.
-    """
-
-    def __init__(self, capacity: int):
-        self.capacity = capacity
-        self.size = 0
-        self._parses: OrderedDict[Hashable, Words] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._parses)
-
-    def get(self, key: Hashable) -> Words | None:
-        """Return the parse stored under a key, or None."""
-        parse = self._parses.pop(key, None)
-        if parse is not None:
-            self._parses[key] = parse
-        return parse
+    size = 0
 
     def put(self, key: Hashable, parse: Words) -> None:
-        """Store a parse, and remove the least recently used ones if there are too many words."""
-        replaced = self._parses.pop(key, None)
-        self.size += _size(parse) - (_size(replaced) if replaced else 0)
-        self._parses[key] = parse
-        while self.size > self.capacity:
-            _, forgotten = self._parses.popitem(last=False)
-            self.size -= _size(forgotten)
-
-    def clear(self) -> None:
-        """Remove all parses."""
-        self._parses.clear()
-        self.size = 0
+        """Store a parse that is not in the cache."""
+        self[key] = parse
+        self.size += parse.number + 1  # a text without words takes memory, too
+        while self.size > MAX_CACHED_WORDS:
+            self.size -= self.pop(next(iter(self))).number + 1
 
 
-def _size(parse: Words) -> int:
-    return parse.number + 1  # a text without words takes memory, too
-
-
-_cache = ParseCache(MAX_CACHED_WORDS)
+_cache = ParseCache()
 _pipelines: dict[tuple[str, bool], Any] = {}
 
 
@@ -90,7 +44,8 @@ def parse(
         texts: Strings, or tuples of words. Words are not split further; empty or blank words are not parsed and become
             roots.
         parser: Name or folder of a spaCy pipeline with a dependency parser.
-        words (*optional*, defaults to "parser"): The way to split strings, one of `WORDS`.
+        words (*optional*, defaults to "parser"): The way to split strings: "parser", into the pipeline's tokens; or
+            "whitespace".
         named_by_checkpoint (*optional*, defaults to False): As in `load_pipeline`.
 
     Returns:
@@ -137,7 +92,7 @@ def whitespace_words(text: str) -> Words:
 
 
 def load_pipeline(parser: str, *, named_by_checkpoint: bool = False) -> Any:
-    """Load a spaCy pipeline once per process, with only the components that its dependency parser needs.
+    """Load a spaCy pipeline once per process.
 
     spaCy imports any installed package by its name and loads any folder, and both may run code. A pipeline that only a
     checkpoint names is therefore loaded only if an installed distribution declares it.
@@ -159,34 +114,15 @@ def load_pipeline(parser: str, *, named_by_checkpoint: bool = False) -> Any:
     if source not in _pipelines:
         declared = LocalAttentionConfig.installed.load_parser(parser) if named_by_checkpoint else None
         pipeline = _load_given(parser) if declared is None else declared
-        for name in _needless_components(pipeline, parser):
-            pipeline.remove_pipe(name)
+        assigned = [one for name in pipeline.pipe_names for one in pipeline.get_pipe_meta(name).assigns]
+        if "token.head" not in assigned:
+            raise ValueError(
+                f"The spaCy pipeline {parser!r} has no dependency parser (its components: "
+                f"{', '.join(pipeline.pipe_names) or 'none'}). Set the tokenizer's `parser` to one that has it."
+            )
+        LocalAttentionConfig.installed.lighten_parser(pipeline)
         _pipelines[source] = pipeline
     return _pipelines[source]
-
-
-def pipeline_version(parser: str, *, named_by_checkpoint: bool = False) -> str | None:
-    """Return the version of a pipeline without importing it, or None if it is not installed or has no version.
-
-    Args:
-        parser: As in `load_pipeline`.
-        named_by_checkpoint (*optional*, defaults to False): As in `load_pipeline`.
-    """
-    declared = declaration_of(parser)
-    if declared is not None:
-        return declared.dist.version if declared.dist else None
-    if named_by_checkpoint:
-        return None
-    try:
-        version = json.loads(Path(parser, "meta.json").read_text(encoding="utf-8")).get("version")
-    except (OSError, ValueError, AttributeError):
-        return None
-    return version if isinstance(version, str) else None
-
-
-def declaration_of(parser: str) -> EntryPoint | None:
-    """Return the entry point that declares a pipeline, without importing anything."""
-    return next(iter(entry_points(group=ENTRY_POINTS, name=parser)), None)
 
 
 def _load_given(parser: str) -> Any:
@@ -224,28 +160,6 @@ def import_spacy() -> Any:
             f" {WITHOUT_PARSER}"
         ) from error
     return spacy
-
-
-def _needless_components(pipeline: Any, parser: str) -> list[str]:
-    names = pipeline.pipe_names
-    written = {name: pipeline.get_pipe_meta(name).assigns for name in names}
-    parsing = [name for name in names if "token.head" in written[name] or "token.dep" in written[name]]
-    if not parsing:
-        raise ValueError(
-            f"The spaCy pipeline {parser!r} has no dependency parser (its components: {', '.join(names) or 'none'})."
-            " Set the tokenizer's `parser` to a pipeline that has one."
-        )
-    upto = names[: names.index(parsing[-1]) + 1]
-    factory = {name: pipeline.get_pipe_meta(name).factory for name in upto}
-    # The configuration of an embedding layer lists the attributes that it reads.
-    read = repr([pipeline.get_pipe_config(name) for name in upto if factory[name] not in _NEEDLESS])
-    tagged = any(repr(attribute) in read for attribute in _WRITTEN_BY_THEM)
-    needed: set[str] = set()
-    for name in reversed(upto):
-        listeners = getattr(pipeline.get_pipe(name), "listening_components", None)  # of a shared embedding layer
-        if (tagged or factory[name] not in _NEEDLESS) and (listeners is None or needed & set(listeners)):
-            needed.add(name)
-    return [name for name in reversed(names) if name not in needed]
 
 
 def _check_length(text: str | tuple[str, ...], pipeline: Any) -> None:

@@ -11,14 +11,14 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedConfig, PreTrainedModel
 
 from .configuration_local_attention import LocalAttentionConfig
-from .sla_attention import LocalGate, gated_attention, mix, parent_loss
+from .sla_attention import LocalGate, gated_attention, mix
 from .sla_masks import MaskTables
 from .sla_row_blocks import attend_by_blocks
 
@@ -27,35 +27,38 @@ IMPLEMENTATIONS = ("eager", "sdpa", "flex_attention")
 
 @dataclass
 class LocalAttentionRecord:
-    """Gates, local attention weights and losses of one forward pass, one of each per layer.
+    """Gates and local attention weights of one forward pass, one of each per layer.
 
     Args:
         gates: Each (B, L).
         local_attentions: Each (B, heads, L, L); only with eager attention.
-        parent_losses: Scalars.
+        is_local (*optional*, defaults to False): True if the layers' attention mask is itself a local mask.
     """
 
     gates: list[torch.Tensor] = field(default_factory=list)
     local_attentions: list[torch.Tensor] = field(default_factory=list)
-    parent_losses: list[torch.Tensor] = field(default_factory=list)
+    is_local: bool = False
 
-
-def check_interface(backbone_class: type[PreTrainedModel], model_type: str) -> None:
-    """Raise `ValueError` for encoders that do not use transformers' attention interface."""
-    if not hasattr(sys.modules[backbone_class.__module__], "ALL_ATTENTION_FUNCTIONS"):
-        _refuse(model_type)
+    def see(self, query: torch.Tensor, key: torch.Tensor, scaling: float) -> None:
+        """Look at the queries and keys (B, heads, L, D) of a layer. A baseline supervises them."""
 
 
 def self_attentions(backbone: PreTrainedModel) -> list[Any]:
     """Return the self-attention modules of an encoder built like BERT, one per layer.
 
     Raises:
-        ValueError: If the encoder is built differently.
+        ValueError: The encoder is built differently, or does not use transformers' attention interface.
     """
     layers = getattr(getattr(backbone, "encoder", None), "layer", ())
     found: list[Any] = [getattr(getattr(layer, "attention", None), "self", None) for layer in layers]
-    if not found or not all(_is_like_berts(module, backbone.config.hidden_size) for module in found):
-        _refuse(backbone.config.model_type)
+    has_interface = hasattr(sys.modules[type(backbone).__module__], "ALL_ATTENTION_FUNCTIONS")
+    is_like_bert = found and all(_is_like_berts(module, backbone.config.hidden_size) for module in found)
+    if not has_interface or not is_like_bert:
+        raise ValueError(
+            f"The backbone {backbone.config.model_type!r} cannot have local attention inside its layers: its "
+            "self-attention does not go through transformers' attention interface as BERT's does. Use bert, roberta "
+            "or electra, or one that is built like them, such as xlm-roberta."
+        )
     return found
 
 
@@ -67,14 +70,6 @@ def _is_like_berts(module: Any, width: int) -> bool:
         and not dict(module.named_parameters(recurse=False))
         and all(hasattr(module, name) for name in ("config", "attention_head_size", "scaling"))
         and bool(module.query.in_features == width)
-    )
-
-
-def _refuse(model_type: str) -> NoReturn:
-    raise ValueError(
-        f"The backbone {model_type!r} cannot have local attention inside its layers: its self-attention does not go "
-        "through transformers' attention interface as BERT's does. Use bert, roberta or electra, or one that is built "
-        "like them, such as xlm-roberta."
     )
 
 
@@ -113,7 +108,7 @@ def prepared_mask(allowed: torch.Tensor, config: PreTrainedConfig, dtype: torch.
         lowest = torch.full((), torch.finfo(dtype).min, dtype=dtype, device=allowed.device)
         return torch.where(allowed.unsqueeze(1), torch.zeros_like(lowest), lowest)
     batch, length, _ = allowed.shape
-    return AttentionMaskInterface._global_mapping[_checked(implementation)](
+    return AttentionMaskInterface._global_mapping[check_implementation(implementation)](
         batch_size=batch,
         q_length=length,
         kv_length=length,
@@ -123,13 +118,8 @@ def prepared_mask(allowed: torch.Tensor, config: PreTrainedConfig, dtype: torch.
     )
 
 
-def check_implementation(implementation: str | None) -> None:
-    """Raise `ValueError` for an attention implementation that would drop the local mask."""
-    if implementation is not None:
-        _checked(implementation)
-
-
-def _checked(implementation: str) -> str:
+def check_implementation(implementation: str) -> str:
+    """Return an attention implementation. Raise `ValueError` for one that would drop the local mask."""
     if implementation not in IMPLEMENTATIONS:
         raise ValueError(
             f'Specified `attn_implementation="{implementation}"` is not supported with local attention. (Flash '
@@ -173,9 +163,6 @@ class LocalSelfAttention(nn.Module):
         *,
         record: LocalAttentionRecord | None = None,
         local_mask: Any = None,
-        parents: torch.Tensor | None = None,
-        token_mask: torch.Tensor | None = None,
-        is_local: bool = False,
         **kwargs: Any,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Attend to states (B, L, H).
@@ -184,13 +171,10 @@ class LocalSelfAttention(nn.Module):
             hidden_states: (B, L, H).
             attention_mask (*optional*): Global mask, in the form that the attention implementation needs.
             past_key_values: Not used.
-            record (*optional*): Filled with gates, local weights and losses. If None, the encoder's own code runs.
+            record (*optional*): Filled with gates and local weights. If None, the encoder's own code runs.
             local_mask (*optional*): Mask from `prepared_mask`. If it is a function that computes rows of the mask,
                 attention runs by blocks of rows; if it is the tables of the mask, in a Triton kernel. Both return no
                 weights. If given, the gate mixes local and global attention.
-            parents (*optional*): (B, L), the `dep_heads` to which the last head is trained to attend.
-            token_mask (*optional*): (B, L), True at real tokens; used with `parents`.
-            is_local (*optional*, defaults to False): True if `attention_mask` itself is a local mask.
             **kwargs: Passed to the attention function.
 
         Returns:
@@ -202,9 +186,7 @@ class LocalSelfAttention(nn.Module):
         query, key, value = (
             project(hidden_states).view(shape).transpose(1, 2) for project in (self.query, self.key, self.value)
         )
-        if parents is not None:
-            loss = parent_loss(query[:, -1], key[:, -1], token_mask, parents, scaling=self.scaling)
-            record.parent_losses.append(loss)
+        record.see(query, key, self.scaling)
         gate = None if local_mask is None else self.gate(hidden_states).sigmoid()
         if gate is not None:
             record.gates.append(gate.squeeze(-1))
@@ -222,7 +204,7 @@ class LocalSelfAttention(nn.Module):
             )
         else:
             output, weights, local = self._attend(query, key, value, gate, attention_mask, local_mask, **kwargs)
-            local = weights if is_local else local
+            local = weights if record.is_local else local
             if local is not None:
                 record.local_attentions.append(local)
         return output.reshape(*hidden_states.shape[:-1], -1).contiguous(), weights
@@ -241,7 +223,7 @@ class LocalSelfAttention(nn.Module):
 
         Weights are None except with eager attention.
         """
-        implementation = _checked(self.config._attn_implementation)
+        implementation = check_implementation(self.config._attn_implementation)
         settings: dict[str, Any] = {"scaling": self.scaling, "dropout": self.dropout.p if self.training else 0.0}
         # With dropout, SDPA falls back to plain matrix products on the CPU. Here scores are computed once for both.
         has_dropout_on_cpu = settings["dropout"] > 0 and query.device.type == "cpu"

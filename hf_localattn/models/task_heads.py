@@ -124,8 +124,9 @@ class QuestionAnsweringHead(LocalAttentionPreTrainedModel):
         if start_positions is not None and end_positions is not None:
             counted = {} if num_items_in_batch is None else {"num_items_in_batch": num_items_in_batch}
             loss = self.loss_function(start_logits, end_logits, start_positions, end_positions, **counted)
-            share = 1.0 if num_items_in_batch is None else len(start_positions) / num_items_in_batch
-            loss = self.training_loss(loss, outputs, share)
+            if outputs.local_loss is not None:
+                share = 1.0 if num_items_in_batch is None else len(start_positions) / num_items_in_batch
+                loss = loss + share * outputs.local_loss
         return LocalQuestionAnsweringOutput(
             loss=loss,
             start_logits=start_logits.contiguous(),
@@ -202,8 +203,10 @@ class LabelingHead(LocalAttentionPreTrainedModel):
         loss = None
         if labels is not None:
             counted = {} if num_items_in_batch is None else {"num_items_in_batch": num_items_in_batch}
-            share = 1.0 if num_items_in_batch is None else (labels != -100).sum() / num_items_in_batch
-            loss = self.training_loss(self.compute_loss(logits, labels, **counted), outputs, share)
+            loss = self.compute_loss(logits, labels, **counted)
+            if outputs.local_loss is not None:
+                share = 1.0 if num_items_in_batch is None else (labels != -100).sum() / num_items_in_batch
+                loss = loss + share * outputs.local_loss
         more = {name: outputs[name] for name in HANDED_ON if name in outputs}
         if asked_for is False:  # the head alone has read them
             more.pop("hidden_states", None)

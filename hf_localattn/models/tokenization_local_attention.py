@@ -1,27 +1,11 @@
 """Base class of the families' tokenizers: a backbone's fast tokenizer that returns additional inputs."""
 
-import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from copy import deepcopy
 from typing import Any, ClassVar, Self
 
 from transformers import BatchEncoding, PreTrainedTokenizerFast
 
-from .configuration_local_attention import LocalAttentionConfig
-
-# Settings that describe where a tokenizer was loaded from, or the padding and truncation saved in its file. Calls
-# choose padding and truncation themselves.
-_NOT_CARRIED_OVER = {
-    *("vocab_file", "merges_file", "tokenizer_file", "special_tokens_map_file", "added_tokens_decoder", "auto_map"),
-    *("vocab", "merges", "tokenizer_object", "is_local", "local_files_only", "add_bos_token", "add_eos_token"),
-    *("max_length", "stride", "truncation_strategy", "pad_to_multiple_of"),
-}
-
-_CARRIED_OVER = (
-    *("name_or_path", "model_max_length", "padding_side", "truncation_side", "model_input_names", "chat_template"),
-    *("clean_up_tokenization_spaces", "split_special_tokens"),
-)
+from .configuration_local_attention import LocalAttentionConfig, check_types
 
 _warned: dict[str, bool] = {}
 
@@ -36,8 +20,8 @@ class BackboneTokenizer(PreTrainedTokenizerFast):
         own_inputs (*optional*): Names of the inputs in `OWN_INPUTS` that calls return.
     """
 
-    SETTINGS: ClassVar[tuple[str, ...]] = ()
-    """Names of the arguments that other tokenizers do not have."""
+    SETTINGS: ClassVar[dict[str, Any]] = {}
+    """Arguments that other tokenizers do not have, with the annotations of their values."""
 
     OWN_INPUTS: ClassVar[dict[str, int]] = {}
     """Names of the additional inputs, with their values at padding."""
@@ -46,6 +30,7 @@ class BackboneTokenizer(PreTrainedTokenizerFast):
     """Names of the additional inputs whose values are positions of tokens. Padding on the left shifts them."""
 
     def __init__(self, *args: Any, own_inputs: Iterable[str] = (), **kwargs: Any):
+        check_types(self, self.SETTINGS)
         names = kwargs.pop("model_input_names", self.model_input_names)
         kwargs["model_input_names"] = [name for name in names if name not in self.OWN_INPUTS] + list(own_inputs)
         super().__init__(*args, **kwargs)
@@ -67,32 +52,10 @@ class BackboneTokenizer(PreTrainedTokenizerFast):
             The new tokenizer.
 
         Raises:
-            ValueError: If the tokenizer is slow, or a setting is unknown.
+            ImportError: The class comes from a checkpoint and not from the package.
+            ValueError: The tokenizer is slow, or a setting is unknown.
         """
-        if unknown := [name for name in settings if name not in cls.SETTINGS]:
-            raise ValueError(f"{cls.__name__} has no setting {unknown[0]!r}; it has {', '.join(cls.SETTINGS)}.")
-        if isinstance(tokenizer, str | os.PathLike):
-            raise ValueError(f"Give a tokenizer, not its name: AutoTokenizer.from_pretrained({str(tokenizer)!r}).")
-        if not getattr(tokenizer, "is_fast", False):
-            raise ValueError(
-                f"{type(tokenizer).__name__} is a slow tokenizer, which does not return the positions of tokens in the"
-                " text. Load the backbone's fast tokenizer (AutoTokenizer does if there is a tokenizer.json)."
-            )
-        # Arguments of the constructor, then attributes that may have changed since.
-        fields = {name: value for name, value in tokenizer.init_kwargs.items() if name not in _NOT_CARRIED_OVER}
-        fields |= {name: getattr(tokenizer, name) for name in _CARRIED_OVER}
-        fields["extra_special_tokens"] = list(tokenizer._extra_special_tokens)
-        fields["model_specific_special_tokens"] = {}
-        for name, token in tokenizer._special_tokens_map.items():
-            is_specific = name not in cls.SPECIAL_TOKENS_ATTRIBUTES
-            (fields["model_specific_special_tokens"] if is_specific else fields)[name] = token
-        fields = {name: value for name, value in fields.items() if value not in (None, [], {})}
-        backend = deepcopy(tokenizer.backend_tokenizer)
-        if hasattr(backend.pre_tokenizer, "add_prefix_space"):  # the backend decides, not the arguments
-            fields["add_prefix_space"] = backend.pre_tokenizer.add_prefix_space
-        backend.no_truncation()  # left by calls; both would become settings
-        backend.no_padding()
-        return cls(tokenizer_object=backend, **(fields | settings))
+        return LocalAttentionConfig.installed.from_backbone(cls, tokenizer, **settings)
 
     @classmethod
     def convert_to_native_format(cls, **kwargs: Any) -> dict[str, Any]:
@@ -121,7 +84,7 @@ class BackboneTokenizer(PreTrainedTokenizerFast):
         return super().encode(*args, **kwargs, add_own_inputs=False)
 
     def _encode_plus(self, text: Any, text_pair: Any = None, **kwargs: Any) -> BatchEncoding:
-        check_texts(text, text_pair, kwargs.get("is_split_into_words", False))
+        LocalAttentionConfig.installed.check_texts(text, text_pair, kwargs.get("is_split_into_words", False))
         try:
             return super()._encode_plus(text, text_pair, **kwargs)
         finally:
@@ -144,40 +107,6 @@ class BackboneTokenizer(PreTrainedTokenizerFast):
         """Reset what a call sets in the backend, since it would change the tokenizer's hash."""
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
-
-
-def check_texts(text: Any, text_pair: Any, split: bool) -> None:
-    """Raise `ValueError` if the arguments of a call are not texts, pairs or batches. The message names the row.
-
-    Args:
-        text: First argument of the call.
-        text_pair: Second argument of the call, or None.
-        split: True if texts are lists of words.
-    """
-    batched = is_batch(text, split)
-    if batched and not text:
-        raise ValueError("`text` is an empty batch: give at least one text.")
-    if batched and text_pair is not None and (not is_batch(text_pair, split) or len(text_pair) != len(text)):
-        raise ValueError(f"`text` is a batch of {len(text)}: `text_pair` must be a batch of the same size.")
-    for name, given in (("text", text), ("text_pair", text_pair)):
-        if given is None and name == "text_pair":
-            continue
-        for row, one in enumerate(given if batched else [given]):
-            is_pair = batched and text_pair is None and not _is_text(one, split)
-            parts = one if is_pair and isinstance(one, list | tuple) and len(one) == 2 else [one]
-            if not all(_is_text(part, split) for part in parts):
-                kind = "a list of words" if split else "a text"
-                where = f"`{name}`, row {row}," if batched else f"`{name}`"
-                raise ValueError(f"{where} must be {kind}, of whole characters; found {str(one)[:60]!r}.")
-
-
-def _is_text(one: Any, split: bool) -> bool:
-    words = one if split and isinstance(one, list | tuple) else [None if split else one]
-    return all(isinstance(word, str) and (word.isascii() or _HALF.search(word) is None) for word in words)
-
-
-# Surrogates, halves of a character in UTF-16. JSON can hold them, but UTF-8 and so the backends cannot.
-_HALF = re.compile("[\ud800-\udfff]")
 
 
 def is_batch(text: Any, split: bool) -> bool:

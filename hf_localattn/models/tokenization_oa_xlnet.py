@@ -2,26 +2,24 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from transformers import BatchEncoding
 from transformers.tokenization_utils_base import EncodingFast
 
+from .configuration_local_attention import LocalAttentionConfig
 from .cue_markers import ANY_MARKER, CUE_MARKER, MARKERS, TYPED_MARKERS, is_marker
 from .tokenization_local_attention import (
     BackboneTokenizer,
-    check_texts,
     is_batch,
     sample_numbers,
     samples_of,
     set_columns,
 )
 
-MARKER_MODES = ("keep", "drop", "typed")
-"""Values of `cue_marker`. See `read_cues`."""
 _SEGMENTS = {"auto": None, "first": 0, "second": 1}
 
 _MARKER = re.compile(ANY_MARKER)
@@ -39,69 +37,24 @@ Offsets = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class CuedText:
-    """A text to encode, with the alignment to the given text.
+class Reading:
+    """A text or a list of words to encode, with the alignment to the given one.
 
     Attributes:
-        encoded: Text to encode.
-        cues: Offsets [begin, end) of the cue words in the given text.
+        encoded: Text or words to encode.
         has_marker: True if the given text has a marker, even if no word follows it.
-        origins: Offsets in the given text of each character of `encoded` and of its end. `None` if the text is
-            unchanged.
+        is_cue: Function from the offsets and the word of a token in the given text to True for a token of a cue word.
+        restored: Function from offsets and word of a token in `encoded` to those in the given text. None if they are
+            the same.
     """
 
-    encoded: str
-    cues: tuple[Offsets, ...] = ()
+    encoded: str | Sequence[str]
     has_marker: bool = False
-    origins: tuple[Offsets, ...] | None = None
-
-    def restored(self, offsets: Offsets, word: int | None) -> tuple[Offsets, int | None]:
-        """Map offsets and word number of a token in `encoded` to those in the given text."""
-        if self.origins is None:
-            return offsets, word
-        begin, end = offsets
-        start, stop = self.origins[begin][0], self.origins[max(begin, end - 1)][1]
-        return (start, stop if begin < end else start), word
-
-    def is_cue(self, offsets: Offsets, word: int | None) -> bool:
-        """Return True for a token of a cue word, given its offsets in the given text.
-
-        An empty token, such as a byte-level space with trimmed offsets, belongs to the word that starts there.
-        """
-        start, stop = offsets[0], max(offsets[1], offsets[0] + 1)
-        return any(start < end and begin < stop for begin, end in self.cues)
+    is_cue: Callable[[Offsets, int | None], bool] = lambda offsets, word: False
+    restored: Callable[[Offsets, int | None], tuple[Offsets, int | None]] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CuedWords:
-    """Words to encode, with the alignment to the given words.
-
-    Attributes:
-        encoded: Words to encode.
-        cues: Indices of the cue words in the given words.
-        has_marker: True if the given words contain a marker.
-        origins: Index in the given words of each word of `encoded`, with the offsets of a marker. `None` if the words
-            are unchanged.
-    """
-
-    encoded: Sequence[str]
-    cues: frozenset[int] = frozenset()
-    has_marker: bool = False
-    origins: tuple[tuple[int, Offsets | None], ...] | None = None
-
-    def restored(self, offsets: Offsets, word: int | None) -> tuple[Offsets, int | None]:
-        """Map offsets and word index of a token in `encoded` to those in the given words."""
-        if self.origins is None or word is None:
-            return offsets, word
-        number, whole = self.origins[word]
-        return whole or offsets, number
-
-    def is_cue(self, offsets: Offsets, word: int | None) -> bool:
-        """Return True for a token of a cue word, given the index of its word in the given words."""
-        return word in self.cues
-
-
-def read_cues(text: str | Sequence[str], mode: str) -> CuedText | CuedWords:
+def read_cues(text: str | Sequence[str], mode: str) -> Reading:
     """Find the cue words of a text and rewrite its markers.
 
     The word after a marker is a cue word. In a text, a cue word is a sequence of letters and digits, with apostrophes
@@ -120,9 +73,9 @@ def read_cues(text: str | Sequence[str], mode: str) -> CuedText | CuedWords:
     Raises:
         ValueError: A word contains a marker and other characters.
     """
-    if isinstance(text, str):
-        return _read_text(text, mode) if _MARKER.search(text) else CuedText(text)
-    return _read_words(text, mode) if any(map(_MARKER.search, text)) else CuedWords(text)
+    read: Any = _read_text if isinstance(text, str) else _read_words
+    has_marker = any(map(_MARKER.search, [text] if isinstance(text, str) else text))
+    return read(text, mode) if has_marker else Reading(text)
 
 
 def _written(marker: str, mode: str, number_of_cues: int) -> str:
@@ -133,8 +86,8 @@ def _written(marker: str, mode: str, number_of_cues: int) -> str:
     return TYPED_MARKERS["multi" if number_of_cues > 1 else "single"] if marker == CUE_MARKER else marker
 
 
-def _read_text(text: str, mode: str) -> CuedText:
-    cues = tuple(match.span("word") for match in _CUE.finditer(text) if match["word"])
+def _read_text(text: str, mode: str) -> Reading:
+    cues = [match.span("word") for match in _CUE.finditer(text) if match["word"]]
     pieces: list[str] = []
     origins: list[Offsets] = []
     end = 0
@@ -148,10 +101,21 @@ def _read_text(text: str, mode: str) -> CuedText:
         end = match.end()
     encoded = "".join([*pieces, text[end:]])
     origins += [(place, place + 1) for place in range(end, len(text))] + [(len(text), len(text))]
-    return CuedText(encoded, cues, has_marker=True, origins=tuple(origins) if encoded != text else None)
+
+    def is_cue(offsets: Offsets, word: int | None) -> bool:
+        # An empty token, such as a byte-level space with trimmed offsets, belongs to the word that starts there.
+        start, stop = offsets[0], max(offsets[1], offsets[0] + 1)
+        return any(start < end and begin < stop for begin, end in cues)
+
+    def restored(offsets: Offsets, word: int | None) -> tuple[Offsets, int | None]:
+        begin, end = offsets
+        start, stop = origins[begin][0], origins[max(begin, end - 1)][1]
+        return (start, stop if begin < end else start), word
+
+    return Reading(encoded, True, is_cue, restored if encoded != text else None)
 
 
-def _read_words(words: Sequence[str], mode: str) -> CuedWords:
+def _read_words(words: Sequence[str], mode: str) -> Reading:
     cues = set()
     after_marker = False
     for number, word in enumerate(words):
@@ -174,8 +138,14 @@ def _read_words(words: Sequence[str], mode: str) -> CuedWords:
         elif written := _written(word, mode, len(cues)):
             encoded.append(written)
             origins.append((number, (0, len(word))))
-    same = encoded == list(words)
-    return CuedWords(encoded, frozenset(cues), has_marker=True, origins=None if same else tuple(origins))
+
+    def restored(offsets: Offsets, word: int | None) -> tuple[Offsets, int | None]:
+        if word is None:
+            return offsets, word
+        number, whole = origins[word]
+        return whole or offsets, number
+
+    return Reading(encoded, True, lambda offsets, word: word in cues, restored if encoded != list(words) else None)
 
 
 class OaXLNetTokenizer(BackboneTokenizer):
@@ -218,7 +188,11 @@ class OaXLNetTokenizer(BackboneTokenizer):
         ['not']
     """
 
-    SETTINGS: ClassVar = ("cue_marker", "query_segment", "random_query")
+    SETTINGS: ClassVar = {
+        "cue_marker": Literal["keep", "drop", "typed"],
+        "query_segment": Literal["auto", "first", "second"],
+        "random_query": bool,
+    }
     OWN_INPUTS: ClassVar = {"query_mask": 0}
 
     def __init__(
@@ -229,12 +203,6 @@ class OaXLNetTokenizer(BackboneTokenizer):
         random_query: bool = False,
         **kwargs: Any,
     ):
-        if cue_marker not in MARKER_MODES:
-            raise ValueError(f"`cue_marker` is {cue_marker!r}; choose one of {', '.join(map(repr, MARKER_MODES))}.")
-        if query_segment not in tuple(_SEGMENTS):
-            raise ValueError(f"`query_segment` is {query_segment!r}; choose one of {', '.join(map(repr, _SEGMENTS))}.")
-        if not isinstance(random_query, bool):
-            raise ValueError(f"`random_query` is {random_query!r}; choose True or False.")
         self.cue_marker = cue_marker
         self.query_segment = query_segment
         self.random_query = random_query
@@ -258,7 +226,7 @@ class OaXLNetTokenizer(BackboneTokenizer):
         add_own_inputs: bool = True,
         **kwargs,
     ) -> BatchEncoding:
-        check_texts(text, text_pair, is_split_into_words)
+        LocalAttentionConfig.installed.check_texts(text, text_pair, is_split_into_words)
         encoded = super()._encode_plus(
             self._to_encode(text, is_split_into_words),
             self._to_encode(text_pair, is_split_into_words),
@@ -276,7 +244,7 @@ class OaXLNetTokenizer(BackboneTokenizer):
         protected = 1 if kwargs.get("truncation_strategy") == "only_first" else 0
         rows = [samples[sample] for sample in sample_numbers(encoded)]
         for encoding, texts in zip(encoded.encodings, rows, strict=True):
-            if any(one.origins is not None for one in texts):
+            if any(one.restored is not None for one in texts):
                 _restore(encoding, texts)
         columns: dict[str, list[list]] = {
             "query_mask": [
@@ -289,7 +257,7 @@ class OaXLNetTokenizer(BackboneTokenizer):
         set_columns(encoded, columns, is_batch(text, is_split_into_words), return_tensors)
         return encoded
 
-    def _query_mask(self, encoding: EncodingFast, texts: list[CuedText | CuedWords], protected: int) -> list[int]:
+    def _query_mask(self, encoding: EncodingFast, texts: list[Reading], protected: int) -> list[int]:
         """Return 1 at the tokens of cue words, or of the text that is the query."""
         segment = _SEGMENTS[self.query_segment]
         named = len(texts) == 2 and segment is not None
@@ -321,7 +289,7 @@ def _other_words(encoding: EncodingFast, mask: list[int]) -> list[int]:
     return [int(word in drawn) for word in words]
 
 
-def _restore(encoding: EncodingFast, texts: list[CuedText | CuedWords]) -> None:
+def _restore(encoding: EncodingFast, texts: list[Reading]) -> None:
     """Make the offsets and words of an encoding refer to the given texts, in place.
 
     The fields of an encoding are read-only, but its pickled state can be changed.
@@ -329,8 +297,8 @@ def _restore(encoding: EncodingFast, texts: list[CuedText | CuedWords]) -> None:
     state = json.loads(encoding.__getstate__())
     offsets, words = encoding.offsets, encoding.word_ids
     for place, of in enumerate(encoding.sequence_ids):
-        if of is not None:
-            state["offsets"][place], state["words"][place] = texts[of].restored(offsets[place], words[place])
+        if of is not None and (restored := texts[of].restored) is not None:
+            state["offsets"][place], state["words"][place] = restored(offsets[place], words[place])
     state["overflowing"] = []  # returned overflows are separate encodings
     encoding.__setstate__(json.dumps(state).encode())
 

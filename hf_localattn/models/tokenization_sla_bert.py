@@ -2,15 +2,16 @@
 
 import os
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 from transformers import BatchEncoding
 from transformers.tokenization_utils_base import EncodingFast
 from transformers.utils import logging
 
+from .configuration_local_attention import LocalAttentionConfig
 from .configuration_sla_bert import STRUCTURE
 from .sla_alignment import NO_WORD, Words, align, checked_heads, shuffled
-from .sla_parser import WORDS, load_pipeline, parse, pipeline_version, whitespace_words
+from .sla_parser import load_pipeline, parse, whitespace_words
 from .tokenization_local_attention import BackboneTokenizer, is_batch, sample_numbers, samples_of, set_columns
 
 logger = logging.get_logger(__name__)
@@ -83,7 +84,12 @@ class SlaBertTokenizer(BackboneTokenizer):
         [-1, 2, 4, 4, 4, 4, -1]
     """
 
-    SETTINGS: ClassVar = ("parser", "words", "shuffle_trees", "open_punctuation")
+    SETTINGS: ClassVar = {
+        "parser": str | None,
+        "words": Literal["parser", "whitespace"],
+        "shuffle_trees": bool,
+        "open_punctuation": bool,
+    }
     OWN_INPUTS: ClassVar = dict.fromkeys(STRUCTURE, NO_WORD)
     OWN_POSITIONS: ClassVar = ("dep_heads",)
 
@@ -97,25 +103,14 @@ class SlaBertTokenizer(BackboneTokenizer):
         parser_version: str | None = None,
         **kwargs: Any,
     ):
-        if words not in WORDS:
-            raise ValueError(f"`words` is {words!r}; choose one of {', '.join(map(repr, WORDS))}.")
-        if parser is not None:
-            parser = os.fspath(parser) if isinstance(parser, str | os.PathLike) else parser
-            if not isinstance(parser, str) or not parser.strip() or not parser.isprintable():
-                raise ValueError(f"`parser` is {parser!r}; give the name or the folder of a spaCy pipeline, or None.")
-        for name, value in (("shuffle_trees", shuffle_trees), ("open_punctuation", open_punctuation)):
-            if not isinstance(value, bool):
-                raise ValueError(f"`{name}` is {value!r}; it must be True or False.")
-        if not isinstance(parser_version, str | None):
-            raise ValueError(f"`parser_version` is {parser_version!r}; it must be text, or None.")
-        self.parser: str | None = parser
+        self.parser: str | None = os.fspath(parser) if isinstance(parser, os.PathLike) else parser
         self.words = words
         self.shuffle_trees = shuffle_trees
         self.open_punctuation = open_punctuation
         self.parser_named_by_checkpoint = True  # to be safe, since `super().__init__` reads `parser_version`
         self._saved_version = parser_version
         inputs = STRUCTURE if parser is not None else STRUCTURE[:1]
-        settings: dict[str, Any] = {"parser": parser, "words": words, "parser_version": parser_version}
+        settings: dict[str, Any] = {"parser": self.parser, "words": words, "parser_version": parser_version}
         # Left out by default, so that saved tokenizers stay as they were.
         settings |= {name: True for name in ("shuffle_trees", "open_punctuation") if getattr(self, name)}
         super().__init__(*args, **settings, own_inputs=inputs, **kwargs)
@@ -150,10 +145,10 @@ class SlaBertTokenizer(BackboneTokenizer):
 
     @property
     def parser_version(self) -> str | None:
-        """Version of the installed parser, or the saved version if the parser is not installed."""
+        """Version of the installed parser; the saved version if it is not installed, or without the package."""
         if self.parser is None:
             return None
-        found = pipeline_version(self.parser, named_by_checkpoint=self.parser_named_by_checkpoint)
+        found = LocalAttentionConfig.installed.parser_version(self.parser, self.parser_named_by_checkpoint)
         return found or self._saved_version
 
     def check_parser(self) -> None:

@@ -31,6 +31,11 @@ class DataArguments:
         "Leave out rows with an empty text (question, context, sentence, choice) instead of raising an error, and"
         " log their number. Predictions keep the index of each row in its file.",
     )
+    metric: str | None = option(
+        None,
+        "Further metric to report: one of hf_localattn.metrics, or a module of evaluate by its name on the Hub or its"
+        " path, whose code is executed.",
+    )
     max_train_samples: int | None = option(None, "Maximum number of training rows.")
     draw_train_samples: bool = option(
         False,

@@ -8,7 +8,7 @@ from typing import Any
 
 from transformers import PreTrainedConfig
 
-from hf_localattn.data.labels import REGRESSION, SINGLE_LABEL, Labels
+from hf_localattn.data.texts import REGRESSION, SINGLE_LABEL, Labels
 from hf_localattn.errors import join_names
 from hf_localattn.tasks.task import Checkpoint
 

@@ -81,7 +81,8 @@ class MultipleChoice(Task):
         choices = np.argmax(outputs, axis=-1)
         if labels is None:
             return Scored(choices, {})
-        return Scored(choices, {"accuracy": SCORES["accuracy"](choices, labels)}, {"accuracy": choices == labels})
+        scores = {"accuracy": SCORES["accuracy"](choices, labels)}
+        return Scored(choices, scores, pair=(choices, labels))
 
     def write_predictions(self, folder: Path, split: str, prefix: str, predictions: Any) -> None:
         """Write predict_results.txt: the index of each row, and the index of the chosen text, both counted from 0."""

@@ -13,16 +13,15 @@ from typing import Any
 import datasets
 from transformers import DataCollatorForTokenClassification, PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_localattn.data.labels import SINGLE_LABEL, Labels
-from hf_localattn.data.negation import describe_cues, load_negation
-from hf_localattn.data.negation_sentences import NegatedSentence, rebuild_sentences, with_scopes
+from hf_localattn.data.negation import describe_cues, group_sentences, load_negation, with_scope
 from hf_localattn.data.rows import Data, row_numbers
 from hf_localattn.data.scopes import (
     ScopeExamples,
     check_knows_cues,
-    find_unseen,
+    count_unseen,
     scope_features,
 )
+from hf_localattn.data.texts import SINGLE_LABEL, Labels
 from hf_localattn.data.words import prepare_tokenizer
 from hf_localattn.files import atomic_write
 from hf_localattn.metrics import load_metric
@@ -31,6 +30,7 @@ from hf_localattn.models.negation_finder import SCOPE_LABELS, knows_cues
 from hf_localattn.tasks import starsem
 from hf_localattn.tasks.labels import choose_labels, label_fields
 from hf_localattn.tasks.lengths import input_length, padding
+from hf_localattn.tasks.starsem import Sentences
 from hf_localattn.tasks.task import Checkpoint, Scored, Splits, Task
 from hf_localattn.tasks.token_classification import NEGATION, TokenClassificationDataArguments
 
@@ -70,6 +70,8 @@ class NegationScope(Task):
 
     def read(self, data: Data, labeled: bool) -> datasets.Dataset:
         args = self.args
+        if isinstance(data, str) and not Path(data).exists() and "," in data:
+            data = [path.strip() for path in data.split(",")]
         return load_negation(
             data,
             args.cues,
@@ -135,17 +137,17 @@ class NegationScope(Task):
         if true is None:
             return Scored(scopes, {})
         scores = load_metric("negation_scope").compute(predictions=scopes, references=true)
-        return Scored(scopes, {**scores, **self.official_scores(examples.rows, scopes)})
+        return Scored(scopes, {**scores, **self.official_scores(examples.rows, scopes)}, pair=(scopes, true))
 
-    def sentences_with(self, rows: datasets.Dataset, predictions: Any) -> list[NegatedSentence]:
+    def sentences_with(self, rows: datasets.Dataset, predictions: Any) -> Sentences:
         """Return the sentences of rows with part-of-speech tags, with predicted negations."""
-        return rebuild_sentences(with_scopes(rows, predictions))
+        return group_sentences(map(with_scope, rows, predictions))
 
     def official_scores(self, rows: datasets.Dataset, predictions: Any) -> dict[str, float]:
         """Return the scores of *SEM 2012; empty without part-of-speech tags."""
         if not starsem.has_tags(rows):
             return {}
-        return starsem.score_sentences(rebuild_sentences(rows), self.sentences_with(rows, predictions))
+        return starsem.score_sentences(group_sentences(rows), self.sentences_with(rows, predictions))
 
     def write_predictions(self, folder: Path, split: str, prefix: str, predictions: Any) -> None:
         """Write a JSON line for each of `lines_of` to `predictions.jsonl`.
@@ -156,7 +158,7 @@ class NegationScope(Task):
         lines = (json.dumps(line, ensure_ascii=False) + "\n" for line in self.lines_of(split, predictions))
         atomic_write(folder / PREDICTIONS, "".join(lines))
         if starsem.has_tags(rows):
-            gold = rebuild_sentences(rows) if self.examples[split].true_scopes else None
+            gold = group_sentences(rows) if self.examples[split].true_scopes else None
             starsem.write_sentences(folder, gold, self.sentences_with(rows, predictions))
 
     def lines_of(self, split: str, predictions: Any) -> Iterator[dict[str, Any]]:
@@ -188,24 +190,25 @@ def drop_unseen_cues(
     Raises:
         ValueError: no row has a cue that the model sees.
     """
-    unseen = find_unseen(rows, features)
-    kept = sorted(set(range(len(rows))) - set(unseen.cues))
+    words, cue_words = count_unseen(rows, features)
+    cues = [sum(cue) for cue in rows["cue"][:]]
+    hidden = [bool(cue) and count == cue for cue, count in zip(cues, cue_words, strict=True)]
+    kept = [row for row, is_hidden in enumerate(hidden) if not is_hidden]
     if not kept:
         raise ValueError(f"No {split} row has its cue within {max_length} tokens: check --max_seq_length.")
     is_train, of_rows = split == "train", f"of {len(rows)} {split} rows"
     reason = f"after the {max_length} tokens of --max_seq_length, or the tokenizer drops"
-    if unseen.cues:
+    if any(hidden):
         then = "These rows are left out of training." if is_train else "An empty scope is predicted for them."
-        logger.warning(f"The model does not see the cue of {len(unseen.cues)} {of_rows}: it is {reason} it. {then}")
-    if unseen.parts:
-        number = len(unseen.parts)
+        logger.warning(f"The model does not see the cue of {sum(hidden)} {of_rows}: it is {reason} it. {then}")
+    if parts := sum(cue_words[row] > 0 for row in kept):
         logger.warning(
-            f"The model sees only a part of the cue of {number} {of_rows}: the rest is {reason} it. They are kept."
+            f"The model sees only a part of the cue of {parts} {of_rows}: the rest is {reason} it. They are kept."
         )
-    if words := [unseen.words[row] for row in kept if unseen.words[row]]:
+    if lost := [words[row] for row in kept if words[row]]:
         then = "are left out of training" if is_train else "count as not in scope, and are scored"
         logger.warning(
-            f"The model does not see {sum(words)} words of {len(words)} other {split} rows: they are {reason} them."
+            f"The model does not see {sum(lost)} words of {len(lost)} other {split} rows: they are {reason} them."
             f" They {then}."
         )
     features = features.select(kept)

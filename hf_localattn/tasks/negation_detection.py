@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import Any
 
@@ -12,8 +12,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_localattn.data.negation import add_questions, kinds_of, split_questions
-from hf_localattn.data.negation_sentences import NegatedSentence, make_negation, rebuild_sentences
+from hf_localattn.data.negation import add_questions, group_sentences, kinds_of, with_negation
 from hf_localattn.data.scopes import ScopeExamples, word_labels, words_in_scope
 from hf_localattn.metrics import load_metric
 from hf_localattn.metrics.word_scores import set_scores
@@ -29,6 +28,7 @@ from hf_localattn.models.negation_finder import (
 )
 from hf_localattn.tasks.negation import NegationScope
 from hf_localattn.tasks.splits import LIMITS
+from hf_localattn.tasks.starsem import Sentences
 from hf_localattn.tasks.task import Scored, Splits
 from hf_localattn.tasks.token_classification import TokenClassificationDataArguments
 
@@ -87,7 +87,7 @@ class NegationDetection(NegationScope):
     def score(self, split: str, outputs: Any, labels: Any) -> Scored:
         """Return the negations found in each sentence, and the scores."""
         examples = self.examples[split]
-        sentences = split_questions(examples.rows)
+        sentences = group_sentences(examples.rows)
         cues, scopes = self._read_logits(outputs, examples)
         true = [[_negation(row) for row in rows] for _, *rows in sentences]
         found = self._end_to_end([question["tokens"] for question, *_ in sentences], cues, true, scopes)
@@ -97,11 +97,12 @@ class NegationDetection(NegationScope):
         scores = {f"cue_{name}": value for name, value in set_scores(*keys).items()}
         if examples.true_scopes is None:
             return Scored(found, scores)
-        predictions, references = chain.from_iterable(scopes), (one.scope for own in true for one in own)
-        of_scopes = load_metric("negation_scope").compute(predictions=list(predictions), references=list(references))
+        pair = list(chain.from_iterable(scopes)), [one.scope for own in true for one in own]
+        of_scopes = load_metric("negation_scope").compute(predictions=pair[0], references=pair[1])
         words = set_scores(*(list(map(_words, negations)) for negations in (found, true)))
         end_to_end = {f"end_to_end_{name}": value for name, value in words.items()}
-        return Scored(found, {**end_to_end, **scores, **of_scopes, **self.official_scores(examples.rows, found)})
+        official = self.official_scores(examples.rows, found)
+        return Scored(found, {**end_to_end, **scores, **of_scopes, **official}, pair=pair)
 
     def _read_logits(
         self, logits: np.ndarray, examples: ScopeExamples
@@ -153,20 +154,15 @@ class NegationDetection(NegationScope):
             for number, own in enumerate(cues)
         ]
 
-    def sentences_with(self, rows: datasets.Dataset, predictions: list[list[Negation]]) -> list[NegatedSentence]:
+    def sentences_with(self, rows: datasets.Dataset, predictions: list[list[Negation]]) -> Sentences:
         return [
-            replace(
-                sentence,
-                negations=[
-                    make_negation(sentence.tokens, one.words, one.scope, affix=one.type == "affix") for one in found
-                ],
-            )
-            for sentence, found in zip(rebuild_sentences(rows), predictions, strict=True)
+            [question, *(with_negation(question, one.words, one.scope, affix=one.type == "affix") for one in found)]
+            for (question, *_), found in zip(group_sentences(rows), predictions, strict=True)
         ]
 
     def lines_of(self, split: str, predictions: list[list[Negation]]) -> Iterator[dict[str, Any]]:
         """Yield each sentence with its predicted negations and the true ones, if known."""
-        for (question, *cues), found in zip(split_questions(self.rows[split]), predictions, strict=True):
+        for (question, *cues), found in zip(group_sentences(self.rows[split]), predictions, strict=True):
             line = {name: question[name] for name in ("sentence_id", "tokens")}
             line["negations"] = [asdict(_negation(row)) for row in cues]
             line["predicted_negations"] = list(map(asdict, found))

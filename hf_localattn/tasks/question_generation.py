@@ -135,8 +135,10 @@ class QuestionGeneration(Task):
         }
         if REFERENCE not in features.column_names:
             return Scored(texts, scores)
-        scores |= load_metric("generation").compute(predictions=texts, references=list(features[REFERENCE]))
-        return Scored(texts, scores, notes={"bleu_signature": scores.pop("bleu_signature")})
+        references = list(features[REFERENCE])
+        scores |= load_metric("generation").compute(predictions=texts, references=references)
+        notes = {"bleu_signature": scores.pop("bleu_signature")}
+        return Scored(texts, scores, notes=notes, pair=(texts, references))
 
     def write_predictions(self, folder: Path, split: str, prefix: str, predictions: Any) -> None:
         """Write the generated questions to generated_predictions.txt, one line per answered row."""

@@ -20,7 +20,6 @@ from hf_localattn.tasks.streaming import Passes, check_streaming
 from hf_localattn.tasks.task import Checkpoint, Splits, Task
 from hf_localattn.tasks.token_classification import NEGATION, TokenClassification
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
-from hf_localattn.training.example_scores import write_example_scores
 from hf_localattn.training.models import head_config, load_model_and_tokenizer
 from hf_localattn.training.optimizers import import_lookahead
 from hf_localattn.training.output_folder import is_trained, mark_finished, mark_unfinished, prepare_output_folder
@@ -145,11 +144,12 @@ def choose_best_metric(training_args: TrainingArguments, task: Task) -> None:
         metric = next(iter(task.metrics))
     if metric is None:
         return
-    if metric not in task.metrics:
+    if metric not in task.metrics and task.args.metric is None:
         raise ValueError(f"--metric_for_best_model must be one of {', '.join(task.metrics)}; got {metric!r}.")
     if metric != given:
         logger.info("The best model is the one with the best %s.", metric)
-    training_args.metric_for_best_model, training_args.greater_is_better = metric, task.metrics[metric]
+    training_args.metric_for_best_model = metric
+    training_args.greater_is_better = task.metrics.get(metric, training_args.greater_is_better is not False)
 
 
 def make_features(task: Task, split: str, rows: Any, tokenizer: PreTrainedTokenizerBase) -> Any:
@@ -260,7 +260,7 @@ class Run:
                 self.trainer.push_to_hub()
 
     def evaluate_split(self, split: str, prefix: str) -> dict[str, Any]:
-        """Return the metrics of one split, and write its predictions and the scores of its examples.
+        """Return the metrics of one split, and write its predictions.
 
         Args:
             split: name of the split.
@@ -277,8 +277,6 @@ class Run:
             return metrics
         if trainer.args.should_save and (is_test or task.writes_validation):
             task.write_predictions(folder, split, prefix, scored.predictions)
-        if trainer.args.should_save and scored.of_examples:
-            write_example_scores(folder, prefix, self.data[split], scored.of_examples)
         return metrics | {f"{prefix}_{name}": note for name, note in scored.notes.items()}
 
     def _run_splits(self, splits: Mapping[str, str]) -> dict[str, float]:

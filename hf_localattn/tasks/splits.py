@@ -59,9 +59,7 @@ def load_splits(task: Task, parts: Mapping[str, str], **hub_arguments: Any) -> t
         columns = {"group_column": task.group_column, "class_column": task.class_column}
         folded = split_rows(_training_rows(task, hub), args.held_out, held_out, **columns)
     elif args.num_folds is not None:
-        raise ValueError(
-            "--num_folds makes several runs: prepare them with hf_localattn.studies.command.prepare_command."
-        )
+        raise ValueError("--num_folds makes several runs: run them with hf_localattn.studies.command.run_script.")
     data: Splits = {}
     for part in SPLITS:  # in this order
         if part not in parts:

@@ -13,12 +13,16 @@ import numpy as np
 from transformers import DataCollatorWithPadding, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.data.folds import warn_of_lone_classes
-from hf_localattn.data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Labels, labels_of
 from hf_localattn.data.rows import Data
 from hf_localattn.data.texts import (
     GLUE_TASKS,
+    MULTI_LABEL,
+    REGRESSION,
+    SINGLE_LABEL,
+    Labels,
     TextColumns,
     format_predictions,
+    labels_of,
     load_texts,
     number_labels,
     predictions_from_logits,
@@ -169,17 +173,11 @@ class TextClassification(Task):
         """Return the logits, the reported scores, and GLUE's combined score for tasks with several metrics."""
         if labels is None:  # test rows of GLUE
             return Scored(outputs, {})
-        kind = self.labels.problem_type
-        found = predictions_from_logits(outputs, kind)
+        found = predictions_from_logits(outputs, self.labels.problem_type)
         scores = {name: SCORES[name](found, labels) for name in self.score_names}
         if self.combined:
             scores[COMBINED] = float(np.mean([scores[name] for name in self.combined]))
-        if kind == REGRESSION:
-            squares = (found - labels) ** 2
-            return Scored(outputs, scores, {"mse": squares} if np.isfinite(squares).all() else {})
-        if kind == MULTI_LABEL:
-            return Scored(outputs, scores, {"subset_accuracy": (found == labels).all(axis=-1)})
-        return Scored(outputs, scores, {"accuracy": found == labels})
+        return Scored(outputs, scores, pair=(found, labels))
 
     def write_predictions(self, folder: Path, split: str, prefix: str, predictions: Any) -> None:
         """Write predict_results.txt; for GLUE predict_results_cola.txt, ..., predict_results_mnli-mm.txt.

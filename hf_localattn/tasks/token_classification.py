@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from transformers import DataCollatorForTokenClassification, PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_localattn.data.labels import SINGLE_LABEL, Labels
 from hf_localattn.data.negation import OPTIONS
 from hf_localattn.data.rows import Data, Source, row_numbers
+from hf_localattn.data.texts import SINGLE_LABEL, Labels
 from hf_localattn.data.words import (
     CONLLU_COLUMNS,
     IGNORED,
@@ -209,7 +209,8 @@ class TokenClassification(Task):
             return Scored(predictions, {})
         references = [[self.names[number] for number in own[own != IGNORED]] for own in marks]
         each = self.args.return_entity_level_metrics
-        return Scored(predictions, select_metrics(self.names).score(predictions, references, each=each))
+        scores = select_metrics(self.names).score(predictions, references, each=each)
+        return Scored(predictions, scores, pair=(predictions, references))
 
     def write_predictions(self, folder: Path, split: str, prefix: str, predictions: Any) -> None:
         """Write the labels of each sentence to a line of `predictions.txt`, separated by spaces.

@@ -7,7 +7,7 @@ import difflib
 import inspect
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
@@ -246,16 +246,25 @@ def parse_arguments(classes: Sequence[type], arguments: Sequence[str] | None = N
             raise ValueError(_unknown(unknown[0], parser._option_string_actions))
         return parser.parse_args_into_dataclasses(args=arguments)
     path = Path(arguments[0])
-    content = read_json(path)
+    return build_arguments(classes, read_json(path), f"{path}: ")
+
+
+def build_arguments(classes: Sequence[type], options: Mapping[str, Any], where: str = "") -> tuple[Any, ...]:
+    """Build dataclasses from options by name.
+
+    Raises:
+        ValueError: an option does not exist or has an invalid value. The message begins with `where`.
+    """
     hints = {name: hint for one in classes for name, hint in get_type_hints(one).items()}
-    for name, value in content.items():
+    checked = {}
+    for name, value in options.items():
         if name not in hints:
-            raise ValueError(f"{path}: {_unknown(name, hints)}")
+            raise ValueError(f"{where}{_unknown(name, hints)}")
         try:
-            content[name] = TypeAdapter(hints[name], config=ANY_TYPE).validate_python(value)
+            checked[name] = TypeAdapter(hints[name], config=ANY_TYPE).validate_python(value)
         except ValidationError as error:
-            raise ValueError(f"{path}: {name} is {value!r}. {error.errors()[0]['msg']}.") from None
-    return parser.parse_dict(content)
+            raise ValueError(f"{where}{name} is {value!r}. {error.errors()[0]['msg']}.") from None
+    return HfArgumentParser(classes).parse_dict(checked)
 
 
 def _unknown(name: str, known: Iterable[str]) -> str:

@@ -7,6 +7,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.utils.data
 from huggingface_hub import CommitInfo
@@ -20,11 +21,11 @@ from transformers.trainer_utils import (
 )
 from transformers.utils import PushInProgress
 
-from hf_localattn.data.windows import unpad_left
 from hf_localattn.errors import hub_upload_errors
 from hf_localattn.files import atomic_directory, atomic_write, discard
 from hf_localattn.hub import push_checkpoint, renew_card
 from hf_localattn.hub.background import upload_in_background
+from hf_localattn.metrics import load_metric
 from hf_localattn.parsing import read_json
 from hf_localattn.training.optimizers import (
     describe_optimizer,
@@ -253,6 +254,30 @@ class LocalAttentionTrainer(Trainer):
         self.accelerator.wait_for_everyone()
 
 
+def unpad_left(logits: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+    """Move the left padding of each row of logits (batch, length, ...) to its right end.
+
+    Position i of a row is then token i of its unpadded feature, whatever the padding side.
+    """
+    pads = attention_mask.to(torch.int64).argmax(dim=1, keepdim=True)
+    positions = torch.arange(logits.shape[1], device=logits.device).unsqueeze(0) + pads
+    rows = torch.arange(len(logits), device=logits.device).unsqueeze(1)
+    return logits[rows, positions % logits.shape[1]]
+
+
+def further_scores(metric: str | None, pair: tuple[Any, Any] | None) -> dict[str, float]:
+    """Return the numbers among the scores of `--metric`; none without it, or without references.
+
+    Args:
+        metric: name for `load_metric`; None for no metric.
+        pair: predictions and references; None if rows have no labels.
+    """
+    if metric is None or pair is None:
+        return {}
+    scores = load_metric(metric).compute(predictions=pair[0], references=pair[1])
+    return {name: float(value) for name, value in scores.items() if isinstance(value, (int, float, np.number))}
+
+
 class TaskTrainer(LocalAttentionTrainer):
     """Trainer of a run, whose evaluations have the scores of a task.
 
@@ -287,7 +312,8 @@ class TaskTrainer(LocalAttentionTrainer):
             return output
         split = metric_key_prefix.replace("eval", "validation").replace("predict", "test")
         self.scored = self.task.score(split, output.predictions, output.label_ids)
-        scores = {f"{metric_key_prefix}_{name}": value for name, value in self.scored.scores.items()}
+        scores = {**self.scored.scores, **further_scores(self.task.args.metric, self.scored.pair)}
+        scores = {f"{metric_key_prefix}_{name}": value for name, value in scores.items()}
         return output._replace(predictions=self.scored.predictions, metrics={**output.metrics, **scores})
 
     def prediction_step(

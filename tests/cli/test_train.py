@@ -8,7 +8,7 @@ import pytest
 import hf_localattn.tasks
 from hf_localattn.cli import main
 from hf_localattn.cli.train_command import SCRIPTS
-from reproduction.arguments import SCRIPTS as TASKS
+from reproduction.plan import SCRIPTS as TASKS
 from tests.script_helpers import ROOT, assert_only_one_line, load_main
 
 QA = (

@@ -11,7 +11,7 @@ from tests.faults.commands import COMMANDS, assert_same, case, last_line, log_of
 
 KILLS = {
     "qa": [{"tear": "checkpoint-4/optimizer.pt"}, {"before": "os.rename eval_results.json"}],
-    "folds": [{"tear": "fold-1/checkpoint-4/rng_state.pth"}, {"before": "os.rename folds.json", "count": 2}],
+    "folds": [{"before": "os.rename run.json"}, {"before": "os.rename folds.json", "count": 2}],
     "search": [{"before": "os.rename search.json", "count": 2}],
     "init": [{"before": "os.rename tokenizer.json"}],
 }

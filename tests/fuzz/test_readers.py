@@ -9,10 +9,9 @@ from datasets import disable_progress_bars, enable_progress_bars
 
 from hf_localattn.data import load_squad
 from hf_localattn.data.choices import ChoiceColumns, load_choices
-from hf_localattn.data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL
 from hf_localattn.data.negation import load_negation
 from hf_localattn.data.questions import load_answered
-from hf_localattn.data.texts import GLUE_TASKS, TextColumns, load_texts
+from hf_localattn.data.texts import GLUE_TASKS, MULTI_LABEL, REGRESSION, SINGLE_LABEL, TextColumns, load_texts
 from hf_localattn.data.words import TokenColumns, load_label_names, load_sentences
 from hf_localattn.resources import FOLDER
 from tests.fuzz.mutation import json_changes, nearly, table_changes, xml_changes

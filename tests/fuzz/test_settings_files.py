@@ -9,7 +9,6 @@ import yaml
 
 from hf_localattn.hub import TrainingRecord, write_card
 from hf_localattn.hub.model_card import BOUNDARY
-from hf_localattn.studies.results import read_results
 from hf_localattn.studies.search_space import read_space
 from hf_localattn.training.arguments import ModelArguments
 from reproduction import corpora
@@ -97,7 +96,7 @@ def test_search_spaces(examples, tmp_path):
         space = outcome(lambda: read_space(str(path), model_args), path.name)
         if space is not None:
             combinations = space.combinations()
-            assert combinations is None or all(setting.keys() == space.dimensions.keys() for setting in combinations)
+            assert combinations is None or all(setting.keys() == space.keys() for setting in combinations)
             for setting in space.examples():
                 json.dumps(space.stored(setting))
 
@@ -240,20 +239,6 @@ def test_cards(examples, tmp_path):
         st.tuples(st.just("README.md"), often(mutated(CARD.encode()), cards)),
     )
     check(holds, files, examples)
-
-
-@sizes
-def test_results(examples, tmp_path):
-    settings = {"learning_rate": 1e-5, "seed": 1}
-    found = {"settings": settings, "folds": [{"eval_f1": 0.5}], "mean": {"eval_f1": 0.5}, "std": {}}
-    path = tmp_path / "folds.json"
-
-    def holds(content):
-        path.write_bytes(content)
-        known = outcome(lambda: read_results(path, settings, "folds"), path.name, str(tmp_path))
-        assert known is None or isinstance(known["settings"], dict)
-
-    check(holds, json_files(found), examples)
 
 
 @sizes

@@ -27,12 +27,11 @@ PARSERS = {
     "parser-blank": (tokenizer(parser="blank:en"), says("names the parser 'blank:en'")),
     "parser-dotted": (tokenizer(parser="os.path"), says("names the parser 'os.path'")),
     "parser-claim": (tokenizer(parser="pip", parser_named_by_checkpoint=False), says("names the parser 'pip'")),
-    "parser-nul": (tokenizer(parser="en_core\0_web"), says(r"`parser` is 'en_core\\x00_web'")),
-    "parser-newline": (tokenizer(parser="en\nimport os"), says(r"`parser` is 'en\\nimport os'")),
+    "parser-nul": (tokenizer(parser="en_core\0_web"), says("not the name of an installed spaCy pipeline")),
+    "parser-newline": (tokenizer(parser="en\nimport os"), says("not the name of an installed spaCy pipeline")),
     "parser-list": (tokenizer(parser=["pip"]), says(r"`parser` is \['pip'\]")),
     "parser-object": (tokenizer(parser={"@llm": "x"}), says("`parser` is {'@llm'")),
     "parser-number": (tokenizer(parser=7), says("`parser` is 7")),
-    "parser-version": (tokenizer(parser_version=[1]), says(r"`parser_version` is \[1\]")),
 }
 
 A_FILE = f"{OUTSIDE}/tokenizer.json"

@@ -67,7 +67,7 @@ for action in (
     lambda: type(sam).from_backbone("bert-base-cased"),
     lambda: AutoConfig.from_pretrained("sam", trust_remote_code=True, pooling="best"),
     lambda: AutoConfig.from_pretrained("sam", trust_remote_code=True, bilstm_hidden_size=0),
-    lambda: lisa(ids, labels=torch.zeros_like(ids)),
+    lambda: lisa.train()(ids, labels=torch.zeros_like(ids)),
     lambda: short(ids),
 ):
     try:

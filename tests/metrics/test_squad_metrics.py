@@ -95,8 +95,3 @@ def test_only_one_kind_of_question():
         predictions=predictions("x", no_answer=[0.0]), references=references(["x"])
     )
     assert set(result) == {"exact", "f1", "total", "HasAns_exact", "HasAns_f1", "HasAns_total"}
-
-
-def test_an_unknown_metric():
-    with pytest.raises(ValueError, match=r"no metric 'bleu'; there are .*squad, squad_v2"):
-        load_metric("bleu")

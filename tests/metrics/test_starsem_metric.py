@@ -169,8 +169,8 @@ def test_means_over_negations_by_their_definition(sentences):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"cue_text": ["", ""]}, "references, sentence 1: a negation has no cue; give its characters in 'cue_text'"),
-        ({"scope_text": ["a"]}, "references, sentence 1: 1 texts in 'scope_text', but 2 tags in 'pos'; give one of"),
+        ({"cue_text": ["", ""]}, "references, sentence 1.*no cue"),
+        ({"scope_text": ["a"]}, "references, sentence 1.*'scope_text'"),
     ],
 )
 def test_what_is_no_negation(change, message):

@@ -52,7 +52,9 @@ def test_a_module_that_is_no_pipeline_is_not_imported(checkpoint, site):
     assert "unrelated_module" not in sys.modules
 
 
-@pytest.mark.parametrize("parser", ["PATH", "./here", "../x", "blank:en", "en core", "a.b", "C:\\x", "~/parser"])
+@pytest.mark.parametrize(
+    "parser", ["PATH", "./here", "../x", "blank:en", "en core", "a.b", "C:\\x", "~/parser", "a\nb", ""]
+)
 def test_a_folder_is_loaded_only_if_the_caller_names_it(parser, checkpoint, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tokenizer = AutoTokenizer.from_pretrained(checkpoint(parser=tiny_parser() if parser == "PATH" else parser))
@@ -71,9 +73,9 @@ def test_a_folder_of_the_name_is_not_loaded(checkpoint, tmp_path, monkeypatch):
     assert AutoTokenizer.from_pretrained(tmp_path / "checkpoint", parser="some_parser")(SENTENCE)
 
 
-@pytest.mark.parametrize("parser", ["a\0b", "a\nb", "", "  ", 3, ["en"], {"a": 1}, True])
+@pytest.mark.parametrize("parser", [3, ["en"], {"a": 1}, True])
 def test_a_parser_that_is_no_name_is_refused_at_once(parser, checkpoint):
-    with pytest.raises(ValueError, match=r"`parser` is .*; give the name or the folder"):
+    with pytest.raises(ValueError, match=r"`parser` is .*; it must be a text or null"):
         AutoTokenizer.from_pretrained(checkpoint(parser=parser))
 
 
@@ -157,5 +159,3 @@ def test_the_version_is_kept_where_the_parser_is_not_installed(checkpoint, tmp_p
     tokenizer = SlaBertTokenizer.from_pretrained(checkpoint(parser="en_not_here", parser_version="3.8.0"))
     tokenizer.save_pretrained(tmp_path / "again")
     assert json.loads((tmp_path / "again" / "tokenizer_config.json").read_text())["parser_version"] == "3.8.0"
-    with pytest.raises(ValueError, match=r"`parser_version` is 3; it must be text, or None"):
-        SlaBertTokenizer.from_pretrained(checkpoint(parser="en_not_here", parser_version=3))

@@ -18,7 +18,8 @@ from transformers import (
 )
 
 from hf_localattn import SlaBertConfig, SlaBertForSequenceClassification, SlaBertModel, SlaBertTokenizer
-from hf_localattn.models.sla_masks import ancestor_mask, limited_rows
+from hf_localattn.models.sla_baselines import ancestor_mask
+from hf_localattn.models.sla_masks import limited_rows
 from hf_localattn.models.sla_self_attention import LocalAttentionRecord, self_attentions
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
@@ -308,12 +309,12 @@ def test_the_last_head_of_every_layer_is_taught_the_parents(inputs):
     torch.testing.assert_close(half.loss, output.loss / 2, rtol=1e-6, atol=1e-6)
 
 
-def test_lisa_needs_heads_beside_labels_alone(inputs):
+def test_lisa_needs_heads_in_training_alone(inputs):
     model = tiny_model("sla-bert", "token-classification", local_attention="lisa")
     expected = run(model, **inputs).logits
     assert torch.equal(model(**inputs).logits, expected)
-    with pytest.raises(ValueError, match="needs `dep_heads` in addition to labels"):
-        model(**inputs, **labels("token-classification", 3, 11))
+    with pytest.raises(ValueError, match="needs `dep_heads` in training"):
+        model.train()(**inputs, **labels("token-classification", 3, 11))
 
 
 TRACED_AT_NIGHT = pytest.mark.slow(

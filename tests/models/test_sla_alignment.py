@@ -164,7 +164,7 @@ def test_forests_are_accepted(heads):
         ([0], ["a", "b"], "row 7 has 2 words but 1 heads"),
         ([0, 2], ["a", "b"], r"row 7, word 1 \('b'\): the head 2 is not one of its 2 words.*CoNLL-U"),
         ([-1, 0], ["a", "b"], r"row 7, word 0 \('a'\): the head -1"),
-        ([1, 2, 1], ["a", "b", "c"], r"row 7, word [12] \('[bc]'\): its heads form a cycle.*root"),
+        ([1, 2, 1], ["a", "b", "c"], r"row 7, word 0 \('a'\): its heads lead into a cycle"),
     ],
 )
 def test_what_is_no_forest_is_refused(heads, words, text):

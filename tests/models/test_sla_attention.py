@@ -6,7 +6,8 @@ import pytest
 import torch
 from transformers.models.bert.modeling_bert import eager_attention_forward
 
-from hf_localattn.models.sla_attention import LocalGate, gated_attention, parent_loss
+from hf_localattn.models.sla_attention import LocalGate, gated_attention
+from hf_localattn.models.sla_baselines import parent_loss
 from tests.reference import sla as reference
 
 BATCH, HEADS, LENGTH, WIDTH = 2, 3, 5, 3

@@ -8,11 +8,20 @@ import torch
 from hypothesis import given, settings
 
 from hf_localattn.installed.structure import check_structure
-from hf_localattn.models.sla_masks import ancestor_mask, syntax_mask, window_mask
+from hf_localattn.models.sla_baselines import ancestor_mask
+from hf_localattn.models.sla_masks import syntax_tables, window_tables
 from tests.reference import sla as reference
 
 OPTIONS = {"threshold": st.integers(0, 5), "neighbor_window": st.integers(0, 2), "connect_roots": st.booleans()}
 repeatable = settings(max_examples=60, deadline=None, derandomize=True)
+
+
+def syntax_mask(*structure, **options):
+    return syntax_tables(*structure, **options).rows(slice(None))
+
+
+def window_mask(word_index, **options):
+    return window_tables(word_index, **options).rows(slice(None))
 
 
 @st.composite

@@ -22,7 +22,7 @@ MIXED = [*TEXTS, tuple(TEXTS[0].split()), ("a", " ", "b"), "", "  "]
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     """Another process, as far as these modules can tell, with a folder for its parses."""
-    monkeypatch.setattr(sla_parser, "_cache", sla_parser.ParseCache(10**6))
+    monkeypatch.setattr(sla_parser, "_cache", sla_parser.ParseCache())
     monkeypatch.setattr(sla_parse_store, "_stores", {})
     monkeypatch.setattr(sla_parse_store, "_warned", set())
     monkeypatch.setenv(VARIABLE, str(tmp_path / "parses"))

@@ -15,8 +15,8 @@ CAT, DOG = "The cat sleeps.", "A small dog saw the red house."
 
 
 @pytest.fixture(autouse=True)
-def _nothing_parsed():
-    sla_parser._cache.clear()
+def _nothing_parsed(monkeypatch):
+    monkeypatch.setattr(sla_parser, "_cache", ParseCache())
 
 
 @pytest.mark.parametrize("language", SENTENCES)
@@ -45,23 +45,20 @@ def test_what_hangs_on_white_space_hangs_on_its_head():
     assert sla_parser._without([0, 1, 0], [1, 1, 0]) == [0, 0]
 
 
-def test_the_cache_is_bounded_by_words():
-    cache = ParseCache(10)
+def test_the_cache_forgets_the_oldest_parses(monkeypatch):
+    monkeypatch.setattr(sla_parser, "MAX_CACHED_WORDS", 10)
+    cache = ParseCache()
     for name in "abcd":
         cache.put(name, Words(2))
-    assert [name for name in "abcd" if cache.get(name)] == ["b", "c", "d"]
-    cache.get("b")
-    cache.put("e", Words(2))
-    assert [name for name in "abcde" if cache.get(name)] == ["b", "d", "e"]
-    cache.put("e", Words(3))
-    assert (len(cache), cache.size) == (3, 10)
+    assert (list(cache), cache.size) == (["b", "c", "d"], 9)
     cache.put("long", Words(30))
-    assert (len(cache), cache.size) == (0, 0)
+    assert (list(cache), cache.size) == ([], 0)
 
 
 def test_a_text_larger_than_the_cache_is_parsed(monkeypatch):
     expected = parse([CAT, DOG], tiny_parser())
-    monkeypatch.setattr(sla_parser, "_cache", ParseCache(3))
+    monkeypatch.setattr(sla_parser, "MAX_CACHED_WORDS", 3)
+    monkeypatch.setattr(sla_parser, "_cache", ParseCache())
     assert parse([CAT, DOG], tiny_parser()) == expected
 
 

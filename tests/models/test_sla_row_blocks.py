@@ -7,8 +7,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from hf_localattn import SlaBertConfig, SlaBertModel
 from hf_localattn.models import sla_row_blocks
 from hf_localattn.models.sla_attention import gated_attention
-from hf_localattn.models.sla_masks import syntax_mask, syntax_tables, window_mask, window_tables
+from hf_localattn.models.sla_masks import syntax_tables, window_tables
 from tests.models.test_sla_attention import SCALING, assert_same, loop, masks, outputs_and_gradients, random_inputs
+from tests.models.test_sla_masks import syntax_mask, window_mask
 from tests.models.tiny import COMMON, adapted, enable_checkpointing, tiny_model, token_ids
 
 LENGTH = 23

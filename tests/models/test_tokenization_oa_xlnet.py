@@ -24,6 +24,7 @@ from hf_localattn.models.cue_markers import MARKERS, TYPED_MARKERS, is_marker, m
 from hf_localattn.models.tokenization_oa_xlnet import OaXLNetTokenizer, read_cues
 from hf_localattn.resources import tiny_backbone
 from tests.fresh_process import run_fresh
+from tests.models.test_cue_markers import cue_spans
 
 KNOW, NOR = "I do [CUE] not know.", "[CUE] Neither a saint [CUE] nor a sinner, it is [CUE:affix] infrequent"
 PLAIN = {KNOW: "I do not know.", NOR: "Neither a saint nor a sinner, it is infrequent"}
@@ -101,7 +102,7 @@ def segment_mask(encoded, segment, row=0):
 
 
 def test_settings(make):
-    assert OaXLNetTokenizer.SETTINGS == ("cue_marker", "query_segment", "random_query")
+    assert tuple(OaXLNetTokenizer.SETTINGS) == ("cue_marker", "query_segment", "random_query")
     tokenizer = make()
     assert (tokenizer.cue_marker, tokenizer.query_segment) == ("keep", "auto")
     other = OaXLNetTokenizer.from_backbone(make(cue_marker="drop"), query_segment="second")
@@ -137,7 +138,7 @@ def test_wrong_settings_are_refused(make, value):
         make(cue_marker=value)
     with pytest.raises(ValueError, match=r"`query_segment` is .*'auto', 'first', 'second'"):
         make(query_segment=value)
-    with pytest.raises(ValueError, match=r"`random_query` is .*; choose True or False"):
+    with pytest.raises(ValueError, match=r"`random_query` is .*; it must be true or false"):
         make(random_query=str(value))
     with pytest.raises(ValueError, match="no setting 'cue'; it has cue_marker, query_segment, random_query"):
         make(cue=value)
@@ -256,7 +257,7 @@ def test_any_text(wrapped, backbones, name, pieces):
             assert without_mask(one) == dict(backbones[name](text, return_offsets_mapping=True))
             assert not any(one["query_mask"])
         return
-    cues = read_cues(text, "keep").cues
+    cues = cue_spans(text, read_cues(text, "keep"))
     assert encoded["drop"]["input_ids"] == backbones[name](read_cues(text, "drop").encoded)["input_ids"]
     for one in encoded.values():
         assert one.encodings[0].offsets == one["offset_mapping"]

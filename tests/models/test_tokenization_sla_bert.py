@@ -15,11 +15,12 @@ from transformers import (
 )
 
 from hf_localattn.models import sla_parser
-from hf_localattn.models.sla_masks import syntax_mask, without_open_keys
+from hf_localattn.models.sla_masks import without_open_keys
 from hf_localattn.models.sla_parser import load_pipeline
 from hf_localattn.models.tokenization_sla_bert import SlaBertTokenizer
 from hf_localattn.resources import tiny_backbone
 from scripts.tiny_parser import SENTENCES
+from tests.models.test_sla_masks import syntax_mask
 from tests.parsers import tiny_parser
 from tests.reference import sla as reference
 
@@ -102,7 +103,7 @@ def test_open_punctuation_is_saved_and_off_by_default(tokenizer, tmp_path):
         if word < -1
     ] == ["."]
     assert SlaBertTokenizer.from_backbone(opened, open_punctuation=False)(CAT) == tokenizer(CAT)
-    with pytest.raises(ValueError, match="`open_punctuation` is 'yes'; it must be True or False"):
+    with pytest.raises(ValueError, match="`open_punctuation` is 'yes'; it must be true or false"):
         SlaBertTokenizer.from_backbone(tokenizer, open_punctuation="yes")
 
 
@@ -604,12 +605,12 @@ def shape(words, heads):
 
 
 def test_shuffle_trees_is_a_bool(wordpiece):
-    with pytest.raises(ValueError, match="`shuffle_trees` is 'yes'; it must be True or False"):
+    with pytest.raises(ValueError, match="`shuffle_trees` is 'yes'; it must be true or false"):
         SlaBertTokenizer.from_backbone(wordpiece, shuffle_trees="yes")
 
 
 def test_settings_are_saved(tokenizer, tmp_path):
-    assert SlaBertTokenizer.SETTINGS == ("parser", "words", "shuffle_trees", "open_punctuation")
+    assert tuple(SlaBertTokenizer.SETTINGS) == ("parser", "words", "shuffle_trees", "open_punctuation")
     tokenizer = SlaBertTokenizer.from_backbone(tokenizer, words="whitespace", shuffle_trees=True)
     tokenizer(CAT, truncation=True, max_length=3, padding="max_length")
     tokenizer.save_pretrained(tmp_path)

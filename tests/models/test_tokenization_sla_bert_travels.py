@@ -121,7 +121,7 @@ def test_map_in_several_processes(stored, tokenizer, monkeypatch, tmp_path):
         return load(name)
 
     monkeypatch.setattr(spacy, "load", logged)
-    monkeypatch.setattr(sla_parser, "_cache", sla_parser.ParseCache(10**6))
+    monkeypatch.setattr(sla_parser, "_cache", sla_parser.ParseCache())
     monkeypatch.setattr(sla_parser, "_pipelines", {})
     if stored:
         monkeypatch.setattr(os, "environ", os.environ)  # `map` replaces it by a copy, which would keep the variable

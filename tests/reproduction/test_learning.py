@@ -1,16 +1,14 @@
 """Recipes learn: after seconds of training, the loss on the training rows is far below that of a constant answer."""
 
-import json
 from itertools import chain
 
 import numpy as np
 import pytest
 from transformers import Trainer
 
-from hf_localattn.tasks.run import Run
-from reproduction.__main__ import main
-from reproduction.arguments import SCRIPTS
 from reproduction.corpora import load_corpora
+from reproduction.plan import SCRIPTS, plan
+from reproduction.request import select
 from reproduction.tables import load_table, recipe_arguments, table_names
 
 LEARNS = {
@@ -77,47 +75,42 @@ def with_permuted_labels(rows, names, *, whole):
 
 
 @pytest.fixture
-def train(tmp_path, monkeypatch):
+def train(tmp_path):
     """A function that trains rows of a table, and returns their highest loss on the training rows afterwards.
 
     If the sample has the same rows for training and development, the reported loss counts, too.
     """
-    permutes = []
 
-    def measured(run, train=Run.train):
+    def loss_of(table_run, permuted):
+        study = table_run.study(tmp_path / table_run.row.name)
+        run = (study if table_run.task.folds is None else study.of_fold(1)).prepare()
         trainer, rows = run.trainer, run.trainer.train_dataset
-        if permutes:
+        if permuted:
             names = [name for name in ("label", *trainer.label_names) if name in rows.column_names]
             whole = run.task.model_task == "text2text-generation"
             trainer.train_dataset = with_permuted_labels(rows, names, whole=whole)
-        metrics = train(run)
+        metrics = run.execute()
         loader = trainer.get_eval_dataloader(rows)
         # Trainer's own loop: those of this package score answers, which training rows need not have.
-        found = Trainer.evaluation_loop(trainer, loader, "", True, metric_key_prefix="training_rows")
-        return metrics | found.metrics
+        metrics |= Trainer.evaluation_loop(trainer, loader, "", True, metric_key_prefix="training_rows").metrics
+        sample = load_corpora()[table_run.task.corpus].sample
+        return max(metrics[loss] for loss in [LOSS, *["eval_loss"] * (sample.get("validation") == sample["train"])])
 
     def run(name, *, permuted=False, learning_rate="1e-3"):
         rows, task, _ = LEARNS[name]
         table = load_table(name)
-        script, sample = table.tasks[task].script, load_corpora()[table.tasks[task].corpus].sample
         recipe = recipe_arguments(table, table.rows[rows.split()[0]], table.tasks[task])
         rates = [name for name in ("learning_rate", "local_learning_rate") if name in recipe]
         arguments = [*(f"{rate}={learning_rate}" for rate in rates), f"max_steps={STEPS.get(name, 60)}"]
         arguments += ["per_device_train_batch_size=8"]
-        if script == "run_qa":
+        if table.tasks[task].script == "run_qa":
             arguments += ["max_seq_length=64", "doc_stride=16"]
         if "early_stopping_patience" in recipe:
             arguments += ["early_stopping_patience=null"]
-        options = ["--backbone", "tiny", "--parser", "tiny", "--data", "samples", "--max-samples", "16"]
-        options += ["--num-runs", "1", "--rows", *rows.split(), "--tasks", task, "--test-corpora"]
-        options += ["--args", *arguments, "-o", str(tmp_path)]
-        permutes[:] = [True] * permuted
-        main([name, *options])
-        runs = json.loads((tmp_path / f"{name}.json").read_text())["runs"]
-        losses = [LOSS, "eval_loss"] if sample.get("validation") == sample["train"] else [LOSS]
-        return max(found["metrics"][loss] for found in runs for loss in losses)
+        given = {"rows": rows.split(), "tasks": [task], "data": ["samples"], "arguments": arguments, "num_runs": 1}
+        selection = select(name, **given, max_samples=16, backbone="tiny", parser="tiny", test_corpora=())
+        return max(loss_of(one, permuted) for one in plan(selection))
 
-    monkeypatch.setattr(Run, "train", measured)
     return run
 
 

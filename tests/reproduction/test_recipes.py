@@ -5,6 +5,7 @@ import re
 import shutil
 from functools import cache
 from itertools import chain
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -13,21 +14,19 @@ from transformers import AutoTokenizer
 
 from hf_localattn.data import load_squad
 from hf_localattn.data.choices import load_choices
-from hf_localattn.data.labels import labels_of
 from hf_localattn.data.negation import load_negation
-from hf_localattn.data.texts import load_texts
+from hf_localattn.data.texts import labels_of, load_texts
 from hf_localattn.data.words import TokenColumns, load_sentences
 from hf_localattn.metrics.word_scores import select_metrics
 from hf_localattn.names import PLAIN
 from hf_localattn.registry import FAMILIES, get_family
 from hf_localattn.resources import tiny_backbone
 from hf_localattn.studies.search_space import SEARCHABLE, read_space
-from hf_localattn.studies.trial import UNUSED
 from hf_localattn.tasks import NegationScope, question_answering, text_classification
 from hf_localattn.tasks.starsem import OFFICIAL_SCORES
 from reproduction import corpora
-from reproduction.arguments import SCRIPTS, make_trial
 from reproduction.corpora import load_corpora
+from reproduction.plan import SCRIPTS, TableRun
 from reproduction.tables import load_table, recipe_arguments, select_rows, table_names
 
 RESOURCES = tiny_backbone().parent
@@ -45,8 +44,9 @@ def data_arguments(task, own=None):
     corpus = load_corpora()[task.corpus]
     files = {f"{split}_file": str(RESOURCES / file) for split, file in corpus.sample.items()}
     arguments = {**files, **corpus.arguments, **corpus.sample_arguments, **task.arguments}
-    model = {"family": "baseline", "backbone": "tiny", "num_folds": task.folds}
-    return make_trial(task.script, model | arguments | (own or {})).arguments(UNUSED)[1]
+    model = {"family": "baseline", "backbone": "tiny", "local_config": {}}
+    run = TableRun(None, task.model_copy(update={"folds": None}), 1, model | arguments | (own or {}), {})
+    return run.study(Path("unused")).data_args
 
 
 def reported(task):
@@ -126,7 +126,7 @@ def test_grids_are_of_what_can_be_searched_and_hold_what_is_taken_without(name, 
             setting = recipe_arguments(table, row, task)
             space = read_space(str(file), SimpleNamespace(family=row.family))
             chosen = {**setting, **setting["local_config"]}
-            for dimension, values in space.dimensions.items():
+            for dimension, values in space.items():
                 assert dimension in SEARCHABLE or dimension not in chosen or chosen[dimension] in values.values
                 assert dimension not in SEARCHABLE or chosen[dimension] in values.values
 

@@ -4,10 +4,8 @@ import dataclasses
 import math
 import statistics
 
-import numpy as np
 import pytest
 
-from hf_localattn.studies.comparison import Kept
 from reproduction.figures import draw_figure, figure_of
 from reproduction.report import as_markdown, summarize
 from reproduction.tables import load_table
@@ -61,33 +59,14 @@ def test_p_is_corrected_for_all_comparisons_of_the_table():
 def test_runs_on_other_data_and_nan_are_not_compared():
     found = runs(roberta=[(0.8, 2.0), (0.7, 2.0)], sam=[(0.9, 3.0), (0.8, 4.0)])
     rows = [TABLE.rows[row] for row in ("roberta", "sam")]
-    kept = {
-        (row, "trec"): {number: Kept({"test": row if number == 2 else ""}) for number in (1, 2)} for row in TABLE.rows
-    }
-    cell = next(c for c in summarize(TABLE, rows, [TASK], found, kept) if (c.row, c.score) == ("sam", "Acc."))
+    data = {(row, "trec"): {number: {"test": row if number == 2 else ""} for number in (1, 2)} for row in TABLE.rows}
+    cell = next(c for c in summarize(TABLE, rows, [TASK], found, data) if (c.row, c.score) == ("sam", "Acc."))
     assert cell.against_baseline is None
     assert cell.remark == "the runs have other data (test): not compared"
     found["sam", "trec"][1]["predict_accuracy"] = None  # NaN in JSON
     cell = cells(found)["sam", "Acc."]
     assert (cell.measured, cell.against_baseline) == (80, None)
-    assert cell.remark == "the score of run 1 is NaN: not compared"
-
-
-def test_kept_examples_widen_the_interval():
-    rng = np.random.default_rng(0)
-    right = {row: rng.random((3, 100)) < share for row, share in (("roberta", 0.7), ("sam", 0.8))}
-    found = runs(**{row: [(own.mean(), 1.0) for own in rows] for row, rows in right.items()})
-    kept = {
-        (row, "trec"): {
-            number: Kept(examples={"predict_accuracy": own.astype(float).tolist()})
-            for number, own in enumerate(rows, 1)
-        }
-        for row, rows in right.items()
-    }
-    rows, task = [TABLE.rows[row] for row in right], TASK.model_copy(update={"folds": None})
-    cell = next(c for c in summarize(TABLE, rows, [task], found, kept) if (c.row, c.score) == ("sam", "Acc."))
-    assert cell.examples == 100
-    assert cell.interval[0] < cell.against_baseline < cell.interval[1]
+    assert cell.remark == "a score is NaN: not compared"
 
 
 def test_times_are_ratios_to_the_baseline():

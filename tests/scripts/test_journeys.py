@@ -15,7 +15,6 @@ from hf_localattn.data.generation import source
 from hf_localattn.models.negation_finder import FoundCue, NegationFinder
 from hf_localattn.registry import AUTO_CLASSES
 from hf_localattn.tasks.starsem import OFFICIAL_SCORES
-from hf_localattn.training.example_scores import read_example_scores
 from tests.qa_helpers import question
 from tests.scripts.conftest import SAMPLES, SENTENCES, TEXTS, json_lines, lines_of
 
@@ -132,10 +131,6 @@ def test_a_journey(name, run, tmp_path):
     assert {key: written[key] for key in metrics} == metrics
     assert (out / journey.predictions).is_file()
     assert not list(out.glob("_*")), "a temporary file is left"
-    examples, data = read_example_scores(out)
-    assert {rows["rows"] for rows in data.values()} <= {metrics["eval_samples"]}
-    for score, own in examples.items():
-        assert np.mean(own) == pytest.approx(metrics.get(score, np.mean(own)), rel=1e-3, abs=1e-4)
 
 
 def classes(out):

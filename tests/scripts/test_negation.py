@@ -8,7 +8,7 @@ import pytest
 from transformers import AutoTokenizer, pipeline
 
 from hf_localattn.data import load_negation
-from hf_localattn.data.negation_sentences import rebuild_sentences, with_scopes
+from hf_localattn.data.negation import group_sentences, with_scope
 from hf_localattn.models.negation_finder import SCOPE_LABELS, cue_label_names
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
@@ -80,7 +80,7 @@ def test_official_scores_and_columns_of_starsem(run, tmp_path):
     assert rows.to_list() == load_negation(out / "starsem_gold.txt").to_list()
     found = load_negation(out / "starsem_predicted.txt", cue_in_scope="corpus")["scope"][:]
     assert found == [row["predicted_scope"] for row in json_lines(out / "predictions.jsonl")]
-    scores = score_sentences(rebuild_sentences(rows), rebuild_sentences(with_scopes(rows, found)))
+    scores = score_sentences(group_sentences(rows), group_sentences(map(with_scope, rows, found)))
     assert {f"predict_{name}": value for name, value in scores.items()}.items() <= metrics.items()
     assert metrics["predict_starsem_cues_f1"] == 1
 

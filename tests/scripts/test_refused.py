@@ -58,7 +58,7 @@ CLASSES, NAMES, ANSWERED = "classes.jsonl", "names.jsonl", "answered.jsonl"
         ("qa", "whole checkpoint", {"resume_from_checkpoint": "plain"}),
         ("qg", "none of the 3 questions", {"train_file": "unanswerable.jsonl"}),
         ("qg", "unasked.jsonl, line 1 (id q0)", {"train_file": "unasked.jsonl"}),
-        ("qg", "cannot generate text", {"backbone": "plain"}),
+        ("qg", "BartConfig", {"backbone": "plain"}),
         ("qg", "encoder-decoder", {"backbone": "plain", "family": "cool"}),
         ("qg", "decoder_start_token_id", {"backbone": "beginless"}),
         ("qg", "eos_token_id", {"backbone": "endless"}),

@@ -3,7 +3,7 @@
 import pytest
 from transformers import BertConfig
 
-from hf_localattn.data.labels import REGRESSION, SINGLE_LABEL, Labels
+from hf_localattn.data.texts import REGRESSION, SINGLE_LABEL, Labels
 from hf_localattn.tasks.labels import checkpoint_labels, choose_labels, label_fields
 from hf_localattn.tasks.task import Checkpoint
 

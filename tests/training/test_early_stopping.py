@@ -77,5 +77,5 @@ def test_the_score_must_be_one_of_the_task():
     with pytest.raises(ValueError, match="loss, f1; got 'bleu'"):
         choose_best_metric(
             arguments(metric_for_best_model="bleu"),
-            SimpleNamespace(metrics={"loss": False, "f1": True}, best_metric=None),
+            SimpleNamespace(metrics={"loss": False, "f1": True}, best_metric=None, args=SimpleNamespace(metric=None)),
         )

@@ -1,0 +1,533 @@
+"""Corpora and rows of negation, sentences with all their negations, and rows that ask for cues."""
+
+import json
+from itertools import accumulate
+from xml.sax.saxutils import escape
+
+import hypothesis.strategies as st
+import pytest
+from datasets import Dataset
+from hypothesis import given, settings
+
+from hf_localattn.data import Source, load_negation
+from hf_localattn.data.negation import (
+    NEGATION_FEATURES,
+    add_questions,
+    describe_cues,
+    group_sentences,
+    scope_characters,
+    with_negation,
+    with_scope,
+)
+from hf_localattn.data.negation_corpora import format_starsem
+from hf_localattn.resources import FOLDER
+from tests.data.notation import columns, described, notation
+
+SAMPLES = FOLDER / "samples" / "negation"
+
+
+def bioscope(*sentences, head='<!DOCTYPE Annotation PUBLIC "-//BIOSCOPE//DTD" "BioScope.dtd">', document="D1"):
+    listed = "\n".join(sentences)
+    return (
+        f'<?xml version="1.0" encoding="utf-8"?>\n{head}\n<Annotation><DocumentSet><Document><DocID>{document}</DocID>'
+        f"\n<DocumentPart>\n{listed}\n</DocumentPart></Document></DocumentSet></Annotation>\n"
+    )
+
+
+def sfu(*sentences):
+    listed = "\n".join(f"<SENTENCE>{sentence}</SENTENCE>" for sentence in sentences)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n<DOCUMENT><TIME>12</TIME><P>\n{listed}\n</P></DOCUMENT>'
+
+
+def w(text):
+    return "".join(f"<W>{word}</W>" for word in text.split())
+
+
+def cue(number, text, kind="negation"):
+    return f'<C><cue ID="{number}" type="{kind}">{w(text)}</cue></C>'
+
+
+def scope(number, content, source):
+    return f'<xcope ID="{number}"><ref COMMENTS="" ID="0{number}" SRC="{source}"></ref>{content}</xcope>'
+
+
+def starsem(number, *lines):
+    """A sentence of *SEM 2012 by lines of `word cue scope event cue scope event ...`, or of words alone."""
+    rows = []
+    for place, line in enumerate(lines):
+        word, *cells = line.split(" ")
+        rows.append("\t".join(["tale", str(number), str(place), word, word, "X", "*", *(cells or ["***"])]))
+    return "\n".join(rows) + "\n\n"
+
+
+def jsonl(*rows):
+    return "".join(json.dumps(columns(row) if isinstance(row, str) else row) + "\n" for row in rows)
+
+
+NESTED = (
+    '<sentence id="S1">it <xcope id="X1"><cue type="speculation" ref="X1">may</cue> be, but <xcope id="X2"><cue'
+    ' type="negation" ref="X2">neither</cue> old <cue type="negation" ref="X2">nor</cue> new</xcope></xcope>.'
+    "</sentence>"
+)
+JOINED = (
+    '<sentence id="S1"><xcope id="X1"><xcope id="X2">it <cue type="negation" ref="X1">can</cue> <cue'
+    ' type="negation" ref="X1">not</cue> be</xcope></xcope></sentence>'
+)
+SPLIT = (
+    '<sentence id="S1">(<xcope id="X">un<cue type="negation" ref="X">not\n ed</cue> \u00a0<b>x</b>y</xcope>). n\x92t'
+)
+PLAIN = '<sentence id="S2">nothing to see.</sentence>'
+SHARED = scope(5, w("old"), "6 7") + cue(6, "or", "speculation") + scope(8, w("new"), 6) + cue(7, "or", "speculation")
+INSIDE = scope(2, w("he can") + cue(1, "not") + w("go"), 1)
+RARE = starsem(1, "not not _ _ _ not _", "infrequent _ infrequent _ in frequent _", "visits _ visits _ _ visits _")
+BOTH = starsem(1, "not not not _", "unkind un kind _", "no no _ _")
+NO = starsem(2, "no no _ _", "! _ _ _")
+BARE = starsem(0, "well", ".")
+ROW = columns("I [never] DID")
+
+NEITHER = "negation:multi it may be, but [neither] OLD [nor] NEW ."
+GOOD = {
+    # ending and content, options, rows
+    "a cue in pieces": (
+        "xml",
+        bioscope(NESTED, PLAIN),
+        {},
+        [f"D1/S1/2 {NEITHER}"],
+    ),
+    "cues in scopes": (
+        "xml",
+        bioscope(NESTED),
+        {"cues": "both", "cue_in_scope": "corpus"},
+        [
+            "D1/S1/1 speculation:single it [MAY] BE, BUT NEITHER OLD NOR NEW .",
+            "D1/S1/2 negation:multi it may be, but [NEITHER] OLD [NOR] NEW .",
+        ],
+    ),
+    "words end at tags": (
+        "xml",
+        bioscope(SPLIT + "</sentence>"),
+        {},
+        ["D1/S1/1 negation:multi ( UN [not] [ed] X Y ). n\u2019t"],
+    ),
+    "a joined cue": ("xml", bioscope(JOINED), {}, ["D1/S1/1 negation:multi IT [can] [not] BE"]),
+    "no scope": (
+        "xml",
+        bioscope('<sentence id="S1">was it? <cue type="negation" ref="X1">no</cue>.</sentence>'),
+        {},
+        ["D1/S1/1 negation:single was it? [no] ."],
+    ),
+    "names that repeat": (
+        "xml",
+        bioscope(NESTED, NESTED, document=""),
+        {},
+        [f"document 1/S1{n}/2 {NEITHER}" for n in ("", "~2")],
+    ),
+    "a review": (
+        "xml",
+        sfu(
+            scope(3, w("it"), 1) + cue(1, "did n't") + scope(4, w("help"), 1) + "<W></W><W>.</W>",
+            w("why") + cue(2, "not"),
+        ),
+        {},
+        ["a.xml/1/1 negation:multi IT [did] [n't] HELP .", "a.xml/2/1 negation:single why [not]"],
+    ),
+    "cues that share a scope": (
+        "xml",
+        sfu(SHARED),
+        {"cues": "speculation"},
+        ["a.xml/1/1 speculation:single OLD [or] NEW or", "a.xml/1/2 speculation:single OLD or new [or]"],
+    ),
+    "a cue in its own scope": ("xml", sfu(INSIDE), {}, ["a.xml/1/1 negation:single HE CAN [not] GO"]),
+    "and kept there": ("xml", sfu(INSIDE), {"cue_in_scope": "corpus"}, ["a.xml/1/1 negation:single HE CAN [NOT] GO"]),
+    "a scope that goes on": (
+        "xml",
+        sfu(cue(1, "not") + scope(2, w("this"), 1), scope(3, w("nor that"), 1)),
+        {},
+        ["a.xml/1/1 negation:single [not] THIS"],
+    ),
+    "affixes": (
+        "txt",
+        BARE + RARE + BOTH.replace("\t1\t", "\t3\t") + NO,
+        {},
+        [
+            "tale/1/1 negation:single [not] INFREQUENT VISITS",
+            "tale/1/2 negation:affix NOT [in]FREQUENT VISITS",
+            "tale/3/1 negation:multi [not] [un]KIND [no]",
+            "tale/2/1 negation:single [no] !",
+        ],
+    ),
+    "the characters of the file": (
+        "txt",
+        starsem(1, "dr. _ dr _", "carelessly less care _", "unkind un unkind _", "no no _ _", "a\u00a0b _ _ _"),
+        {},
+        ["tale/1/1 negation:multi DR. CARE[less]ly [UN]KIND [no] a\u00a0b"],
+    ),
+    "cues in scope": ("txt", BOTH, {"cue_in_scope": "corpus"}, ["tale/1/1 negation:multi [NOT] [un]KIND [no]"]),
+    "all sentences": (
+        "txt",
+        (BARE + NO + NO).replace("\n", "\r\n"),
+        {"all_sentences": True, "cues": "both"},
+        ["tale/0/0 None:none well .", "tale/2/1 negation:single [no] !", "tale/2~2/1 negation:single [no] !"],
+    ),
+    "rows": (
+        "jsonl",
+        jsonl("I [NEVER] DID", "I [never] [did]", {**ROW, "cue_type": "affix"}, {**ROW, "id": "1", "cue": [0, 1, 1]}),
+        {},
+        [
+            "1 negation:single I [never] DID",
+            "2 negation:multi I [never] [did]",
+            "3 negation:affix I [never] DID",
+            "1~2 negation:multi I [never] [did]",
+        ],
+    ),
+    "rows with affixes": (
+        "jsonl",
+        jsonl({**columns("[NEITHER] I [UNABLE]"), "cue_text": ["neither", "", "un"], "cue_kind": "speculation"}),
+        {"cues": "both"},
+        ["1 speculation:multi [neither] I [un]ABLE"],
+    ),
+    "rows without a cue": (
+        "json",
+        json.dumps([columns("I [never] DID"), columns("I did")]),
+        {"all_sentences": True, "cues": "speculation"},
+        ["1 speculation:single I [never] DID", "2 None:none i did"],
+    ),
+    "rows without words": (
+        "jsonl",
+        jsonl({**ROW, "tokens": [" ", "", " "]}, ROW),
+        {"skip_empty": True},
+        ["2 negation:single I [never] DID"],
+    ),
+}
+
+
+def write(folder, ending, content):
+    path = folder / f"a.{ending}"
+    path.write_bytes(content.encode())
+    return path
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_what_is_read(tmp_path, name):
+    ending, content, options, expected = GOOD[name]
+    rows = load_negation(write(tmp_path, ending, content), **options)
+    assert rows.features.keys() >= NEGATION_FEATURES.keys()
+    assert described(rows) == expected
+    if "skip_empty" not in options:
+        again = load_negation(Source("hub", rows), **{**options, "cue_in_scope": "corpus"})
+        assert again.to_list() == rows.to_list()
+
+
+LONE = '<sentence id="S3">\n<xcope id="X9">all gone</xcope></sentence>'
+STRAY = {
+    # a scope without its cue: content with and without it, where it is, and why
+    "BioScope": (
+        "xml",
+        bioscope,
+        NESTED,
+        '<sentence id="S3">\n<xcope id="X9">all gone</xcope></sentence>',
+        "line 7, sentence S3",
+        "X9",
+    ),
+    "SFU, another document": ("xml", sfu, cue(1, "not"), scope(3, w("gone"), 9), "line 4, sentence 2", "cue 9"),
+    "SFU, no cue": ("xml", sfu, cue(1, "not"), f'<xcope ID="3">{w("gone")}</xcope>', "line 4, sentence 2", "no cue"),
+    "*SEM": (
+        "txt",
+        lambda *parts: "".join(parts),
+        NO,
+        starsem(4, "he _ he _"),
+        "line 4, sentence tale 4",
+        "negation 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STRAY)
+def test_scopes_without_a_cue(tmp_path, caplog, name):
+    ending, corpus, good, stray, place, word = STRAY[name]
+    expected = load_negation(write(tmp_path, ending, corpus(good))).to_list()
+    path = write(tmp_path, ending, corpus(good, stray))
+    with pytest.raises(ValueError, match=rf"a\.{ending}, {place}.*{word}.*--unmatched_scopes skip"):
+        load_negation(path)
+    assert load_negation(path, unmatched_scopes="skip").to_list()[: len(expected)] == expected
+    assert "left out: 1; the first one" in caplog.text
+
+
+DOUBTFUL = NESTED.replace('"negation"', '"doubt"')
+REFUSED = [
+    # ending, content, options, place, word
+    ("xml", bioscope(NESTED, "<sentence id='S2'><xcope></sentence>"), {}, "line 6", "malformed"),
+    ("xml", bioscope("<sentence id='S1'>a &nbsp; b</sentence>"), {}, "line 5", "nbsp"),
+    ("xml", bioscope(NESTED, head='<!DOCTYPE a [<!ENTITY b "c">]>'), {}, "line 2", "DOCTYPE"),
+    ("xml", bioscope(NESTED, head='<!DOCTYPE Annotation [<!ENTITY b "c">]>'), {}, "line 2", "DOCTYPE"),
+    (
+        "xml",
+        bioscope(NESTED, head='<!DOCTYPE a SYSTEM "a>" [<!ATTLIST sentence b CDATA "c">]>'),
+        {},
+        "line 2",
+        "DOCTYPE",
+    ),
+    ("xml", bioscope(NESTED, head='<!DOCTYPE html SYSTEM "a">'), {}, "line 2", "DOCTYPE"),
+    ("txt", "<!-- <Annotation> -->\n<html/>", {}, "line 2", "root"),
+    ("xml", bioscope(), {}, "", "no sentences"),
+    ("xml", "<DOCUMENT/>", {}, "", "no sentences"),
+    ("xml", bioscope(PLAIN), {}, "", "no cues of negation in 1 sentences; there are none"),
+    ("xml", bioscope(NESTED.replace("negation", "speculation")), {}, "", "2 of speculation"),
+    ("xml", bioscope("<sentence>a</sentence>"), {}, "line 5", "'id'"),
+    ("xml", bioscope(NESTED.replace(' id="X1"', "")), {}, "line 5", "'id'"),
+    ("xml", bioscope(NESTED.replace(' ref="X1"', ' ref=" "')), {}, "line 5", "'ref'"),
+    ("xml", bioscope(DOUBTFUL), {}, "line 5", "doubt"),
+    ("xml", bioscope(NESTED.replace(">neither<", "> <").replace(">nor<", "><")), {}, "line 5", "no words"),
+    ("xml", bioscope(JOINED.replace("</sentence>", '<xcope id="X3">so</xcope></sentence>')), {}, "line 5", "X3"),
+    (
+        "xml",
+        bioscope(JOINED.replace('<xcope id="X2">', "").replace("be</xcope>", 'be <xcope id="X2">so</xcope>')),
+        {},
+        "line 5",
+        "X2",
+    ),
+    ("xml", " ", {}, "", "empty"),
+    ("xml", sfu("<W>a"), {}, "line 3", "malformed"),
+    ("xml", sfu(), {}, "", "no sentences"),
+    ("xml", sfu(cue("", "not")), {}, "line 3", "'ID'"),
+    ("xml", sfu(cue(1, "not", "x")), {}, "line 3", "'x'"),
+    ("xml", sfu(cue(1, "")), {}, "line 3", "no words"),
+    ("txt", NO.replace("*\t_\t_\t_", "*\t_\t_"), {}, "line 2", "9 columns, but 10 in line 1"),
+    ("txt", BARE.replace("\t***", ""), {}, "line 1", "7 columns"),
+    ("txt", starsem(1, "not not _ _ _"), {}, "line 1", "11 columns"),
+    ("txt", starsem(1, "not not"), {}, "line 1", "eighth"),
+    ("txt", BARE + NO.replace("\t", " "), {}, "line 4", "1 columns"),
+    ("txt", BARE.strip() + "\n" + BARE.replace("\t0\t", "\t7\t"), {}, "line 3", "tale 7 begins within tale 0"),
+    ("txt", starsem(1, "kind un _ _"), {}, "line 1", "'un' is not a part"),
+    ("txt", starsem(1, "not  _ _"), {}, "line 1", "'' is not a part"),
+    ("txt", starsem(1, " not _ _"), {}, "line 1", "word"),
+    ("txt", NO, {"cues": "speculation"}, "", "no cues of speculation"),
+    ("txt", "\n \n", {}, "", "empty"),
+    ("jsonl", jsonl([1]), {}, "line 1", "object"),
+    ("jsonl", jsonl({**ROW, "tokens": "I never did"}), {}, "line 1", "'tokens'"),
+    ("jsonl", jsonl(ROW, {**ROW, "tokens": []}), {}, "line 2", "skip_empty"),
+    ("jsonl", jsonl({**ROW, "tokens": ["I", " ", "x"]}), {}, "line 1", "blank"),
+    ("jsonl", jsonl({**ROW, "cue": [0, 1]}), {}, "line 1", "'cue'.* 3 words; found a list of 2"),
+    ("jsonl", jsonl({**ROW, "scope": [0, 1]}), {}, "line 1", "'scope'"),
+    ("jsonl", jsonl({**ROW, "cue": [0, 2, 0]}), {}, "line 1", "'cue'.* found 2"),
+    ("jsonl", jsonl({**ROW, "scope": ["I", "O", "O"]}), {}, "line 1", "'scope'"),
+    ("jsonl", jsonl(ROW, {**ROW, "cue": [0, 0, 0], "id": 7}), {}, r"line 2 \(id 7\)", "no word"),
+    ("jsonl", jsonl({**ROW, "cue_kind": "doubt"}), {}, "line 1", "'cue_kind'"),
+    ("jsonl", jsonl({**ROW, "cue_type": "prefix"}), {}, "line 1", "'cue_type'"),
+    ("jsonl", jsonl({**ROW, "pos": ["X"]}), {}, "line 1", "'pos'"),
+    ("jsonl", jsonl({**ROW, "pos": ["X", "Y", 1]}), {}, "line 1", "'pos'"),
+    ("jsonl", jsonl({**ROW, "cue_text": ["", "nay", ""]}), {}, "line 1", "'nay'"),
+    ("jsonl", jsonl({**ROW, "cue_text": ["", "", ""]}), {}, "line 1", "'cue_text'"),
+    ("jsonl", jsonl(ROW, {**ROW, "scope": None}), {}, "line 2", "'scope'"),
+    ("jsonl", jsonl(ROW, {**ROW, "scope": None}), {"require_scopes": False}, "line 2", "no scope, but other"),
+    ("json", "[]", {}, "", "no rows"),
+]
+
+
+@pytest.mark.parametrize(("ending", "content", "options", "place", "word"), REFUSED)
+def test_what_is_refused(tmp_path, ending, content, options, place, word):
+    with pytest.raises(ValueError, match=rf"a\.{ending}(, |: ){place}.*{word}"):
+        load_negation(write(tmp_path, ending, content), **options)
+
+
+def test_paths_and_options_that_are_refused(tmp_path):
+    (tmp_path / "a.xml").write_bytes(b"<Annotation>\xff</Annotation>")
+    (tmp_path / "empty").mkdir()
+    for data, options, kind, word in (
+        (tmp_path / "a.xml", {}, ValueError, r"a\.xml: is not UTF-8"),
+        (tmp_path / "b.xml", {}, FileNotFoundError, r"b\.xml"),
+        (tmp_path / "empty", {}, ValueError, r"empty: .*no \.xml file"),
+        ("nowhere", {"cues": "doubt"}, ValueError, "cues .*'doubt'"),
+        ("nowhere", {"cue_in_scope": "yes"}, ValueError, "cue_in_scope .*'yes'"),
+        ("nowhere", {"unmatched_scopes": "keep"}, ValueError, "unmatched_scopes .*'keep'"),
+        (Source("hub", Dataset.from_dict({"tokens": [["a"]]})), {}, ValueError, "hub: .*'cue', 'scope'"),
+    ):
+        with pytest.raises(kind, match=word):
+            load_negation(data, **options)
+
+
+def test_all_columns(tmp_path):
+    given = {
+        **{"id": "x", "document_id": 7, "sentence_id": "s", "tokens": ["I", "unable", "Mr."], "cue": [0, 1, 0]},
+        **{"cue_type": "affix", "cue_kind": "speculation", "cue_text": ["", "un", ""]},
+        **{"scope": [1, 1, 1], "scope_text": ["I", "able", "Mr"]},
+        **{name: ["X", "Y", "Z"] for name in ("lemma", "pos", "parse")},
+    }
+    rows = load_negation(write(tmp_path, "jsonl", jsonl(given, ROW, ROW)))
+    assert rows.features == NEGATION_FEATURES
+    assert rows[0] == {**given, "document_id": "7"}
+    assert {name: rows[1][name] for name in ("document_id", "sentence_id", "lemma", "pos", "parse")} == {
+        **{"document_id": "a.jsonl", "sentence_id": "a.jsonl/2"},
+        **{"lemma": [], "pos": [], "parse": []},
+    }
+    assert rows["sentence_id"][2] == "a.jsonl/2"
+    row = load_negation(write(tmp_path, "txt", RARE))[1]
+    assert [row[name] for name in ("document_id", "sentence_id", "lemma", "pos", "parse")] == [
+        *("tale", "tale/1", ["not", "infrequent", "visits"], ["X"] * 3, ["*"] * 3)
+    ]
+
+
+def test_unknown_scopes(tmp_path):
+    bare = {name: ROW[name] for name in ("tokens", "cue")}
+    rows = load_negation(
+        write(tmp_path, "jsonl", jsonl(bare, {**bare, "scope": None}, {**bare, "scope": []})), require_scopes=False
+    )
+    assert [(row["scope"], row["scope_text"]) for row in rows] == [([], [])] * 3
+    question, *_ = add_questions(rows).to_list()
+    assert (question["scope"], question["cue_labels"]) == ([], ["O", "negation:single", "O"])
+
+
+@pytest.mark.parametrize(
+    ("name", "cues", "expected"),
+    [
+        ("bioscope.xml", "negation", "27 cues (23 single, 4 multi) in 24 sentences, 2 with an empty scope"),
+        ("bioscope.xml", "both", "36 cues (32 single, 4 multi) in 29 sentences, 2 with an empty scope"),
+        ("sfu", "negation", "29 cues (27 single, 2 multi) in 24 sentences, 2 with an empty scope"),
+        ("sfu/garden.xml", "speculation", "3 cues (3 single) in 3 sentences, 0 with an empty scope"),
+        ("starsem.txt", "negation", "32 cues (5 affix, 23 single, 4 multi) in 28 sentences, 2 with an empty scope"),
+    ],
+)
+def test_the_samples(name, cues, expected):
+    assert describe_cues(load_negation(SAMPLES / name, cues)) == expected
+
+
+def test_several_corpora(tmp_path):
+    (tmp_path / "no.xml").write_text(sfu(INSIDE))
+    paths = [SAMPLES / "sfu", tmp_path, SAMPLES / "starsem.txt", write(tmp_path, "jsonl", jsonl(ROW, ROW))]
+    rows = load_negation(paths)
+    parts = [load_negation(path) for path in paths]
+    assert [notation(row) for row in rows] == [notation(row) for part in parts for row in part]
+    assert len(set(rows["id"])) == len(rows) == sum(map(len, parts))
+    (tmp_path / "b.jsonl").write_text(jsonl([1]))
+    with pytest.raises(ValueError, match=r"b\.jsonl, line 1"):
+        load_negation([*paths, tmp_path / "b.jsonl"])
+
+
+@pytest.mark.parametrize("text", [(SAMPLES / "starsem.txt").read_text(encoding="utf-8"), BARE + RARE + NO])
+def test_columns_are_written_as_they_were_read(tmp_path, text):
+    sentences = group_sentences(load_negation(write(tmp_path, "txt", text), all_sentences=True))
+    assert format_starsem(sentences).split() == text.split()
+    assert format_starsem(group_sentences(load_negation(SAMPLES / "sfu"))).split("\t")[4:7] == ["_"] * 3
+
+
+def test_predicted_negations():
+    row = {"id": "x", **columns("no unhappy man breathlessly"), "cue_text": ["", "", "", "less"]}
+    affix = with_negation(row, {1}, [0, 1, 1, 0], affix=True)
+    assert (affix["cue_text"], affix["scope_text"]) == (["", "un", "", ""], ["", "happy", "man", ""])
+    whole = with_negation(row, [0, 1], [0, 0, 1, 0])
+    assert (whole["cue_text"], whole["scope_text"]) == (["no", "unhappy", "", ""], ["", "", "man", ""])
+    other = with_scope(row, [1, 0, 0, 1])
+    assert (other["scope"], other["scope_text"], other["id"]) == ([1, 0, 0, 1], ["no", "", "", "breath"], "x")
+    with pytest.raises(ValueError, match="shorter"):
+        scope_characters(["not", "a", "word"], ["not", "", ""], [0, 1])
+
+
+def test_each_sentence_asks_for_its_cues_before_the_rows_of_the_cues():
+    rows = load_negation(SAMPLES / "bioscope.xml", "both", all_sentences=True)
+    sentences = group_sentences(add_questions(rows))
+    assert [row["id"] for own in sentences for row in own[1:]] == [row["id"] for row in rows if any(row["cue"])]
+    for question, *cues in sentences:
+        labels = ["O"] * len(question["tokens"])
+        for row in reversed(cues):
+            assert not row["cue_labels"]
+            for word, is_cue in enumerate(row["cue"]):
+                labels[word] = f"{row['cue_kind']}:{row['cue_type']}" if is_cue else labels[word]
+        assert question["cue_labels"] == labels
+        assert (question["cue"], question["scope"], question["id"]) == ([0] * len(labels),) * 2 + (
+            question["sentence_id"],
+        )
+
+
+def test_a_limit_leaves_whole_sentences():
+    rows = load_negation(SAMPLES / "starsem.txt", all_sentences=True)
+    sentences = group_sentences(add_questions(rows))
+    ends = list(accumulate(max(len(own) - 1, 1) for own in sentences))
+    for limit in range(1, len(rows) + 2):
+        whole = max(sum(end <= limit for end in ends), 1)
+        for loaded in (limit + 1, len(rows)):
+            some = rows.select(range(min(loaded, len(rows))))
+            assert group_sentences(add_questions(some, limit)) == sentences[:whole], limit
+
+
+@st.composite
+def negations(draw):
+    tokens = draw(
+        st.lists(st.sampled_from(["a", "unable", "n't", ".", "***", "\x85", "x\ty", "b c"]), min_size=1, max_size=4)
+    )
+    texts = st.tuples(*(st.sampled_from(["", token, token[:1]]) for token in tokens)).map(list)
+    return tokens, draw(st.lists(st.tuples(texts.filter(any), texts), max_size=3))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(negations(), min_size=1, max_size=3))
+def test_written_columns_are_read(tmp_path_factory, drawn):
+    words = {"document_id": "c", "lemma": [], "pos": [], "parse": []}
+    sentences = [
+        [
+            {**words, "sentence_id": f"c/{number}", "tokens": tokens, "cue_text": own, "scope_text": inside}
+            for own, inside in [*cues] or [([""] * len(tokens),) * 2]
+        ]
+        for number, (tokens, cues) in enumerate(drawn)
+    ]
+    path = write(tmp_path_factory.getbasetemp(), "txt", format_starsem(sentences))
+    read = group_sentences(load_negation(path, cue_in_scope="corpus", all_sentences=True))
+    names = ("sentence_id", "tokens", "cue_text", "scope_text")
+    written = [[[row[name] for name in names] for row in own] for own in sentences]
+    assert [[[row[name] for name in names] for row in own] for own in read] == json.loads(
+        json.dumps(written).replace("\\t", " ")
+    )
+
+
+@st.composite
+def scopes(draw, depth=3):
+    """Draw lists of words and of scopes (kind, places of its cues, content)."""
+    nodes = []
+    for _ in range(draw(st.integers(1, 3))):
+        if depth and draw(st.booleans()):
+            content = draw(scopes(depth=depth - 1))
+            places = draw(st.sets(st.integers(0, len(content)), min_size=1, max_size=2))
+            nodes.append((draw(st.sampled_from(["negation", "speculation"])), places, content))
+        else:
+            nodes.append(draw(st.sampled_from(["a", "bc", "d.", "é", "<&"])))
+    return nodes
+
+
+def render(nodes, words, found):
+    """Return the XML of nodes; add their words to `words`, and kind, cue and scope of each scope to `found`."""
+    parts = []
+    for node in nodes:
+        if isinstance(node, str):
+            words.append(node)
+            parts.append(escape(node))
+            continue
+        kind, places, content = node
+        number, first, own, inner = len(found), len(words), set(), []
+        found.append(None)
+        for place in range(len(content) + 1):
+            if place in places:
+                own.add(len(words))
+                words.append("not")
+                inner.append(f'<cue type="{kind}" ref="X{number}">not</cue>')
+            inner.append(render(content[place : place + 1], words, found))
+        found[number] = (kind, own, set(range(first, len(words))))
+        parts.append(f'<xcope id="X{number}">{" ".join(inner)}</xcope>')
+    return " ".join(parts)
+
+
+@settings(max_examples=40, deadline=None)
+@given(scopes(), st.sampled_from(["never", "corpus"]))
+def test_nested_scopes(tmp_path_factory, nodes, cue_in_scope):
+    words, found = [], []
+    text = bioscope(f'<sentence id="S1">{render(nodes, words, found)}</sentence>')
+    path = write(tmp_path_factory.getbasetemp(), "xml", text)
+    expected = sorted(
+        (
+            kind,
+            [int(place in own) for place in range(len(words))],
+            [int(place in inside - (own if cue_in_scope == "never" else set())) for place in range(len(words))],
+        )
+        for kind, own, inside in found
+    )
+    rows = load_negation(path, "both", cue_in_scope, all_sentences=True).filter(lambda row: any(row["cue"]))
+    assert all(row["tokens"] == words for row in rows)
+    assert sorted((row["cue_kind"], row["cue"], row["scope"]) for row in rows) == expected

@@ -1,0 +1,495 @@
+"""Rows of all tasks: what is read from files, data sets and streams, and what is refused where."""
+
+import json
+
+import pyarrow
+import pytest
+from datasets import ClassLabel, Dataset, Features, List, Value
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hf_localattn.data import (
+    Source,
+    count_unanswerable,
+    load_answered,
+    load_choices,
+    load_negation,
+    load_sentences,
+    load_squad,
+    load_texts,
+)
+from hf_localattn.data.choices import ChoiceColumns
+from hf_localattn.data.rows import INDEX, row_numbers
+from hf_localattn.data.texts import GLUE_TASKS, REGRESSION, SINGLE_LABEL, TextColumns
+from hf_localattn.data.words import TokenColumns
+from tests.data.notation import columns, shown
+from tests.qa_helpers import question
+
+NO_ANSWER = {"text": [], "answer_start": []}
+MAT = {"text": ["mat"], "answer_start": [4]}
+ASKED = {"id": "q", "context": "the mat sat", "question": "who?", "answers": MAT}
+QUESTION = "q: the mat sat who? mat@4"
+PARAGRAPHS = [
+    {
+        "context": "the mat sat",
+        "qas": [{"id": "q", "question": "who?", "answers": [{"text": "mat", "answer_start": 4}]}],
+    },
+    {"context": "it", "qas": [{"id": 7, "question": "why?", "answers": [], "is_impossible": True}]},
+]
+CHOICE = {"context": "the cat.", "question": "where?", "choices": ["mat", "dog"], "label": 1}
+SWAG = {"video-id": "v", "startphrase": "it sat. the dog", "sent1": "it sat.", "sent2": "the dog", "gold-source": "g"}
+SWAG |= {"ending0": "sat.", "ending1": 'sat "on" the, cat.', "ending2": "on.", "label": "2"}
+WORDS = {"id": "0", "tokens": ["the", "cat"], "ner_tags": ["O", "B-x"], "pos_tags": ["DET", "NOUN"]}
+CUE = columns("I [never] DID")
+QQP = {"question1": "cat", "question2": "", "label": 0}
+
+
+def without(row, *names):
+    return {name: value for name, value in row.items() if name not in names}
+
+
+def texts(*labels, **columns):
+    return [{"text": "abcd"[i], "label": label, **columns} for i, label in enumerate(labels)]
+
+
+# of each loader: rows, or a file's name and content; options; the rows as `shown`
+GOOD = {
+    load_texts: {
+        "classes": (texts("b", "a"), {}, ["a = b", "b = a"]),
+        "a table": (("a.csv", 'text,label\n"a, b",1\nc,0\n'), {}, ["a, b = 1", "c = 0"]),
+        "tabs without quotes": (("a.tsv", 'text\tlabel\n"a\t1\n\nb"\t0\n'), {}, ['"a = 1', 'b" = 0']),
+        "a list": (("a.json", json.dumps(texts(True, False))), {}, ["a = true", "b = false"]),
+        "white space": (("a.json", texts(" two\twords ", "x")), {}, ["a = two words", "b = x"]),
+        "scores": (texts(1, 2.5), {}, ["a = 1.0", "b = 2.5"]),
+        "scores as text": (texts("1", "2.5"), {}, ["a = 1.0", "b = 2.5"]),
+        "scores if said": (texts(1, 2), {"layout": TextColumns(problem_type=REGRESSION)}, ["a = 1.0", "b = 2.0"]),
+        "classes if said": (texts("1.5"), {"layout": TextColumns(problem_type=SINGLE_LABEL)}, ["a = 1.5"]),
+        "sets": (texts(["b", "a"], []), {}, ["a = ['a', 'b']", "b = []"]),
+        "sets of numbers": (texts([3], [0, 10]), {}, ["a = ['3']", "b = ['0', '10']"]),
+        "sets in cells": (
+            ("a.csv", 'text,label\na,"[""x"", ""y""]"\nb,[]\nc,\n'),
+            {"require_labels": False},
+            ["a = ['x', 'y']", "b = []", "c = None"],
+        ),
+        "names of classes": (
+            [{"sentence": "a", "label": label} for label in ("positive", "0", 1)],
+            {"layout": GLUE_TASKS["sst2"]},
+            ["a = positive", "a = negative", "a = positive"],
+        ),
+        "no label": (texts("x", None, -1), {"require_labels": False}, ["a = x", "b = None", "c = None"]),
+        "unlabeled": (texts("x", None, ""), {"layout": TextColumns(skip_unlabeled=True)}, ["a = x"]),
+        "pairs": ([{"label": "x", "sentence2": "b", "sentence1": "a"}], {}, ["a + b = x"]),
+        "premises": ([{"premise": "a", "hypothesis": "b", "label": "x"}], {}, ["a + b = x"]),
+        "a title": ([{"text": "a", "title": "b", "label": "x"}], {}, ["a = x"]),
+        "named columns": ([{"text": "a", "t": "b", "c": "x"}], {"layout": TextColumns(("t",), "c")}, ["b = x"]),
+        "an empty half": ([QQP], {"layout": GLUE_TASKS["qqp"]}, ["cat +  = not_duplicate"]),
+    },
+    load_squad: {
+        "questions": ([ASKED, {**ASKED, "id": 8, "answers": NO_ANSWER}], {}, [QUESTION, "8: the mat sat who?"]),
+        "SQuAD": (
+            ("a.json", json.dumps({"data": [{"title": "t", "paragraphs": PARAGRAPHS}]})),
+            {},
+            [QUESTION, "7: it why?"],
+        ),
+        "data": (("a.json", json.dumps({"data": [ASKED]})), {}, [QUESTION]),
+        "lines in .json": (
+            ("a.json", json.dumps(ASKED) + "\n" + json.dumps({**ASKED, "id": 1})),
+            {},
+            [QUESTION, "1" + QUESTION[1:]],
+        ),
+        "a list of answers": ([{**ASKED, "answers": [{"text": "mat", "answer_start": 4}]}], {}, [QUESTION]),
+        "separators of lines": (
+            ("a.jsonl", json.dumps({**ASKED, "question": "\u2028?"}, ensure_ascii=False)),
+            {},
+            ["q: the mat sat \u2028? mat@4"],
+        ),
+        "no answers": ([without(ASKED, "answers")], {"require_answers": False}, ["q: the mat sat who?"]),
+    },
+    load_answered: {
+        "answered": (
+            [{**ASKED, "answers": NO_ANSWER, "id": "p"}, ASKED, {**ASKED, "id": "r"}],
+            {},
+            [QUESTION, "r" + QUESTION[1:]],
+        ),
+        "nothing asked": ([without(ASKED, "question")], {"require_questions": False}, ["q: the mat sat - mat@4"]),
+    },
+    load_choices: {
+        "SWAG": ([SWAG], {}, ['it sat.: the dog sat. | the dog sat "on" the, cat. | [the dog on.]']),
+        "SWAG in one phrase": (
+            [without(SWAG, "sent1", "sent2")],
+            {},
+            ['it sat. the dog: sat. | sat "on" the, cat. | [on.]'],
+        ),
+        "eleven endings": (
+            [{"sent1": "a", **{f"ending{i}": f"{i}" for i in range(11)}, "label": 10}],
+            {},
+            ["a: 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 | [10]"],
+        ),
+        "choices": (
+            [CHOICE, {**CHOICE, "label": 0}],
+            {},
+            ["the cat.: where? mat | [where? dog]", "the cat.: [where? mat] | where? dog"],
+        ),
+        "a letter": ([{**CHOICE, "label": " b "}], {}, ["the cat.: where? mat | [where? dog]"]),
+        "a text": ([{**CHOICE, "label": "where? mat"}], {}, ["the cat.: [where? mat] | where? dog"]),
+        "only a question": (
+            [{**CHOICE, "answer": "B"}],
+            {"columns": ChoiceColumns(context="none", label="answer")},
+            ["where?: mat | [dog]"],
+        ),
+        "only a context": (
+            [{**CHOICE, "stem": "who?"}],
+            {"columns": ChoiceColumns("stem", "none")},
+            ["who?: mat | [dog]"],
+        ),
+        "names of choices": (
+            [{"context": "a", "choices": {"text": ["m", "d"], "label": ["1", "0"]}, "label": "0"}],
+            {},
+            ["a: m | [d]"],
+        ),
+        "choices in cells": (
+            ("a.csv", 'context,choices,label\nthe cat,"[""runs"", ""flies""]",flies\n'),
+            {},
+            ["the cat: runs | [flies]"],
+        ),
+        "no right choice": (
+            [{**CHOICE, "label": label} for label in (None, "", -1)],
+            {"require_labels": False},
+            ["the cat.: where? mat | where? dog"] * 3,
+        ),
+    },
+    load_sentences: {
+        "words": ([WORDS, {**WORDS, "tokens": [], "ner_tags": []}], {}, ["the/O cat/B-x", ""]),
+        "parts of speech": (
+            [{**WORDS, "labels": ["1", "2"]}],
+            {"columns": TokenColumns(task="pos")},
+            ["the/DET cat/NOUN"],
+        ),
+        "columns of words": (
+            [{**WORDS, "w": ["a", "b"], "labels": ["1", "2"]}],
+            {"columns": TokenColumns("w", "labels")},
+            ["a/1 b/2"],
+        ),
+        "numbers": ([{**WORDS, "ner_tags": [0, 2]}], {}, ["the/0 cat/2"]),
+        "names of numbers": (
+            [{**WORDS, "ner_tags": [0, 2]}],
+            {"columns": TokenColumns(names=["O", "A", "B"])},
+            ["the/O cat/B"],
+        ),
+        "bare words": (
+            [{"tokens": ["a"]}, {"tokens": ["b"], "ner_tags": None}, {"tokens": ["c"], "ner_tags": [-1]}],
+            {"require_labels": False},
+            ["a", "b", "c"],
+        ),
+    },
+}
+
+
+def write(folder, name, content):
+    if isinstance(content, list):
+        content = "".join(json.dumps(row) + "\n" for row in content)
+    (folder / name).write_bytes(content.encode())
+    return folder / name
+
+
+@pytest.mark.parametrize(("load", "name"), [(load, name) for load, cases in GOOD.items() for name in cases])
+def test_files_data_sets_and_streams_are_read_the_same_way(tmp_path, load, name):
+    content, options, expected = GOOD[load][name]
+    if isinstance(content, tuple):
+        assert shown(load(write(tmp_path, *content), **options)) == expected
+        return
+    assert shown(load(write(tmp_path, "a.jsonl", content), **options)) == expected
+    part = load(Source("s", [(f"line {i}", row) for i, row in enumerate(content, 6)], first=5), **options)
+    assert shown(part) == expected
+    try:
+        rows = Dataset.from_list(content)
+    except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):  # values of several types, which only files have
+        return
+    assert shown(load(rows, **options)) == expected
+
+
+# of each loader: rows, or a file's name and content; place; word; options
+REFUSED = {
+    load_texts: [
+        ([{"words": "a", "label": 1}], "", "words, label"),
+        (texts(1), "line 1", "--text_column_names", {"layout": TextColumns(("words",))}),
+        (texts(1, text=None), "line 1", "None", {"layout": TextColumns(("text",))}),
+        ([*texts(1), {"text": 3, "label": 1}], "line 2", "found 3"),
+        ([*texts(1), [1]], "line 2", "object with text, label"),
+        (texts(1), "line 1", "'class'", {"layout": TextColumns(label="class")}),
+        (texts(1, None), "line 2", "no label; found None"),
+        (texts("a", " "), "line 2", "no label"),
+        ([{"sentence": "a", "label": -1}], "line 1", "no label", {"layout": GLUE_TASKS["sst2"]}),
+        (texts(["a"], "b"), "line 2", "list"),
+        (texts("a", {"b": 1}), "line 2", "object with b"),
+        (texts(["a", ["b"]]), "line 1", "name or a whole number"),
+        (texts(1.5, "many"), "line 2", "'many'"),
+        (texts(1.5, True), "line 2", "True"),
+        (texts(1.5, float("inf")), "line 2", "inf"),
+        (texts(0, 2), "line 2", "label 2", {"layout": TextColumns(names=("a", "b"))}),
+        (texts(0, -1), "line 2", "-1", {"layout": TextColumns(names=("a", "b"), problem_type=SINGLE_LABEL)}),
+        (texts(None, ""), "", "no row has a label", {"layout": TextColumns(skip_unlabeled=True)}),
+        ([{**QQP, "question1": " "}], "line 1", "empty", {"layout": GLUE_TASKS["qqp"]}),
+        (("a.json", "[]"), "", "no texts"),
+        (("a.csv", "text,label,text\na,b,c\n"), "line 1", "'text' is there twice"),
+        (("a.csv", 'text,label\n"a\nb",c\nd\n'), "line 4", "1 fields"),
+        (("a.csv", 'text,label\n"a"b,c\n'), "line 2", "expected"),
+    ],
+    load_squad: [
+        ([ASKED, {**ASKED, "context": 3}], "line 2 \\(id q\\)", "found 3"),
+        ([without(ASKED, "answers")], "line 1 \\(id q\\)", "'answers'"),
+        ([without(ASKED, "id")], "line 1", "'id'"),
+        ([{**ASKED, "id": True}], "line 1", "'id'"),
+        ([{**ASKED, "answers": "mat"}], "line 1", "'answers'"),
+        ([{**ASKED, "answers": {"text": ["a", "b"], "answer_start": [1]}}], "line 1", "equal length"),
+        ([{**ASKED, "answers": {"text": ["mat"], "answer_start": ["4"]}}], "line 1", "found '4'"),
+        ([{**ASKED, "answers": {"text": ["mat"], "answer_start": [True]}}], "line 1", "True"),
+        ([{**ASKED, "answers": {"text": [" "], "answer_start": [3]}}], "line 1", "non-empty"),
+        ([{**ASKED, "answers": {"text": ["at"], "answer_start": [4]}}], "line 1", "occurs at 5, 9:"),
+        ([{**ASKED, "answers": {"text": ["mat"], "answer_start": [-7]}}], "line 1", "answer_start -7"),
+        ([{**ASKED, "answers": {"text": ["cow"], "answer_start": [0]}}], "line 1", "nowhere"),
+        (
+            [{**ASKED, "context": "a" * 9, "answers": {"text": ["a"], "answer_start": [9]}}],
+            "line 1",
+            "0, 1, 2, 3, 4, \\.\\.\\.",
+        ),
+        ([{**ASKED, "is_impossible": True}], "line 1", "is_impossible"),
+        ([ASKED, ASKED], "questions 1 and 2", "'q'"),
+        (
+            ("a.json", json.dumps([{"paragraphs": [PARAGRAPHS[0], {"context": "a", "qas": [{"id": "r"}]}]}])),
+            "article 1, paragraph 2, question 1",
+            "'question'",
+        ),
+        (("a.json", json.dumps([{"paragraphs": [{"context": "a"}]}])), "article 1, paragraph 1", "'qas'"),
+        (("a.json", json.dumps([{"paragraphs": [{"qas": []}]}])), "", "no questions"),
+        ("", "", "empty"),
+        (("a.json", '{"rows": []}'), "", "expected a list of rows.* object with rows"),
+        (("a.json", "[" * 2000), "line 1", "JSON"),
+        (("a.json", '[\n{"id": }]'), "line 2, column 8", "JSON"),
+        (json.dumps(ASKED) + "\n\n{oops\n", "line 3, column 2", "JSON"),
+        (("a.json", "[1]"), "record 1", "object"),
+        (("a.csv", "id,question"), "", "\\.csv"),
+        (("a", "id,question"), "", "without an extension"),
+    ],
+    load_answered: [
+        ([{**ASKED, "answers": NO_ANSWER}], "", "none of the 1 questions"),
+        ([without(ASKED, "question")], "line 1", "'question'"),
+        ([without(ASKED, "answers")], "line 1", "'answers'", {"require_questions": False}),
+    ],
+    load_choices: [
+        ([CHOICE, {**CHOICE, "choices": ["a", "b", "c"]}], "line 2", "3 choices, but 2"),
+        ([{**CHOICE, "choices": ["mat"]}], "line 1", "1 choices"),
+        ([{**CHOICE, "choices": ["mat", 3]}], "line 1", "choice 1.* found 3"),
+        ([{**CHOICE, "choices": "mat"}], "line 1", "found 'mat'"),
+        *(([{**CHOICE, "label": label}], "line 1", f"label {label!r}") for label in (2, "C", True, 0.5)),
+        ([{**CHOICE, "choices": {"text": ["a", "b"], "label": ["X", "Y"]}, "label": "Z"}], "line 1", "X, Y"),
+        ([{**CHOICE, "label": None}], "line 1", "'label'"),
+        ([{**CHOICE, "label": -1}], "line 1", "no label"),
+        ([{**CHOICE, "context": 3}], "line 1", "found 3"),
+        ([{**CHOICE, "question": None}], "line 1", "--question_column_name"),
+        ([{"sent1": "a", "label": 0}], "line 1", "'choices' nor SWAG's.*sent1, label"),
+        (("a.json", "[]"), "", "no rows"),
+        (("a.json", "[1]"), "record 1", "object"),
+    ],
+    load_sentences: [
+        ([WORDS, {**WORDS, "ner_tags": ["O"]}], "line 2 \\(id 0\\)", "2 words.* 1 labels"),
+        ([{**WORDS, "tokens": "the cat"}], "line 1", "'tokens'"),
+        ([{**WORDS, "tokens": ["the", 1]}], "line 1", "'tokens'"),
+        ([{**WORDS, "ner_tags": "O O"}], "line 1", "'ner_tags'"),
+        *(([{**WORDS, "ner_tags": ["O", label]}], "line 1", "label") for label in (0.5, True, "")),
+        ([{**WORDS, "ner_tags": [0, 2]}], "line 1", "0 to 1", {"columns": TokenColumns(names=["O", "A"])}),
+        ([{**WORDS, "ner_tags": [0, -1]}], "line 1", "-1", {"columns": TokenColumns(names=["O", "A"])}),
+        ([WORDS], "line 1", "'words'.*--text_column_name", {"columns": TokenColumns(text="words")}),
+        ([WORDS], "line 1", "'chunk_tags or labels'", {"columns": TokenColumns(task="chunk")}),
+        ([WORDS, {"tokens": ["a"]}], "sentence 2", "no labels", {"require_labels": False}),
+        (("a.json", "[]"), "", "no sentences"),
+        (("a.html", "<a/>"), "", "\\.html"),
+    ],
+}
+
+
+@pytest.mark.parametrize(("load", "case"), [(load, case) for load, cases in REFUSED.items() for case in cases])
+def test_what_is_refused(tmp_path, load, case):
+    content, place, word, *options = case
+    name, content = content if isinstance(content, tuple) else ("a.jsonl", content)
+    with pytest.raises(ValueError, match=rf"{name}(, |: ){place}.*{word}"):
+        load(write(tmp_path, name, content), **dict(*options))
+
+
+LOADERS = (load_texts, load_squad, load_answered, load_choices, load_sentences, load_negation)
+
+
+@pytest.mark.parametrize("load", LOADERS)
+def test_files_that_are_no_text(tmp_path, load):
+    (tmp_path / "a.json").write_bytes('["é"]'.encode("latin-1"))
+    with pytest.raises(ValueError, match=r"a\.json: is not UTF-8"):
+        load(tmp_path / "a.json")
+    with pytest.raises(FileNotFoundError, match=r"b\.json"):
+        load(tmp_path / "b.json")
+    (tmp_path / "c.json").mkdir()
+    with pytest.raises(ValueError, match=r"c\.json: is a folder"):
+        load(tmp_path / "c.json")
+
+
+@pytest.mark.parametrize(
+    ("load", "rows", "options", "word"),
+    [
+        (load_texts, [{"text": "a"}], {}, "no column 'label'.*has text"),
+        (load_texts, [{"label": 1}], {"layout": TextColumns(("text",))}, "no column 'text'"),
+        (load_texts, texts(0, None), {}, "row 2: .*no label"),
+        (load_squad, [{**ASKED, "answers": {"text": ["cow"], "answer_start": [0]}}], {}, r"row 1 \(id q\): .*'cow'"),
+        (load_squad, [{"id": "q", "passage": "a"}], {}, "no column 'context', 'question', 'answers'"),
+        (load_answered, [without(ASKED, "question")], {}, "no column 'question'"),
+        (load_choices, [{**CHOICE, "label": 4}], {}, "row 1: .*label 4"),
+        (load_sentences, [WORDS], {"columns": TokenColumns(task="chunk")}, "no column 'chunk_tags or labels'"),
+        (load_negation, [{"tokens": ["a"]}], {}, "no column 'cue', 'scope'"),
+    ],
+)
+def test_data_sets_that_are_refused(load, rows, options, word):
+    with pytest.raises(ValueError, match=f"^hub(:|,) .*{word}" if "row" not in word else f"^hub, {word}"):
+        load(Source("hub", Dataset.from_list(rows)), **options)
+    with pytest.raises(ValueError, match="hub: holds no"):
+        load(Source("hub", Dataset.from_list(rows).select([])), **options)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "expected"),
+    [
+        (ClassLabel(names=["z", "a"]), [0, 1], ["a = z", "b = a"]),
+        (ClassLabel(names=["1", "0"]), [0, 1], ["a = 1", "b = 0"]),
+        (ClassLabel(names=["z", "a"]), [-1, None], ["a = None", "b = None"]),
+        (List(ClassLabel(names=["z", "a"])), [[0], [0, 1]], ["a = ['z']", "b = ['a', 'z']"]),
+        (Value("int64"), [10, 9], ["a = 10", "b = 9"]),
+        (Value("bool"), [True, False], ["a = true", "b = false"]),
+    ],
+)
+def test_types_of_data_sets(kind, values, expected):
+    features = Features({"text": Value("string"), "label": kind})
+    rows = load_texts(
+        Dataset.from_dict({"text": ["a", "b"], "label": values}, features=features), require_labels=False
+    )
+    assert shown(rows) == expected
+    if hasattr(kind, "names"):
+        assert rows.features["label"].names == kind.names
+
+
+def test_class_names_of_words():
+    kinds = Features({"tokens": List(Value("string")), "ner_tags": List(ClassLabel(names=["O", "B-x"]))})
+    rows = Dataset.from_list([{"tokens": ["the", "cat"], "ner_tags": [0, 1]}], features=kinds)
+    assert shown(load_sentences(rows)) == ["the/O cat/B-x"]
+
+
+EMPTY = [
+    # loader, a row, what makes it empty, True if such rows are kept unless skip_empty is set
+    (load_squad, ASKED, {"context": " ", "answers": NO_ANSWER}, False),
+    (load_squad, ASKED, {"context": None, "answers": NO_ANSWER}, False),
+    (load_squad, ASKED, {"question": "\n"}, False),
+    (load_answered, ASKED, {"question": ""}, False),
+    *(
+        (load_texts, {"text": "a", "text_pair": "b", "label": "x"}, {name: value}, False)
+        for name in ("text", "text_pair")
+        for value in ("", "\u00a0", None)
+    ),
+    (load_choices, CHOICE, {"choices": ["mat", " "]}, False),
+    (load_choices, CHOICE, {"choices": ["mat", None]}, False),
+    (load_choices, CHOICE, {"context": ""}, True),
+    (load_choices, CHOICE, {"question": "\t"}, True),
+    (load_sentences, {"tokens": ["a"], "labels": ["O"]}, {"tokens": [], "labels": []}, True),
+    (load_sentences, {"tokens": ["a"], "labels": ["O"]}, {"tokens": [" "]}, True),
+    (load_negation, CUE, {"tokens": [], "cue": [], "scope": []}, False),
+    (load_negation, CUE, {"tokens": [" ", "", " "]}, False),
+]
+
+
+@pytest.mark.parametrize("kind", ["file", "data set"])
+@pytest.mark.parametrize(("load", "row", "change", "kept"), EMPTY)
+def test_rows_with_an_empty_text(tmp_path, caplog, load, row, change, kept, kind):
+    rows = [{**row, "id": f"q{number}", **(change if number == 1 else {})} for number in range(3)]
+    data = write(tmp_path, "a.jsonl", rows) if kind == "file" else Source("hub", Dataset.from_list(rows))
+    place = "line 2" if kind == "file" else "row 2"
+    if kept:
+        assert len(load(data)) == 3
+    else:
+        with pytest.raises(ValueError, match=rf"{place} \(id q1\): .*--skip_empty"):
+            load(data)
+    some = load(data, skip_empty=True)
+    assert some[INDEX][:] == [0, 2] == list(row_numbers(some))
+    assert f"leaving out 1 of 3 rows, which have an empty text: {place}." in caplog.text
+    whole = Dataset.from_list([rows[0], rows[2]])
+    assert load(whole, skip_empty=True).to_list() == load(whole).to_list()
+    assert row_numbers(load(whole)) == range(2)
+    if None not in change.values():  # a column without any text is not found
+        with pytest.raises(ValueError, match="all 1 rows"):
+            load(Dataset.from_list([rows[1]]), skip_empty=True)
+        assert len(load(Source("s", [("line 8", rows[1])], first=7), skip_empty=True)) == 0
+
+
+@pytest.mark.parametrize(
+    ("load", "rows", "options", "expected"),
+    [
+        (load_squad, [ASKED, {**ASKED, "context": ""}, ASKED], {}, "questions 1 and 3"),
+        (load_squad, [{**ASKED, "context": ""}, {**ASKED, "context": 3}], {}, "line 2.*found 3"),
+        (load_squad, [{"id": 1, "context": "a"}], {}, "line 1.*'question'"),
+        (
+            load_sentences,
+            [{"tokens": []}, {"tokens": ["a"], "labels": ["O"]}, {"tokens": ["a"]}],
+            {"require_labels": False},
+            "sentence 3",
+        ),
+        (
+            load_choices,
+            [CHOICE, {**CHOICE, "context": ""}, {**CHOICE, "choices": ["a", "b", "c"]}],
+            {},
+            "line 3: 3 choices",
+        ),
+        (load_texts, texts("x", None), {}, "line 2.*no label"),
+    ],
+)
+def test_errors_count_the_rows_that_are_left_out(tmp_path, load, rows, options, expected):
+    with pytest.raises(ValueError, match=rf"a\.jsonl(, |: ){expected}"):
+        load(write(tmp_path, "a.jsonl", rows), skip_empty=True, **options)
+
+
+def test_the_log_of_left_out_rows(tmp_path, caplog):
+    rows = [{"text": "" if number else "a", "label": "a"} for number in range(30)]
+    assert load_texts(write(tmp_path, "a.jsonl", rows), skip_empty=True)["text"][:] == ["a"]
+    assert "leaving out 29 of 30 rows" in caplog.text
+    assert "line 11, …" in caplog.text
+    assert "line 12" not in caplog.text
+    rows = [{"text": text, "label": label} for text, label in (("a", "x"), ("", "x"), ("b", None), ("c", "y"))]
+    kept = load_texts(write(tmp_path, "b.jsonl", rows), TextColumns(skip_unlabeled=True), skip_empty=True)
+    assert (kept["text"][:], kept[INDEX][:]) == (["a", "c"], [0, 3])
+    assert "leaving out 1 of 3 rows, which have no label." in caplog.text
+    rows = [QQP, {**QQP, "question2": "dog"}]
+    assert load_texts(write(tmp_path, "c.jsonl", rows), GLUE_TASKS["qqp"], skip_empty=True)[INDEX][:] == [1]
+    rows = [{**ASKED, "question": ""}, {**ASKED, "context": " "}]
+    assert len(load_answered(write(tmp_path, "d.jsonl", rows), require_questions=False, skip_empty=True)) == 1
+    assert count_unanswerable(load_squad(Dataset.from_list([{**ASKED, "answers": NO_ANSWER}]))) == 1
+
+
+@pytest.mark.parametrize(("length", "shown_as"), [(58, repr("x" * 58)), (59, repr("x" * 59)[:57] + "...")])
+def test_long_values_are_cut(tmp_path, length, shown_as):
+    rows = [{**CHOICE, "choices": "x" * length}]
+    with pytest.raises(ValueError, match=f"found {shown_as.replace('.', '[.]')}[.]$"):
+        load_choices(write(tmp_path, "a.jsonl", rows))
+
+
+@pytest.mark.timeout(10)  # counting each of 40,000 names among all takes half a minute
+def test_a_wide_header_is_read_in_linear_time(tmp_path):
+    names = ["text", "label", *(f"column_{number}" for number in range(40_000)), "column_7"]
+    with pytest.raises(ValueError, match=r"wide\.csv, line 1: .*'column_7'"):
+        load_texts(write(tmp_path, "wide.csv", ",".join(names) + "\n"))
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.text(min_size=1).filter(str.strip), st.data())
+def test_every_true_span_is_accepted(context, data):
+    start = data.draw(st.integers(0, len(context) - 1))
+    end = data.draw(st.integers(start + 1, len(context)))
+    row = question(context=context, answers={"text": [context[start:end]], "answer_start": [start]})
+    source = Source("s", [("line 1", row)])
+    if context[start:end].strip():
+        assert load_squad(source).to_list() == [row]
+    else:
+        with pytest.raises(ValueError, match=r"line 1.*non-empty"):
+            load_squad(source)

@@ -1,0 +1,127 @@
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from datasets import Dataset
+from hypothesis import assume, given, settings
+
+from hf_localattn import OaXLNetTokenizer
+from hf_localattn.data.scopes import (
+    NO_WORD,
+    ScopeExamples,
+    check_knows_cues,
+    count_unseen,
+    scope_features,
+    word_labels,
+    words_in_scope,
+)
+from hf_localattn.data.words import IGNORED
+from tests.qa_helpers import word_pieces
+
+LABELS = {"O": 0, "SCOPE": 1}
+ROW = {"tokens": ["the", "cats", "sat", "on", "mats"], "cue": [0, 0, 1, 0, 0], "scope": [1, 1, 0, 0, 1]}
+TWICE = {"tokens": ["sat", "cats", "on"], "cue": [1, 0, 1], "scope": [0, 1, 0]}
+
+
+def features(*rows, max_length=40, cue_marker="keep", **tokenizer_settings):
+    tokenizer = OaXLNetTokenizer.from_backbone(word_pieces(**tokenizer_settings), cue_marker=cue_marker)
+    rows = [{"cue_type": "multi" if sum(row["cue"]) > 1 else "single", **row} for row in rows]
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    encoded = scope_features(columns, tokenizer, max_length, LABELS)
+    return encoded, [tokenizer.convert_ids_to_tokens(ids) for ids in encoded["input_ids"]]
+
+
+def test_every_token_of_a_word_has_its_label_and_markers_have_none():
+    encoded, (tokens,) = features(ROW)
+    assert tokens == ["[CLS]", "the", "cat", "##s", "[CUE]", "sat", "on", "mat", "##s", "[SEP]"]
+    assert encoded["word_numbers"] == [[NO_WORD, 0, 1, 1, NO_WORD, 2, 3, 4, 4, NO_WORD]]
+    assert encoded["labels"] == [[IGNORED, 1, 1, 1, IGNORED, 0, 0, 1, 1, IGNORED]]
+    assert encoded["query_mask"] == [[0, 0, 0, 0, 0, 1, 0, 0, 0, 0]]
+
+
+def test_without_markers_in_the_text_words_are_the_same():
+    encoded, (tokens,) = features(ROW, cue_marker="drop")
+    assert tokens == ["[CLS]", "the", "cat", "##s", "sat", "on", "mat", "##s", "[SEP]"]
+    assert encoded["word_numbers"] == [[NO_WORD, 0, 1, 1, 2, 3, 4, 4, NO_WORD]]
+    assert encoded["labels"] == [[IGNORED, 1, 1, 1, 0, 0, 1, 1, IGNORED]]
+
+
+def test_markers_tell_the_type_of_the_cue():
+    affix = {"tokens": ["cats", "on"], "cue": [1, 0], "cue_type": "affix", "scope": [1, 0]}
+    encoded, tokens = features(TWICE | {"cue_type": "multi"}, affix, cue_marker="typed")
+    assert tokens[0] == ["[CLS]", "[CUE:multi]", "sat", "cat", "##s", "[CUE:multi]", "on", "[SEP]"]
+    assert tokens[1] == ["[CLS]", "[CUE:affix]", "cat", "##s", "on", "[SEP]"]
+    assert encoded["word_numbers"][0] == [NO_WORD, NO_WORD, 0, 1, 1, NO_WORD, 2, NO_WORD]
+    assert encoded["labels"][1] == [IGNORED, IGNORED, 1, 1, 0, IGNORED]  # an affix's word may be in its scope
+
+
+def test_labels_are_numbered_as_the_model_numbers_them():
+    tokenizer = OaXLNetTokenizer.from_backbone(word_pieces())
+    columns = {name: [value] for name, value in {**TWICE, "cue_type": "multi"}.items()}
+    encoded = scope_features(columns, tokenizer, 40, {"SCOPE": 0, "O": 1})
+    assert [label for label in encoded["labels"][0] if label != IGNORED] == [1, 0, 0, 1]
+
+
+def test_where_the_scope_is_not_known_no_token_has_a_label():
+    encoded, _ = features(ROW | {"scope": []})
+    assert set(encoded["labels"][0]) == {IGNORED}
+    assert encoded["word_numbers"][0].count(NO_WORD) == 3
+
+
+def unseen(*rows, **options):
+    encoded, _ = features(*rows, **options)
+    return count_unseen(Dataset.from_list(list(rows)), Dataset.from_dict(dict(encoded)))
+
+
+def test_words_and_cues_that_the_model_does_not_see():
+    nothing = {"tokens": ["sat", "\u200b", "cats"], "cue": [0, 1, 0], "scope": [1, 0, 1]}
+    found = unseen(ROW, TWICE, nothing, max_length=6)
+    # [CLS] the cat ##s [CUE] [SEP]; [CLS] [CUE] sat cat ##s [SEP]; of the third row's cue there is no token
+    assert found == ([3, 1, 1], [1, 1, 1])
+    assert unseen(ROW, TWICE) == ([0, 0], [0, 0])
+
+
+def pairs(*margins):
+    """Logits of two labels, which differ by these."""
+    return np.array([[0.0, margin] for margin in margins])
+
+
+def test_a_word_goes_by_the_mean_of_its_tokens_not_by_the_first():
+    numbers = [NO_WORD, 0, 0, NO_WORD, 1, 1, 1, 2, NO_WORD]
+    logits = pairs(9, -1, 3, 9, 1, 1, -3, 0.1, 9)
+    assert words_in_scope(logits, numbers, 3) == [1, 0, 1]
+    assert words_in_scope(-logits, numbers, 3) == [0, 1, 0]
+    assert word_labels(logits[:, ::-1], numbers, 3, ["x", "O"]) == ["x", "O", "x"]
+
+
+def test_words_without_tokens_are_not_in_scope():
+    assert words_in_scope(pairs(0, 5), [NO_WORD, 1], 3) == [0, 1, 0]
+    assert words_in_scope(pairs(5), [NO_WORD], 2) == [0, 0]
+
+
+def test_what_follows_the_tokens_is_padding():
+    assert words_in_scope(pairs(5, -100, -100), [0], 2) == [1, 0]
+
+
+@settings(max_examples=50)
+@given(st.lists(st.lists(st.integers(-9, 9), max_size=4), min_size=1, max_size=6))
+def test_a_plain_mean(words):
+    assume(all(sum(margins) for margins in words if margins))  # no ties
+    numbers = [number for number, margins in enumerate(words) for _ in margins]
+    logits = pairs(*(margin for margins in words for margin in margins)).reshape(-1, 2)
+    expected = [int(bool(margins) and sum(margins) / len(margins) > 0) for margins in words]
+    assert words_in_scope(logits, numbers, len(words)) == expected
+
+
+def test_rows_without_features_have_empty_scopes():
+    rows = Dataset.from_list([ROW, TWICE])
+    examples = ScopeExamples(rows, [1], [[NO_WORD, 0, 1, 1, 2]])
+    logits = pairs(1, -1, -1, 2, 1)[None]
+    assert examples.scopes(logits, ["O", "SCOPE"]) == [[0] * 5, [0, 1, 1]]
+    assert examples.true_scopes == [ROW["scope"], TWICE["scope"]]
+    assert ScopeExamples(rows.map(lambda row: {"scope": []}), [1], [[]]).true_scopes is None
+
+
+def test_a_tokenizer_that_knows_no_cues():
+    check_knows_cues(OaXLNetTokenizer.from_backbone(word_pieces()))
+    with pytest.raises(ValueError, match=r"has no cue marker.*run_ner\.py --do_train.*OaXLNetTokenizer"):
+        check_knows_cues(word_pieces())

@@ -1,0 +1,137 @@
+"""Text classification: label sets, training targets, inputs and predictions."""
+
+import numpy as np
+import pytest
+from datasets import Dataset
+
+from hf_localattn.data.texts import (
+    GLUE_TASKS,
+    MULTI_LABEL,
+    REGRESSION,
+    SINGLE_LABEL,
+    Labels,
+    TextColumns,
+    format_predictions,
+    infer_problem_type,
+    labels_of,
+    load_texts,
+    number_labels,
+    tokenize_texts,
+)
+from hf_localattn.metrics.classification_scores import GLUE_METRICS
+from tests.qa_helpers import word_pieces, write_jsonl
+
+CLASSES = Labels(SINGLE_LABEL, ("c", "b", "a"))
+
+
+@pytest.fixture
+def load(tmp_path):
+    def rows_of(*labels, layout=None, **options):
+        rows = [{"text": f"cat {number}", "label": label} for number, label in enumerate(labels)]
+        return load_texts(write_jsonl(tmp_path / "data.jsonl", rows), layout, **options)
+
+    return rows_of
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (["b", "a", "b"], Labels(SINGLE_LABEL, ("a", "b"))),
+        ([10, 9, 2], Labels(SINGLE_LABEL, ("2", "9", "10"))),
+        (["10", "9", "x"], Labels(SINGLE_LABEL, ("9", "10", "x"))),
+        ([1, 2.5], Labels(REGRESSION)),
+        ([["b", "a"], []], Labels(MULTI_LABEL, ("a", "b"))),
+        ([[3], [0, 10]], Labels(MULTI_LABEL, ("0", "3", "10"))),
+    ],
+)
+def test_labels_tell_what_is_predicted(load, labels, expected):
+    assert labels_of(load(*labels)) == expected
+    assert labels_of(load(None, require_labels=False)) is None
+
+
+@pytest.mark.parametrize(
+    ("labels", "problem", "warns"),
+    [
+        (["1.0", "", "0.0", None], REGRESSION, True),
+        ([2.0, 1, 0.0], REGRESSION, True),
+        (["1.0", "0.5"], REGRESSION, False),
+        ([".5e3"], REGRESSION, False),
+        ([f"{number}.0" for number in range(20)], REGRESSION, True),
+        ([f"{number}.0" for number in range(21)], REGRESSION, False),
+        (["1", "0"], SINGLE_LABEL, False),
+        ([None, None], SINGLE_LABEL, False),
+        (["x", '["y"]'], MULTI_LABEL, False),
+    ],
+)
+def test_scores_that_may_be_classes(labels, problem, warns, caplog):
+    assert infer_problem_type(labels) == problem
+    assert ("--do_regression false" in caplog.text) is warns
+
+
+@pytest.mark.parametrize("task", GLUE_TASKS)
+def test_tasks_of_glue(task):
+    layout = GLUE_TASKS[task]
+    row = dict.fromkeys(layout.texts, "the cat")
+    targets = [4.0, 0.5] if layout.names is None else [1, 0]
+    rows = load_texts(Dataset.from_list([{**row, "label": label, "idx": 0} for label in targets]), layout)
+    labels = labels_of(rows)
+    assert labels == Labels(layout.problem_type, layout.names or ())
+    assert labels.num_labels == max(len(labels.names), 1)
+    assert number_labels(rows, labels)["label"][:] == targets
+    assert number_labels(rows, labels).column_names == [*("text", "text_pair")[: len(row)], "label"]
+    unlabeled = load_texts(Dataset.from_list([{**row, "label": -1}]), layout, require_labels=False)
+    assert "label" not in number_labels(unlabeled, labels).column_names
+    assert task in GLUE_METRICS
+
+
+@pytest.mark.parametrize(
+    ("rows", "labels", "expected"),
+    [
+        (["a", "b"], CLASSES, [2, 1]),
+        ([["a", "b", "a"], []], Labels(MULTI_LABEL, CLASSES.names), [[0, 1, 1], [0, 0, 0]]),
+        ([0.5, 1], Labels(REGRESSION), [0.5, 1]),
+        ([3, 5], Labels(REGRESSION), [3, 5]),  # beside training scores with a fraction
+    ],
+)
+def test_targets_have_the_order_of_the_labels(load, rows, labels, expected):
+    assert number_labels(load(*rows), labels)["label"][:] == expected
+    some = load(*rows, None, require_labels=False)
+    assert number_labels(some, labels).column_names == ["text"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "labels", "word"),
+    [
+        (["a", "d"], CLASSES, r"line 2: .*'d'.*\(c, b, a\)"),
+        ([["a"], ["b", "d"]], Labels(MULTI_LABEL, CLASSES.names), "line 2: .*'d'"),
+        ([0.5], CLASSES, "line 1: .*regression.* single label"),
+        (["a"], Labels(REGRESSION), "line 1: .*'a' is not a number"),
+        ([["a"]], CLASSES, "line 1: .*multi label"),
+    ],
+)
+def test_labels_that_are_not_predicted(load, rows, labels, word):
+    with pytest.raises(ValueError, match=rf"data\.jsonl, {word}"):
+        number_labels(load(*rows), labels)
+
+
+def test_inputs_are_cut_and_keep_their_labels():
+    tokenizer = word_pieces()
+    rows = {"text": ["the cat sat", "on"], "text_pair": ["on the mat", "the"], "label": [1, 0]}
+    features = tokenize_texts(rows, tokenizer, max_length=7)
+    assert [len(ids) for ids in features["input_ids"]] == [7, 5]
+    assert tokenizer.decode(features["input_ids"][0]) == "[CLS] the cat [SEP] on the [SEP]"
+    assert features["label"] == [1, 0]
+    single = tokenize_texts({"text": ["the cat"]}, tokenizer, max_length=7)
+    assert tokenizer.decode(single["input_ids"][0]) == "[CLS] the cat [SEP]"
+    assert "label" not in single
+
+
+def test_predictions_as_text():
+    logits = np.array([[0.5, -1.0], [-1.0, 2.0]])
+    assert format_predictions(logits, Labels(SINGLE_LABEL, ("b", "a"))) == ["b", "a"]
+    assert format_predictions((logits, "states"), Labels(MULTI_LABEL, ("b", "é"))) == ['["b"]', '["é"]']
+    assert format_predictions(np.array([[0.0, 1e-9]]), Labels(MULTI_LABEL, ("b", "a"))) == ['["a"]']
+    assert format_predictions(np.array([[1.23456], [-2.0]]), Labels(REGRESSION)) == ["1.235", "-2.000"]
+    assert str(CLASSES) == "one of 3 classes (c, b, a)"
+    assert str(Labels(MULTI_LABEL, ("a",))) == "any number of 1 classes (a)"
+    assert TextColumns().label == "label"
