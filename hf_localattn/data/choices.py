@@ -93,24 +93,19 @@ def _convert(record: Record, columns: ChoiceColumns, label: Column, may_be_empty
         value: str = Column(name, may_be_empty=may_be_empty, remedy=remedy).read(record)
         return value.strip()
 
-    names: list[str] = []
+    choices, names = _read_choices(record, columns)
     beginning = ""
-    if columns.choices in record:
-        choices, names = _read_choices(record, columns)
-        if columns.question not in record:
-            context = text(columns.context, "--context_column_name", "--question_column_name")
-        elif columns.context not in record:
-            context = text(columns.question, "--question_column_name")
-        else:
-            context = text(columns.context, "--context_column_name")
-            beginning = text(columns.question, "--question_column_name")
+    if columns.choices not in record:
+        context = text("sent1" if "sent1" in record else "startphrase")
+        if "sent1" in record and record.get("sent2"):
+            beginning = text("sent2")
+    elif columns.question not in record:
+        context = text(columns.context, "--context_column_name", "--question_column_name")
+    elif columns.context not in record:
+        context = text(columns.question, "--question_column_name")
     else:
-        choices = _swag_endings(record, columns)
-        if "sent1" in record:
-            context = text("sent1")
-            beginning = text("sent2") if record.get("sent2") else ""
-        else:
-            context = text("startphrase")
+        context = text(columns.context, "--context_column_name")
+        beginning = text(columns.question, "--question_column_name")
     if len(choices) < 2:
         raise ValueError(f"{len(choices)} choices: there must be at least two.")
     for number, choice in enumerate(choices):
@@ -118,32 +113,27 @@ def _convert(record: Record, columns: ChoiceColumns, label: Column, may_be_empty
             raise EmptyText(f"choice {number} is empty; {SKIP}")
         if not isinstance(choice, str):
             raise ValueError(f"choice {number} must be a text; found {describe_value(choice)}.")
-    choices = [choice.strip() for choice in choices]
-    if beginning:
-        choices = [f"{beginning} {choice}" for choice in choices]
+    choices = [f"{beginning} {choice.strip()}" if beginning else choice.strip() for choice in choices]
     return {"context": context, "choices": choices, "label": _read_label(record, label, choices, names)}
 
 
 def _read_choices(record: Record, columns: ChoiceColumns) -> tuple[list[Any], list[str]]:
-    """Return the choices of a row with a list of choices, and the names of the choices, if any."""
-    choices, names = as_list(record[columns.choices]), []
+    """Return the choices of a row, and their names, if any."""
+    if columns.choices not in record:
+        endings = [(int(match[1]), name) for name in record if (match := SWAG_ENDING.fullmatch(str(name)))]
+        if not endings:
+            found = ", ".join(map(str, record))
+            raise ValueError(
+                f"has neither {columns.choices!r} nor SWAG's ending0, ending1 … (it has {found}); give"
+                " --choices_column_name, a column with lists of texts (JSON in a .csv file)."
+            )
+        return [record[name] for _, name in sorted(endings)], []
+    choices = as_list(record[columns.choices])
     if isinstance(choices, dict) and isinstance(choices.get("text"), list) and isinstance(choices.get("label"), list):
-        choices, names = choices["text"], [str(name) for name in choices["label"]]
+        return choices["text"], [str(name) for name in choices["label"]]
     if not isinstance(choices, list):
         raise ValueError(f"the field {columns.choices!r} must be a list of texts; found {describe_value(choices)}.")
-    return choices, names
-
-
-def _swag_endings(record: Record, columns: ChoiceColumns) -> list[Any]:
-    endings = sorted(
-        (int(match[1]), name) for name in record if isinstance(name, str) and (match := SWAG_ENDING.fullmatch(name))
-    )
-    if not endings:
-        raise ValueError(
-            f"has neither {columns.choices!r} nor SWAG's ending0, ending1 … (it has {', '.join(map(str, record))});"
-            " give --choices_column_name, a column with lists of texts (JSON in a .csv file)."
-        )
-    return [record[name] for _, name in endings]
+    return choices, []
 
 
 def _read_label(record: Record, column: Column, choices: list[str], names: list[str]) -> int | None:
@@ -160,7 +150,7 @@ def _read_label(record: Record, column: Column, choices: list[str], names: list[
 
 def _number(label: Any, choices: list[str], names: list[str]) -> int:
     """Convert a label to the number of the correct choice, from 0."""
-    name, count = "" if isinstance(label, bool) else str(label).strip(), len(choices)
+    name, letters = "" if isinstance(label, bool) else str(label).strip(), ascii_uppercase[: len(choices)]
     if names:
         number = names.index(name) if name in names else -1
     elif choices.count(name) == 1:
@@ -168,13 +158,10 @@ def _number(label: Any, choices: list[str], names: list[str]) -> int:
     elif re.fullmatch(r"\d{1,9}", name):
         number = int(name)
     else:
-        number = ascii_uppercase.find(name.upper()) if len(name) == 1 else -1
-    if not 0 <= number < count:
-        known = (
-            ", ".join(names)
-            or f"0 to {count - 1}, A to {ascii_uppercase[min(count, len(ascii_uppercase)) - 1]}, or a choice"
-        )
-        raise ValueError(f"the label {shorten(label)} is none of the {count} choices: it must be one of {known}.")
+        number = letters.find(name.upper()) if len(name) == 1 else -1
+    if not 0 <= number < len(choices):
+        known = ", ".join(names) or f"0 to {len(choices) - 1}, A to {letters[-1]}, or a choice"
+        raise ValueError(f"the label {shorten(label)} is none of the {len(choices)} choices; give one of {known}.")
     return number
 
 

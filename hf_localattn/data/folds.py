@@ -111,30 +111,24 @@ def warn_of_lone_classes(data: Mapping[str, datasets.Dataset], column: str, fold
     """
     found = {split: names for split, rows in data.items() if (names := _classes_in(rows, column))}
     where = "" if fold is None else f"Fold {fold.number}: "
-    lone: set[str] = set()
+    trained, missing = found.get("train", set()), set().union(*found.values()) - found.get("train", set())
     for split, names in found.items():
-        others = [own for other, own in found.items() if other != split]
-        if others and (own := names.difference(*others)):
-            lone |= own
+        others = set().union(*(own for other, own in found.items() if other != split))
+        if len(found) > 1 and (own := names - others):
+            missing -= own
             why = "no score shows how well they are learned" if split == "train" else "they are not learned"
             logger.warning("%sOnly the %s rows have the classes %s: %s.", where, split, join_names(sorted(own)), why)
-    if "train" in found and (missing := set().union(*found.values()) - found["train"] - lone):
-        logger.warning(
-            "%sNo train row has the classes %s, which the other splits have: they are not learned.",
-            *(where, join_names(sorted(missing))),
-        )
+    if trained and missing:
+        message = "%sNo train row has the classes %s, which the other splits have: they are not learned."
+        logger.warning(message, where, join_names(sorted(missing)))
 
 
 def _classes_in(rows: datasets.Dataset, column: str) -> set[str]:
     """Return the names of the classes that occur in rows."""
-    kind = rows.features[column]
-    if isinstance(kind, ClassLabel):
-        numbers = set(rows.unique(column))
-    elif isinstance(kind, List) and isinstance(kind.feature, ClassLabel):
-        kind, numbers = kind.feature, {number for numbers in rows[column][:] for number in numbers or ()}
-    else:
-        return set()
-    return {kind.int2str(number) for number in numbers if number is not None}
+    kind, labels = rows.features[column], rows[column][:]
+    if isinstance(kind, List):
+        kind, labels = kind.feature, [label for own in labels for label in own or ()]
+    return {kind.int2str(number) for number in labels if number is not None} if isinstance(kind, ClassLabel) else set()
 
 
 def _groups(rows: datasets.Dataset, column: str | None) -> np.ndarray:
@@ -142,10 +136,7 @@ def _groups(rows: datasets.Dataset, column: str | None) -> np.ndarray:
     if column is None:
         return np.arange(len(rows))
     if column not in rows.column_names:
-        raise ValueError(
-            f"--num_folds keeps rows with the same {column} together, but the training data have no such column; they"
-            f" have {', '.join(rows.column_names)}."
-        )
+        raise ValueError(f"--num_folds keeps rows of the same {column} together, but there is no such column.")
     numbers: dict[object, int] = {}
     return np.asarray([numbers.setdefault(value, len(numbers)) for value in rows[column]])
 

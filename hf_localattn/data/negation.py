@@ -159,7 +159,7 @@ def _corpus_rows(path: Path, cues: str, cue_in_scope: str, unmatched_scopes: str
         rows += own or ([_row(sentence, 0, no_cue_columns(sentence.tokens))] if all_sentences else [])
     if not number_of_sentences:
         raise ValueError(f"{path}: holds no sentences.")
-    if not rows:
+    if not rows or (cues == "speculation" and sentence.annotations):  # *SEM 2012 has only negation
         others = ", ".join(f"{count} of {kind}" for kind, count in kinds.items()) or "none of any kind"
         raise ValueError(
             f"{path}: has no cues of {' or '.join(kinds_of(cues))} in {number_of_sentences} sentences; there are"

@@ -11,7 +11,7 @@ from typing import Any
 
 from hf_localattn.data.rows import read_text, shorten
 from hf_localattn.data.words import read_lines, split_sentences
-from hf_localattn.data.xml import Element, attribute, one_of, parse_xml
+from hf_localattn.data.xml import Element, attribute, parse_xml
 from hf_localattn.models.negation_finder import CUE_KINDS
 
 logger = logging.getLogger(__name__)
@@ -130,7 +130,7 @@ def _bioscope(root: Element, path: Path) -> Iterator[Sentence]:
                 scopes[attribute(scope, "id", path)].append(scope)
             pieces: dict[tuple[str, str], list[Element]] = defaultdict(list)
             for cue in sentence.iter("cue"):
-                pieces[attribute(cue, "ref", path), one_of(cue, "type", CUE_KINDS, path)].append(cue)
+                pieces[attribute(cue, "ref", path), attribute(cue, "type", path, CUE_KINDS)].append(cue)
             joined = {piece for own in pieces.values() if len(own) > 1 for piece in own}
             strays = []
             for reference in [reference for reference in scopes if reference not in {ref for ref, _ in pieces}]:
@@ -171,7 +171,7 @@ def _sfu(root: Element, path: Path, document_id: str) -> Iterator[Sentence]:
         cues = []
         for cue in sentence.iter("cue"):
             own = scopes.get(attribute(cue, "ID", path), [])
-            kind = one_of(cue, "type", CUE_KINDS, path)
+            kind = attribute(cue, "type", path, CUE_KINDS)
             cues.append(Cue(kind, _cue_words([cue], places, path), _union(own, places)))
         yield Sentence(document_id, f"{document_id}/{number}", words, cues, strays)
 

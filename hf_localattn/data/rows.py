@@ -148,7 +148,7 @@ def open_source(data: Data, holds: str, suffixes: Sequence[str] = SUFFIXES) -> S
     if isinstance(data, Dataset):
         data = Source("data set", data)
     elif not isinstance(data, Source):
-        data = Source(str(Path(data)), read_rows(data, suffixes=suffixes, what=holds))
+        data = Source(str(Path(data)), _read_rows(Path(data), suffixes, holds))
     if not len(data.rows):
         raise ValueError(f"{data.name}: holds no {holds}.")
     return data
@@ -260,35 +260,6 @@ def read_text(path: PathLike) -> str:
     return text
 
 
-def read_rows(path: PathLike, *, suffixes: Sequence[str] = SUFFIXES, what: str = "rows") -> list[tuple[str, Any]]:
-    """Read a file of rows: .csv or .tsv with a header, .json (a list of rows, or `{"data": [rows]}`) or .jsonl.
-
-    Args:
-        path: a file with one of `suffixes`.
-        suffixes: allowed extensions, *optional*, defaults to all four.
-        what: noun for the rows in error messages.
-
-    Returns:
-        Pairs of a place in the file ("line 3", "record 2") and a record, which the caller has to check.
-
-    Raises:
-        FileNotFoundError: the file does not exist.
-        ValueError: the extension is not allowed, or the content does not match it.
-    """
-    path = Path(path)
-    text = read_text(path)
-    if path.suffix not in suffixes:
-        raise ValueError(
-            f"{path}: cannot read {path.suffix or 'a file without an extension'}; {what} are read from"
-            f" {', '.join(suffixes[:-1])} or {suffixes[-1]}."
-        )
-    if path.suffix in (".csv", ".tsv"):
-        return list(_separated(path, text))
-    if path.suffix == ".jsonl":
-        return list(_json_lines(path, text.split("\n")))
-    return list(_json(path, text))
-
-
 def stream_rows(path: PathLike) -> Iterator[tuple[str, Any]]:
     """Read a .jsonl file line by line.
 
@@ -333,6 +304,19 @@ def shorten(value: Any) -> str:
 
 def _columns_of(rows: Sequence[Record], features: Features) -> dict[str, list[Any]]:
     return {name: [row[name] for row in rows] for name in features}
+
+
+def _read_rows(path: Path, suffixes: Sequence[str], what: str) -> list[tuple[str, Any]]:
+    """Return the places and records of a file: a table with a header, a list, `{"data": [rows]}` or JSON lines."""
+    text = read_text(path)
+    if path.suffix not in suffixes:
+        raise ValueError(
+            f"{path}: cannot read {path.suffix or 'a file without an extension'}; {what} are read from"
+            f" {', '.join(suffixes[:-1])} or {suffixes[-1]}."
+        )
+    if path.suffix in (".csv", ".tsv"):
+        return list(_separated(path, text))
+    return list(_json_lines(path, text.split("\n")) if path.suffix == ".jsonl" else _json(path, text))
 
 
 def _json(path: Path, text: str) -> Iterator[tuple[str, Any]]:

@@ -361,41 +361,39 @@ def number_labels(rows: Dataset, labels: Labels) -> Dataset:
     Raises:
         ValueError: the label of a row is not one of `labels`. The message names the row.
     """
-    own = labels_of(rows)
-    column = rows["label"][:]
-    bare = rows.remove_columns(["label", "place"])
+    own, column = labels_of(rows), rows["label"][:]
+    bare = rows.remove_columns(["label", PLACE])
     if own is None or any(label is None for label in column):
         return bare
     numbers = {name: number for number, name in enumerate(labels.names)}
 
-    def encoded(label: Any) -> Any:
-        if own.problem_type == REGRESSION == labels.problem_type:
-            return label
+    def target(label: Any) -> Any:
         if own.problem_type == SINGLE_LABEL and labels.problem_type == REGRESSION:
-            # all scores of a split may happen to be whole numbers
-            return read_label(own.names[label], REGRESSION)
+            return read_label(own.names[label], REGRESSION)  # all scores of a split may happen to be whole numbers
         if own.problem_type != labels.problem_type:
+            kinds = [kind.problem_type.replace("_", " ") for kind in (own, labels)]
             raise ValueError(
-                f"the labels are for {_problem_name(own)}, but the model predicts {_problem_name(labels)}: give all"
-                " splits the same kind of labels."
+                f"the labels are for {kinds[0]}, but the model predicts {kinds[1]}: give all splits the same kind of"
+                " labels."
             )
-        for name in (own.names[number] for number in (label if own.problem_type == MULTI_LABEL else [label])):
-            if name not in numbers:
-                raise ValueError(
-                    f"the label {name!r} is outside the label set ({join_names(labels.names, 20)}): correct it, or add"
-                    " training rows with it."
-                )
+        if own.problem_type == REGRESSION:
+            return label
+        names = [own.names[number] for number in (label if own.problem_type == MULTI_LABEL else [label])]
+        if unknown := [name for name in names if name not in numbers]:
+            raise ValueError(
+                f"the label {unknown[0]!r} is outside the label set ({join_names(labels.names, 20)}): correct it, or"
+                " add training rows with it."
+            )
         if own.problem_type == SINGLE_LABEL:
-            return numbers[own.names[label]]
-        hot = {numbers[own.names[number]] for number in label}
-        return [float(number in hot) for number in range(len(labels.names))]
+            return numbers[names[0]]
+        return [float(name in names) for name in labels.names]
 
     result = []
     for number, label in enumerate(column):
         try:
-            result.append(encoded(label))
+            result.append(target(label))
         except ValueError as error:
-            raise ValueError(f"{rows[number]['place']}: {error}") from None
+            raise ValueError(f"{rows[number][PLACE]}: {error}") from None
     kinds = {SINGLE_LABEL: Value("int64"), MULTI_LABEL: List(Value("float32")), REGRESSION: Value("float32")}
     return bare.add_column("label", result, feature=kinds[labels.problem_type])
 
@@ -419,7 +417,3 @@ def format_predictions(logits: Any, labels: Labels) -> list[str]:
         return [labels.names[number] for number in predictions]
     chosen = ([name for name, hot in zip(labels.names, row, strict=True) if hot] for row in predictions)
     return [json.dumps(names, ensure_ascii=False) for names in chosen]
-
-
-def _problem_name(labels: Labels) -> str:
-    return labels.problem_type.replace("_", " ")

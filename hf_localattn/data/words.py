@@ -123,15 +123,14 @@ def load_sentences(
             f"the column of a CoNLL-U file must be {' or '.join(CONLLU_COLUMNS)}; got {columns.conllu!r}."
         )
     if isinstance(data, Dataset | Source):
-        columns = _with_class_names(data, columns)
         return _load_rows(open_source(data, "sentences"), columns, require_labels, skip_empty)
     path = Path(data)
     if path.suffix == ".xml":
         return _load_cged(path, require_labels, skip_empty)
     if path.suffix == ".conllu":
-        return _as_dataset(path, _read_conllu(path, columns.conllu, require_labels))
+        return _load_columns(path, _conllu_lines(path, CONLLU_COLUMNS[columns.conllu]), require_labels)
     if path.suffix in COLUMN_SUFFIXES:
-        return _as_dataset(path, _read_conll(path, columns.conll, require_labels))
+        return _load_columns(path, _conll_lines(path, columns.conll, require_labels), require_labels)
     if path.exists() and path.suffix not in ROW_SUFFIXES:
         raise ValueError(
             f"{path}: cannot read {path.suffix or 'a file without an extension'}; the extension must be one of"
@@ -191,6 +190,8 @@ def check_labels(sentences: Dataset, source: str, names: Sequence[str]) -> None:
 
 
 def _load_rows(source: Source, columns: TokenColumns, require_labels: bool, skip_empty: bool) -> Dataset:
+    names = class_names(source.rows, columns) if isinstance(source.rows, Dataset) else None
+    columns = replace(columns, names=names or columns.names)
     words = Column(columns.text or "tokens", list, may_be_empty=not skip_empty, remedy="give --text_column_name")
     labels = replace(columns.labels, required=require_labels)
 
@@ -216,12 +217,6 @@ def _load_rows(source: Source, columns: TokenColumns, require_labels: bool, skip
     return sentences
 
 
-def _with_class_names(data: Dataset | Source, columns: TokenColumns) -> TokenColumns:
-    rows = data.rows if isinstance(data, Source) else data
-    names = class_names(rows, columns) if isinstance(rows, Dataset) else None
-    return columns if names is None else replace(columns, names=names)
-
-
 def _label(tag: Any, names: Sequence[str] | None) -> str:
     if isinstance(tag, str) and tag.strip():
         return tag
@@ -234,10 +229,18 @@ def _label(tag: Any, names: Sequence[str] | None) -> str:
     return names[tag]
 
 
-def _as_dataset(path: Path, sentences: Iterable[Record]) -> Dataset:
-    if not (rows := list(sentences)):
+def _load_columns(path: Path, lines: Iterable[Line], require_labels: bool) -> Dataset:
+    """Load the sentences of a column file, whose lines have a word and, if known, its label."""
+    sentences = [[words for _, words in sentence] for sentence in split_sentences(lines)]
+    if not sentences:
         raise ValueError(f"{path}: holds no sentences; expected a word and its label on each line.")
-    return Dataset.from_list(rows, features=TOKEN_FEATURES)
+    tokens = [[words[0] for words in sentence] for sentence in sentences]
+    labels = [[label for words in sentence for label in words[1:]] for sentence in sentences]
+    if path.suffix == ".conllu" and all(label == UNSPECIFIED for own in labels for label in own):
+        if require_labels:
+            raise ValueError(f"{path}: has no labels: their column is {UNSPECIFIED!r} everywhere.")
+        labels = [[] for _ in labels]
+    return Dataset.from_dict({"tokens": tokens, "labels": labels}, features=TOKEN_FEATURES)
 
 
 def split_sentences(lines: Iterable[Line]) -> Iterator[list[Line]]:
@@ -254,81 +257,55 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
         yield number, line.rstrip("\r")
 
 
-def _read_conll(path: Path, label_column: int, require_labels: bool) -> Iterator[Record]:
-    width = 0
-    for sentence in split_sentences(_conll_lines(path)):
-        for number, columns in sentence:
-            where = f"{path}, line {number}"
-            if not width:
-                width = len(columns)
-                if width == 1 and require_labels:
-                    raise ValueError(
-                        f"{where}: one column, so there are no labels; expected a word and its label a line."
-                    )
-                if width > 1 and (label_column == 0 or not -width < label_column < width):
-                    raise ValueError(
-                        f"{where}: there is no label column {label_column} in {width} columns: column 0 has the words;"
-                        f" choose 1 to {width - 1}, or -1 for the last one."
-                    )
-            if len(columns) != width:
-                raise ValueError(
-                    f"{where}: {len(columns)} columns, but {width} in the first line; separate columns by tabs or"
-                    " spaces as there, and sentences by blank lines."
-                )
-            if not columns[0].strip(" "):
-                raise ValueError(f"{where}: the word is empty.")
-            if width > 1 and not columns[label_column].strip(" "):
-                raise ValueError(f"{where}: the label of {shorten(columns[0])} is empty.")
-        labels = [columns[label_column] for _, columns in sentence] if width > 1 else []
-        yield {"tokens": [columns[0] for _, columns in sentence], "labels": labels}
-
-
-def _conll_lines(path: Path) -> Iterator[Line]:
-    tabs: bool | None = None
+def _conll_lines(path: Path, label_column: int, require_labels: bool) -> Iterator[Line]:
+    width, tabs = 0, False
     for number, line in read_lines(path):
-        text = line.strip(" \t")
+        text, where = line.strip(" \t"), f"{path}, line {number}"
         if not text:
             yield number, []
-        elif not re.match(r"-DOCSTART-(?![^ \t])", text):
-            tabs = "\t" in line if tabs is None else tabs
-            yield number, line.split("\t") if tabs else re.split("[ \t]+", text)
-
-
-def _read_conllu(path: Path, column: str, require_labels: bool) -> list[Record]:
-    sentences = [
-        {
-            "tokens": [columns[1] for _, columns in sentence],
-            "labels": [columns[CONLLU_COLUMNS[column]] for _, columns in sentence],
-        }
-        for sentence in split_sentences(_conllu_lines(path))
-    ]
-    if all(label == UNSPECIFIED for sentence in sentences for label in sentence["labels"]):
-        if sentences and require_labels:
-            raise ValueError(f"{path}: has no labels: its column {column} is {UNSPECIFIED!r} everywhere.")
-        sentences = [{**sentence, "labels": []} for sentence in sentences]
-    return sentences
-
-
-def _conllu_lines(path: Path) -> Iterator[Line]:
-    for number, line in read_lines(path):
-        if line.startswith("#"):
             continue
+        if re.match(r"-DOCSTART-(?![^ \t])", text):
+            continue
+        tabs = tabs if width else "\t" in line
+        columns = line.split("\t") if tabs else re.split("[ \t]+", text)
+        if not width:
+            width = len(columns)
+            if width == 1 and require_labels:
+                raise ValueError(f"{where}: one column, so there are no labels; expected a word and its label a line.")
+            if width > 1 and (label_column == 0 or not -width < label_column < width):
+                raise ValueError(
+                    f"{where}: there is no label column {label_column} in {width} columns: column 0 has the words;"
+                    f" choose 1 to {width - 1}, or -1 for the last one."
+                )
+        if len(columns) != width:
+            raise ValueError(
+                f"{where}: {len(columns)} columns, but {width} in the first line; separate columns by tabs or"
+                " spaces as there, and sentences by blank lines."
+            )
+        if not columns[0].strip(" "):
+            raise ValueError(f"{where}: the word is empty.")
+        if width > 1 and not columns[label_column].strip(" "):
+            raise ValueError(f"{where}: the label of {shorten(columns[0])} is empty.")
+        yield number, columns if width == 1 else [columns[0], columns[label_column]]
+
+
+def _conllu_lines(path: Path, label_column: int) -> Iterator[Line]:
+    for number, line in read_lines(path):
+        columns, where = line.split("\t"), f"{path}, line {number}"
         if not line.strip(" \t"):
             yield number, []
+        elif line.startswith("#"):
             continue
-        columns = line.split("\t")
-        if len(columns) != CONLLU_WIDTH:
+        elif len(columns) != CONLLU_WIDTH:
             raise ValueError(
-                f"{path}, line {number}: {len(columns)} columns, but CoNLL-U has {CONLLU_WIDTH}, separated by tabs;"
-                " if the file has other columns, rename it to .conll."
+                f"{where}: {len(columns)} columns, but CoNLL-U has {CONLLU_WIDTH}, separated by tabs; if the file has"
+                " other columns, rename it to .conll."
             )
-        if re.fullmatch(r"\d+", columns[0]):
-            yield number, columns
+        elif re.fullmatch(r"\d+", columns[0]):
+            yield number, [columns[1], columns[label_column]]
         elif not re.fullmatch(r"\d+[-.]\d+", columns[0]):  # ranges (1-2) and empty nodes (1.1) are left out
-            raise ValueError(
-                f"{path}, line {number}: the first column must be a word's number, such as 1, 1-2 or 1.1; found"
-                f" {shorten(columns[0])}."
-            )
+            found = shorten(columns[0])
+            raise ValueError(f"{where}: the first column must be a word's number, such as 1 or 1-2; found {found}.")
 
 
 def _load_cged(path: Path, require_labels: bool, skip_empty: bool) -> Dataset:
@@ -343,19 +320,17 @@ def _load_cged(path: Path, require_labels: bool, skip_empty: bool) -> Dataset:
         )
     if not documents:
         raise ValueError(f"{path}: holds no DOC; expected CGED's DOC with a TEXT and ERRORs.")
-    records = [(f"DOC {number}", _cged_record(document)) for number, document in enumerate(documents, 1)]
+    records = []
+    for number, document in enumerate(documents, 1):
+        own = document.findall("TEXT")
+        record = {"texts": own, "errors": list(document.iter("ERROR")), "id": own[0].get("id") if own else None}
+        records.append((f"DOC {number}", record))
     rows = convert_rows(Source(str(path), records), (), TOKEN_FEATURES, _convert_cged, skip_empty=skip_empty)
     if any(label != "O" for labels in rows["labels"] for label in labels):
         return rows
     if require_labels:
         raise ValueError(f"{path}: has no labels: there is not one ERROR in {len(rows)} texts.")
     return Dataset.from_dict({**rows.to_dict(), "labels": [[] for _ in rows]}, features=rows.features)
-
-
-def _cged_record(document: xml.Element) -> Record:
-    texts = document.findall("TEXT")
-    identifier = texts[0].get("id") if len(texts) == 1 else None
-    return {"texts": texts, "errors": list(document.iter("ERROR")), **({"id": identifier} if identifier else {})}
 
 
 def _convert_cged(record: Record) -> Record:

@@ -40,33 +40,24 @@ def parse_xml(text: str, name: str | Path, doctype: str = "") -> Element:
     text = re.sub(r"\A\s*<\?xml\b.*?\?>", lambda match: "\n" * match[0].count("\n"), text, flags=re.DOTALL)
     parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
     try:
-        root = etree.fromstring(text, parser)
+        return etree.fromstring(text, parser)
     except etree.XMLSyntaxError as error:
         raise ValueError(
             f"{name}, line {error.lineno}: malformed XML: {error.msg}; close every element, and write &amp; and &lt;"
             " for & and <."
         ) from None
-    return root
 
 
-def attribute(element: Element, name: str, path: Path) -> str:
-    """Return a required attribute.
+def attribute(element: Element, name: str, path: Path, choices: tuple[str, ...] = ()) -> str:
+    """Return a required attribute, which has one of `choices` if there are any.
 
     Raises:
-        ValueError: the attribute is missing or empty. The message names the line.
+        ValueError: the attribute is missing, empty or none of `choices`. The message names the line.
     """
-    value = str(element.get(name, "")).strip()
+    value, where = str(element.get(name, "")).strip(), f"{path}, line {element.sourceline}"
     if not value:
-        raise ValueError(f"{path}, line {element.sourceline}: {element.tag!r} needs a value of {name!r}.")
-    return value
-
-
-def one_of(element: Element, name: str, choices: tuple[str, ...], path: Path) -> str:
-    """Return a required attribute with a value in `choices`, or raise `ValueError` with its line."""
-    value = attribute(element, name, path)
-    if value not in choices:
-        raise ValueError(
-            f"{path}, line {element.sourceline}: the {name} of a {element.tag} must be {' or '.join(choices)}; found"
-            f" {shorten(value)}."
-        )
+        raise ValueError(f"{where}: {element.tag!r} needs a value of {name!r}.")
+    if choices and value not in choices:
+        expected = " or ".join(choices)
+        raise ValueError(f"{where}: the {name} of a {element.tag} must be {expected}; found {shorten(value)}.")
     return value

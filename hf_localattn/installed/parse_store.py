@@ -24,129 +24,94 @@ logger = logging.get_logger(__name__)
 VARIABLE = "HF_LOCALATTN_PARSE_CACHE"
 """Environment variable with the folder of the cache. If it is unset or empty, no parse is stored."""
 
-LAYOUT = 1
+LAYOUT = 2
 """Number of the file's layout, raised when it changes or when texts are converted to words in another way."""
-
-APPLICATION = 0x4C415031
-"""Application id in the header of the file, which tells it from other databases."""
 
 SECONDS_TO_WAIT = 60
 KEYS_PER_QUERY = 500
 
 Text = str | tuple[str, ...]
 
-
-class ParseStore:
-    """Cache of parses in a folder.
-
-    Processes write one after another, each a transaction. The journal is SQLite's default one, since a write-ahead log
-    does not work on network file systems.
-
-    Args:
-        folder: Folder of the cache, created if necessary.
-
-    Raises:
-        OSError: If the folder cannot be created.
-        sqlite3.Error: If the file is not a cache, or cannot be opened.
-    """
-
-    def __init__(self, folder: str):
-        os.makedirs(folder, exist_ok=True)
-        self.path = Path(folder, f"parses-{LAYOUT}.sqlite")
-        self.is_writable = True
-        self._connection = sqlite3.connect(self.path, timeout=SECONDS_TO_WAIT, isolation_level=None)
-        if self._application() != APPLICATION:
-            self._create()
-
-    def read(self, keys: Mapping[Text, bytes]) -> dict[Text, Words]:
-        """Return the stored parses of texts.
-
-        Args:
-            keys: Keys of the texts, from `key_of`.
-        """
-        texts = list(keys)
-        found: dict[Text, Words] = {}
-        for start in range(0, len(texts), KEYS_PER_QUERY):
-            asked = {keys[text]: text for text in texts[start : start + KEYS_PER_QUERY]}
-            query = f"SELECT key, words FROM parses WHERE key IN ({', '.join('?' * len(asked))})"
-            for key, content in self._connection.execute(query, list(asked)):
-                words = decode(content, asked[key])
-                if words is None:
-                    _warn(self.path, "has a damaged parse: such texts are parsed again")
-                else:
-                    found[asked[key]] = words
-        return found
-
-    def write(self, keys: Mapping[Text, bytes], parses: Mapping[Text, Words]) -> None:
-        """Store parses in one transaction. If this fails, warn once and store nothing from then on.
-
-        Args:
-            keys: Keys of the texts, from `key_of`.
-            parses: Parses of the same texts.
-        """
-        if not self.is_writable:
-            return
-        try:
-            with self._connection:
-                self._connection.execute("BEGIN IMMEDIATE")
-                rows = [(keys[text], encode(words)) for text, words in parses.items()]
-                self._connection.executemany("INSERT OR REPLACE INTO parses VALUES (?, ?)", rows)
-        except sqlite3.Error as error:
-            self.is_writable = False
-            _warn(self.path, f"cannot be written ({error}): new parses are not stored")
-
-    def _application(self) -> int:
-        return self._connection.execute("PRAGMA application_id").fetchone()[0]
-
-    def _create(self) -> None:
-        with self._connection:
-            self._connection.execute("BEGIN IMMEDIATE")
-            if self._application() == APPLICATION:  # another process was faster
-                return
-            if self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                raise sqlite3.DatabaseError("it is another program's database")
-            self._connection.execute(f"PRAGMA application_id = {APPLICATION}")
-            self._connection.execute("CREATE TABLE parses (key BLOB PRIMARY KEY, words BLOB NOT NULL) WITHOUT ROWID")
-
-
-# A connection must not be used in another thread, nor in a process forked later.
-_stores: dict[tuple[str, int, int], ParseStore | None] = {}
+# A connection must not be used in another thread, nor in a process forked later. None stands for a cache that failed.
+_connections: dict[tuple[str, int, int], sqlite3.Connection | None] = {}
 _warned: set[str] = set()
+_digests: dict[tuple[str, int], str] = {}
 
 
-def open_store() -> ParseStore | None:
-    """Return the cache that the environment names; None if it names none, or the cache cannot be opened."""
+def open_store() -> sqlite3.Connection | None:
+    """Return the cache that the environment names; None if it names none, or the cache cannot be used."""
     folder = os.environ.get(VARIABLE, "")
     if not folder:
         return None
     source = (folder, os.getpid(), get_ident())
-    if source not in _stores:
+    if source not in _connections:
         try:
-            _stores[source] = ParseStore(folder)
+            os.makedirs(folder, exist_ok=True)
+            # Processes write one after another. The journal is SQLite's default one, since a write-ahead log does not
+            # work on network file systems.
+            path = Path(folder, f"parses-{LAYOUT}.sqlite")
+            connection = sqlite3.connect(path, timeout=SECONDS_TO_WAIT, isolation_level=None)
+            connection.execute("CREATE TABLE IF NOT EXISTS parses (key BLOB PRIMARY KEY, words BLOB) WITHOUT ROWID")
+            _connections[source] = connection
         except (OSError, sqlite3.Error) as error:
-            _stores[source] = None
-            _warn(folder, f"cannot be used as a cache of parses ({error}): texts are parsed without it")
-    return _stores[source]
+            _leave_out(error)
+    return _connections[source]
 
 
 def read_parses(keys: Mapping[Text, bytes]) -> dict[Text, Words]:
-    """Return the stored parses of texts; {} without a cache."""
-    store = open_store()
-    if store is None:
-        return {}
+    """Return the stored parses of texts.
+
+    Args:
+        keys: Keys of the texts, from `keys_of`.
+    """
+    store, texts = open_store(), list(keys)
+    found: dict[Text, Words] = {}
     try:
-        return store.read(keys)
+        for start in range(0, len(texts) if store is not None else 0, KEYS_PER_QUERY):
+            asked = {keys[text]: text for text in texts[start : start + KEYS_PER_QUERY]}
+            query = f"SELECT key, words FROM parses WHERE key IN ({', '.join('?' * len(asked))})"
+            assert store is not None
+            found |= {asked[key]: decode(words, asked[key]) for key, words in store.execute(query, list(asked))}
     except sqlite3.Error as error:
-        _stores[os.environ[VARIABLE], os.getpid(), get_ident()] = None
-        _warn(store.path, f"cannot be read ({error}): texts are parsed without it. Delete the file if it is damaged")
-        return {}
+        _leave_out(error)
+    return found
 
 
 def write_parses(keys: Mapping[Text, bytes], parses: Mapping[Text, Words]) -> None:
-    """Store parses of texts; do nothing without a cache."""
+    """Store parses of texts in one transaction.
+
+    Args:
+        keys: Keys of the texts, from `keys_of`.
+        parses: Parses of the same texts.
+    """
     store = open_store()
-    if store is not None and parses:
-        store.write(keys, parses)
+    if store is None or not parses:
+        return
+    try:
+        with store:
+            store.execute("BEGIN IMMEDIATE")
+            rows = [(keys[text], encode(words)) for text, words in parses.items()]
+            store.executemany("INSERT OR REPLACE INTO parses VALUES (?, ?)", rows)
+    except sqlite3.Error as error:
+        _leave_out(error)
+
+
+def keys_of(texts: Sequence[Text], words: str, parser: str, pipeline: Any) -> dict[Text, bytes]:
+    """Return the key of each text, with a digest of the pipeline and its weights: versions do not tell all apart.
+
+    Args:
+        texts: Strings, or tuples of words.
+        words: The way to split strings into words.
+        parser: Name or folder of the pipeline.
+        pipeline: The pipeline.
+    """
+    source = (parser, id(pipeline))
+    if source not in _digests:
+        import spacy
+
+        content = pipeline.to_bytes(exclude=["vocab"])  # metadata describe the vectors
+        _digests[source] = sha256(spacy.__version__.encode() + content).hexdigest()
+    return {text: key_of(text, words, _digests[source]) for text in texts}
 
 
 def key_of(text: Text, words: str, pipeline: str) -> bytes:
@@ -169,49 +134,21 @@ def key_of(text: Text, words: str, pipeline: str) -> bytes:
 def encode(words: Words) -> bytes:
     """Return the bytes of a parse: the number of words, and their heads, starts and ends, as 32-bit integers."""
     columns = (words.heads, words.starts, words.ends)
-    return array(
-        "i", [words.number, *(value for column in columns if column is not None for value in column)]
-    ).tobytes()
+    return array("i", [words.number, *(value for column in columns if column for value in column)]).tobytes()
 
 
-def decode(content: object, text: Text) -> Words | None:
-    """Return the parse of a text from its bytes; None if these are not a parse of this text."""
-    if not isinstance(content, bytes) or not content or len(content) % array("i").itemsize:
-        return None
+def decode(content: bytes, text: Text) -> Words:
+    """Return the parse of a text from its bytes."""
     values = array("i", content)
-    number, columns = values[0], [values[1:]]
-    if isinstance(text, str):
-        columns = [values[1 + column * number : 1 + (column + 1) * number] for column in range(3)]
-    if number < 0 or len(values) != 1 + len(columns) * number or not _is_inside(columns[0], number):
-        return None
-    if not isinstance(text, str):
-        return Words(number, columns[0]) if number == len(text) else None
-    heads, starts, ends = columns
-    bounds = [bound for span in zip(starts, ends, strict=True) for bound in span]
-    return (
-        Words(number, heads, starts, ends) if bounds == sorted(bounds) and _is_inside(bounds, len(text) + 1) else None
-    )
+    number = values[0]
+    columns = [values[1 + place * number : 1 + (place + 1) * number] for place in range(3)]
+    return Words(number, *columns) if isinstance(text, str) else Words(number, columns[0])
 
 
-def _is_inside(values: Sequence[int], end: int) -> bool:
-    return not values or (min(values) >= 0 and max(values) < end)
-
-
-def _warn(path: str | Path, problem: str) -> None:
-    if problem not in _warned:
-        _warned.add(problem)
-        logger.warning("%s (%s) %s.", path, VARIABLE, problem)
-
-
-_digests: dict[tuple[str, int], str] = {}
-
-
-def keys_of(texts: Sequence[Text], words: str, parser: str, pipeline: Any) -> dict[Text, bytes]:
-    """Return the key of each text, with a digest of the pipeline and its weights: versions do not tell all apart."""
-    source = (parser, id(pipeline))
-    if source not in _digests:
-        import spacy
-
-        content = pipeline.to_bytes(exclude=["vocab"])  # metadata describe the vectors
-        _digests[source] = sha256(spacy.__version__.encode() + content).hexdigest()
-    return {text: key_of(text, words, _digests[source]) for text in texts}
+def _leave_out(error: Exception) -> None:
+    """Use no cache in this thread from now on, and warn once."""
+    folder = os.environ[VARIABLE]
+    _connections[folder, os.getpid(), get_ident()] = None
+    if folder not in _warned:
+        _warned.add(folder)
+        logger.warning("%s=%s cannot be used as a cache of parses (%s): it is left out.", VARIABLE, folder, error)

@@ -5,11 +5,10 @@ transformers' pipelines tokenize one text at a time, and a spaCy pipeline is sev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, ClassVar
 
-from torch.utils.data import Dataset
 from transformers.pipelines.base import Pipeline
 from transformers.pipelines.text_classification import TextClassificationPipeline
 from transformers.pipelines.token_classification import TokenClassificationPipeline
@@ -45,7 +44,7 @@ class ParsingPipeline(Pipeline):
             self.tokenizer.parse_ahead([text for row in rows for text in texts_of(row, split)])
 
         if batch_size > 1:
-            inputs = (ParsedRows if isinstance(inputs, Sized) else parsed_rows)(inputs, batch_size, parse)
+            inputs = parsed_rows(inputs, batch_size, parse)
         return super().get_iterator(inputs, num_workers, batch_size, preprocess_params, *others)
 
 
@@ -59,34 +58,6 @@ class ParsingTokenClassificationPipeline(ParsingPipeline, TokenClassificationPip
     """Pipeline "token-classification" of SLA."""
 
     stock = TokenClassificationPipeline
-
-
-class ParsedRows(Dataset):
-    """Inputs of a pipeline, which are read and parsed batch by batch.
-
-    Args:
-        inputs: a list or data set.
-        batch_size: number of inputs that are parsed together.
-        parse: function that parses a list of inputs.
-    """
-
-    def __init__(self, inputs: Any, batch_size: int, parse: Callable[[list[Any]], None]):
-        self.inputs, self.batch_size, self.parse = inputs, batch_size, parse
-        self.batch = -1  # number of the batch that was read last
-        self.rows: list[Any] = []
-
-    def __len__(self) -> int:
-        return len(self.inputs)
-
-    def __getitem__(self, number: int) -> Any:
-        batch, place = divmod(number, self.batch_size)
-        if batch != self.batch:
-            first = batch * self.batch_size
-            last = min(first + self.batch_size, len(self))
-            self.batch = batch
-            self.rows = [self.inputs[row] for row in range(first, last)]
-            self.parse(self.rows)
-        return self.rows[place]
 
 
 def parsed_rows(inputs: Iterable[Any], batch_size: int, parse: Callable[[list[Any]], None]) -> Iterator[Any]:

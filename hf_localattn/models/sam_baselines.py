@@ -15,24 +15,13 @@ from torch.nn import functional
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from .masking import ensure_nonempty_mask, masked_softmax
-from .modeling_sam_roberta import (
-    POOLINGS,
-    SamRobertaForMaskedLM,
-    SamRobertaForMultipleChoice,
-    SamRobertaForQuestionAnswering,
-    SamRobertaForSequenceClassification,
-    SamRobertaForTokenClassification,
-    SamRobertaModel,
-)
-
-__all__ = [
-    "SamRobertaForMaskedLM",
-    "SamRobertaForMultipleChoice",
-    "SamRobertaForQuestionAnswering",
-    "SamRobertaForSequenceClassification",
-    "SamRobertaForTokenClassification",
-    "SamRobertaModel",
-]
+from .modeling_sam_roberta import POOLINGS
+from .modeling_sam_roberta import SamRobertaForMaskedLM as SamRobertaForMaskedLM
+from .modeling_sam_roberta import SamRobertaForMultipleChoice as SamRobertaForMultipleChoice
+from .modeling_sam_roberta import SamRobertaForQuestionAnswering as SamRobertaForQuestionAnswering
+from .modeling_sam_roberta import SamRobertaForSequenceClassification as SamRobertaForSequenceClassification
+from .modeling_sam_roberta import SamRobertaForTokenClassification as SamRobertaForTokenClassification
+from .modeling_sam_roberta import SamRobertaModel as SamRobertaModel
 
 SCORE_SCALE = 5.0
 """Bound c of DiSAN's scores, which are in -c .. c (the authors' value)."""

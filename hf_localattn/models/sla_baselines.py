@@ -18,26 +18,15 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 
 from .configuration_sla_bert import SlaBertConfig
-from .modeling_sla_bert import (
-    BASELINES,
-    SlaBertForMaskedLM,
-    SlaBertForMultipleChoice,
-    SlaBertForQuestionAnswering,
-    SlaBertForSequenceClassification,
-    SlaBertForTokenClassification,
-    SlaBertModel,
-)
+from .modeling_sla_bert import BASELINES
+from .modeling_sla_bert import SlaBertForMaskedLM as SlaBertForMaskedLM
+from .modeling_sla_bert import SlaBertForMultipleChoice as SlaBertForMultipleChoice
+from .modeling_sla_bert import SlaBertForQuestionAnswering as SlaBertForQuestionAnswering
+from .modeling_sla_bert import SlaBertForSequenceClassification as SlaBertForSequenceClassification
+from .modeling_sla_bert import SlaBertForTokenClassification as SlaBertForTokenClassification
+from .modeling_sla_bert import SlaBertModel as SlaBertModel
 from .sla_masks import first_tokens, heads_of, limited_rows, without_open_keys
 from .sla_self_attention import LocalAttentionRecord, localize, prepared_mask, self_attentions
-
-__all__ = [
-    "SlaBertForMaskedLM",
-    "SlaBertForMultipleChoice",
-    "SlaBertForQuestionAnswering",
-    "SlaBertForSequenceClassification",
-    "SlaBertForTokenClassification",
-    "SlaBertModel",
-]
 
 
 def ancestor_mask(word_index: torch.Tensor, dep_heads: torch.Tensor, *, max_length: int | None = None) -> torch.Tensor:

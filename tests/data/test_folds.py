@@ -105,7 +105,7 @@ def test_rare_classes_are_shared_out_as_far_as_they_go(recwarn):
             numbered(9),
             3,
             "sentence",
-            "with the same sentence together, but the training data have no such column; they have row",
+            "same sentence together",
         ),
     ],
 )

@@ -302,6 +302,7 @@ REFUSED = [
     ("txt", starsem(1, "not  _ _"), {}, "line 1", "'' is not a part"),
     ("txt", starsem(1, " not _ _"), {}, "line 1", "word"),
     ("txt", NO, {"cues": "speculation"}, "", "no cues of speculation"),
+    ("txt", NO, {"cues": "speculation", "all_sentences": True}, "", "no cues of speculation"),
     ("txt", "\n \n", {}, "", "empty"),
     ("jsonl", jsonl([1]), {}, "line 1", "object"),
     ("jsonl", jsonl({**ROW, "tokens": "I never did"}), {}, "line 1", "'tokens'"),
