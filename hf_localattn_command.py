@@ -7,6 +7,8 @@ the families on import. Each command imports the modules that it needs.
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +18,9 @@ RESUMABLE = ("init", "push", "train")
 
 INTERRUPTED = 130
 """Exit code of programs that end by Ctrl-C, as in shells."""
+
+
+_RESUME = "Interrupted; run the same command again to resume."
 
 
 @contextmanager
@@ -28,8 +33,29 @@ def exit_on_interrupt(*, resumable: bool) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        print("Interrupted; run the same command again to resume." if resumable else "Interrupted.", file=sys.stderr)
+        print(_RESUME if resumable else "Interrupted.", file=sys.stderr)
         sys.exit(INTERRUPTED)
+
+
+@contextmanager
+def end_on_interrupt() -> Iterator[None]:
+    """End the process at once if the block, which imports libraries, is interrupted by Ctrl-C.
+
+    An exception could be swallowed: numpy is then imported in part, and fails later.
+    """
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # ignored, as in the background of a shell
+        yield
+        return
+    signal.signal(signal.SIGINT, _end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _end(*signalled: object) -> None:
+    print(_RESUME, file=sys.stderr, flush=True)
+    os._exit(INTERRUPTED)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -7,11 +7,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import field_validator, model_validator
+from pydantic import BaseModel, ConfigDict
 
+from hf_localattn.parsing import parse_yaml, read_utf8
 from hf_localattn.resources import FOLDER as RESOURCES
 from hf_localattn.tasks.text_classification import GLUE
-from reproduction.entries import Entry, Settings, check_known, name_entries, read_yaml, validate
 
 FOLDER = Path(__file__).parent
 """Folder of corpora.yaml and the tables."""
@@ -23,6 +23,27 @@ SAMPLES = "samples"
 """Value that stands for the sample rows of this package, in place of a folder."""
 
 SUFFIXES = ("", ".jsonl", ".json", ".csv", ".tsv", ".txt", ".conll", ".conllu", ".xml")
+
+
+class Entry(BaseModel):
+    """An entry of a file: a mapping whose values have exactly the annotated types.
+
+    The field `name` is not read from the entry. `name_entries` sets it to the key of the entry.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+def name_entries(entries: Mapping[str, Any]) -> None:
+    """Set the name of each entry to its key."""
+    for name, entry in entries.items():
+        entry.name = name
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Read a YAML file with a mapping."""
+    content: dict[str, Any] = parse_yaml(read_utf8(path), path.name)
+    return content
 
 
 class Corpus(Entry):
@@ -54,22 +75,10 @@ class Corpus(Entry):
     sample: dict[str, str] = {}
     hub: str | None = None
     config: str | None = None
-    arguments: Settings = {}
-    hub_arguments: Settings = {}
-    file_arguments: Settings = {}
-    sample_arguments: Settings = {}
-
-    @field_validator("files", "sample")
-    @classmethod
-    def _check_splits(cls, content: dict[str, Any]) -> dict[str, Any]:
-        check_known(content, SPLITS, "a split")
-        return content
-
-    @model_validator(mode="after")
-    def _compare_splits(self) -> Corpus:
-        if list(self.files) != list(self.sample):
-            raise ValueError(f"files has {', '.join(self.files)}, but sample has {', '.join(self.sample)}.")
-        return self
+    arguments: dict[str, Any] = {}
+    hub_arguments: dict[str, Any] = {}
+    file_arguments: dict[str, Any] = {}
+    sample_arguments: dict[str, Any] = {}
 
     def stems(self, split: str) -> list[str]:
         """Return the names that the file of a split may have, without a suffix."""
@@ -79,9 +88,7 @@ class Corpus(Entry):
 @cache
 def load_corpora() -> dict[str, Corpus]:
     """Return all corpora by name."""
-    where = "corpora.yaml"
-    content = read_yaml(FOLDER / where)
-    corpora = {name: validate(Corpus, own, f"{where}, {name}") for name, own in content.items()}
+    corpora = {name: Corpus.model_validate(own) for name, own in read_yaml(FOLDER / "corpora.yaml").items()}
     name_entries(corpora)
     return corpora
 

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, PositiveInt, model_validator
+from pydantic import BeforeValidator, Field, PositiveInt, model_validator
 
-from hf_localattn.names import PLAIN
-from hf_localattn.registry import FAMILIES, get_family
-from reproduction import corpora
-from reproduction.entries import (
-    Entry,
-    Settings,
-    check_known,
-    name_entries,
-    read_yaml,
-    validate,
-)
+from hf_localattn.registry import FAMILIES
+from reproduction.corpora import FOLDER, Entry, name_entries, read_yaml
 
 PAPERS = tuple(family.paper for family in FAMILIES.values() if family.paper)
 """Prefixes of table names, in the order of the papers."""
@@ -31,18 +21,10 @@ def _metric_alone(content: Any) -> Any:
     return {"metric": content} if isinstance(content, str) else content
 
 
-def _known_corpus(name: str) -> str:
-    check_known([name], corpora.load_corpora(), "corpora.yaml")
-    return name
-
-
 def _as_lists(content: Any) -> Any:
     """Convert published numbers to a list for each task. If a table has only one task, its key is ""."""
     content = content if isinstance(content, dict) else {"": content}
     return {task: own if isinstance(own, list) else [own] for task, own in content.items()}
-
-
-CorpusName = Annotated[str, AfterValidator(_known_corpus)]
 
 
 class TableScore(Entry):
@@ -83,13 +65,13 @@ class TableTask(Entry):
     name: str = ""
     title: str
     script: Literal["run_qa", "run_glue", "run_ner", "run_swag", "run_qg", "profile", "statistics"]
-    corpus: CorpusName
+    corpus: str
     scores: dict[str, Annotated[TableScore, BeforeValidator(_metric_alone)]] = {}
-    arguments: Settings = {}
+    arguments: dict[str, Any] = {}
     folds: PositiveInt | None = None
-    search: Settings = {}
-    test_corpora: dict[str, CorpusName] = {}
-    local_config: Settings = {}
+    search: dict[str, Any] = {}
+    test_corpora: dict[str, str] = {}
+    local_config: dict[str, Any] = {}
     backbones: dict[str, str] = {}
 
 
@@ -115,8 +97,8 @@ class Row(Entry):
     title: str
     family: str | None = None
     backbone: str | None = None
-    local_config: Settings = {}
-    arguments: Settings = {}
+    local_config: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     baseline: str | None = None
     published: Annotated[dict[str, list[float | None]], BeforeValidator(_as_lists)] = {}
     reason: str | None = None
@@ -202,7 +184,7 @@ class Table(Entry):
     family: str | None = None
     baseline: str | None = None
     scores: dict[str, Annotated[TableScore, BeforeValidator(_metric_alone)]] = {}
-    arguments: Settings = {}
+    arguments: dict[str, Any] = {}
     tasks: dict[str, TableTask] = {}
     rows: dict[str, Row] = {}
     runs: PositiveInt = 1
@@ -269,109 +251,46 @@ def select_rows(table: Table, names: Sequence[str] | None) -> list[Row]:
 
 def table_names() -> list[str]:
     """Return the names of all tables in the order of the papers: tables, then figures, then studies."""
-    return sorted((path.stem for path in (corpora.FOLDER / "tables").glob("*.yaml")), key=_place)
+    return sorted((path.stem for path in (FOLDER / "tables").glob("*.yaml")), key=_place)
 
 
 def load_table(name: str) -> Table:
     """Load a table or figure.
 
     Raises:
-        ValueError: there is no such table (the message lists all), or its file is invalid.
+        ValueError: there is no such table (the message lists all), or its file is not a table.
     """
     if name not in table_names():
         raise ValueError(f"There is no table {name!r}. Choose one of {', '.join(table_names())}.")
-    table = validate(Table, _content(name), name)
+    table = Table.model_validate(_content(name))
     table.name = name
-    for task in table.tasks.values():
-        if not task.scores:
-            raise ValueError(f"{name}, tasks, {task.name}: has no scores.")
-    for row in table.rows.values():
-        _check_row(table, row, f"{name}, rows, {row.name}")
-    if table.figure is not None:
-        _check_figure(table, table.figure, f"{name}, figure")
     return table
 
 
 def _place(name: str) -> tuple[int, int, int]:
-    found = re.fullmatch(r"(\w+)-(figure-|study-)?(\d+)", name)
-    if found is None or found[1] not in PAPERS:
-        raise ValueError(
-            f"tables/{name}.yaml: a name is one of {', '.join(PAPERS)}, -, figure- or study- or not, and a number."
-        )
-    return PAPERS.index(found[1]), (None, "figure-", "study-").index(found[2]), int(found[3])
+    paper, *kind, number = name.split("-")
+    return PAPERS.index(paper), ([], ["figure"], ["study"]).index(kind), int(number)
 
 
-def _content(name: str, before: Sequence[str] = ()) -> dict[str, Any]:
-    """Read the file of a table and merge the table in its key `like`. That table must not be in `before`."""
-    content = read_yaml(corpora.FOLDER / "tables" / f"{name}.yaml")
+def _content(name: str) -> dict[str, Any]:
+    """Read the file of a table and merge the table in its key `like`."""
+    content = read_yaml(FOLDER / "tables" / f"{name}.yaml")
     other = content.pop("like", None)
     if other is None:
         return content
-    before = (*before, name)
-    check_known([other], [own for own in table_names() if own not in before], f"{name}, like")
-    base = _content(other, before)
-    tasks, rows = (_chosen(content, base, part, name, other) for part in ("tasks", "rows"))
+    base = _content(other)
+    tasks, rows = (_chosen(content.get(part), base.get(part, {})) for part in ("tasks", "rows"))
     for row, own in rows.items():
         # Drop published numbers of tasks that are not inherited.
-        if own is base["rows"].get(row) and isinstance(own, dict) and isinstance(own.get("published"), dict):
+        if own is base["rows"].get(row) and isinstance(own.get("published"), dict):
             published = {task: numbers for task, numbers in own["published"].items() if task in tasks}
             rows[row] = {**own, "published": published}
     return {**{key: base[key] for key in INHERITED if key in base}, **content, "tasks": tasks, "rows": rows}
 
 
-def _chosen(content: dict[str, Any], base: dict[str, Any], part: str, name: str, other: str) -> dict[str, Any]:
+def _chosen(own: dict[str, Any] | list[str] | None, base: dict[str, Any]) -> dict[str, Any]:
     """Return the tasks or rows of a table. It inherits all, or the names in a list, or the names without a value."""
-    own, where = content.get(part), f"{name}, {part}"
-    known = validate(dict[str, Any], base.get(part), f"{other}, {part}")
     if own is None:
-        return known
-    if isinstance(own, list):
-        check_known(own, known, where)
-        own = dict.fromkeys(own)
-    own = validate(dict[str, Any], own, where)
-    check_known([one for one, written in own.items() if written is None], known, where)
-    return {one: known[one] if written is None else written for one, written in own.items()}
-
-
-def _check_row(table: Table, row: Row, where: str) -> None:
-    """Check a row against the tasks and rows of its table, and its fields against its family."""
-    if row.baseline is not None and (row.baseline not in table.rows or table.rows[row.baseline].family is None):
-        raise ValueError(f"{where}: its baseline {row.baseline!r} is no row that can be run.")
-    if (row.family is None) != (row.reason is not None):
-        raise ValueError(f"{where}: give the family of the row's model, or the reason why it cannot be run.")
-    if row.reason is not None and (row.local_config or row.arguments or row.backbone):
-        raise ValueError(f"{where}: the row cannot be run, and needs no settings.")
-    if "" in row.published:
-        raise ValueError(f"{where}: say of which task the published numbers are.")
-    check_known([*(row.tasks or ()), *row.published], table.tasks, where)
-    for task, numbers in row.published.items():
-        scores = table.tasks[task].scores
-        if len(numbers) != len(scores):
-            raise ValueError(f"{where}: {task} has the scores {', '.join(scores)}; published is {numbers!r}.")
-    for own in table.tasks.values():
-        fields = {**own.local_config, **row.local_config}
-        if row.family == PLAIN and fields:
-            raise ValueError(f"{where}: the stock class has no {next(iter(fields))!r}.")
-        if row.family not in (None, PLAIN):
-            try:
-                get_family(str(row.family)).split_fields(fields)
-            except ValueError as error:
-                raise ValueError(f"{where}: {error}") from None
-
-
-def _check_figure(table: Table, figure: Figure, where: str) -> None:
-    check_known(figure.rows, table.rows, where)
-    tasks = list(table.tasks)
-    if isinstance(figure, Curve):
-        check_known(figure.levels.values(), table.rows, where)
-        check_known([figure.task], table.tasks, where)
-        tasks = [figure.task]
-        for row in figure.rows:
-            if figure.x not in table.rows[row].local_config:
-                raise ValueError(f"{where}: row {row!r} does not set {figure.x!r}.")
-    if isinstance(figure, LearningCurve):
-        for task in tasks:
-            if figure.x not in table.tasks[task].arguments:
-                raise ValueError(f"{where}: task {task!r} does not set {figure.x!r}.")
-    for task in tasks:
-        check_known([figure.score], table.tasks[task].scores, where)
+        return base
+    named = own if isinstance(own, dict) else dict.fromkeys(own)
+    return {name: base[name] if written is None else written for name, written in named.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import sys
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -11,6 +12,8 @@ from typer import Argument
 
 from hf_localattn.errors import exit_on_user_error
 from hf_localattn.names import check_family_option
+from hf_localattn.parsing import read_json
+from hf_localattn_command import end_on_interrupt
 
 SCRIPTS = {
     "glue": "TextClassification",
@@ -53,16 +56,19 @@ def run_script(name: str, arguments: Sequence[str] | None = None) -> dict[str, f
 
     Args:
         name: one of `SCRIPTS`.
-        arguments: words of the command line. Defaults to `sys.argv[1:]`.
+        arguments: words of the command line, or only the path of a .json file of options. Defaults to `sys.argv[1:]`.
     """
+    words = list(sys.argv[1:] if arguments is None else arguments)
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--family", nargs="?")
-    family = parser.parse_known_args(arguments)[0].family
     with exit_on_user_error():
+        is_file = len(words) == 1 and words[0].endswith(".json")
+        family = read_json(words[0]).get("family") if is_file else parser.parse_known_args(words)[0].family
         if family is not None:
             check_family_option(family)
-    # Imported here, because a misspelt family must be an error at once.
-    tasks = importlib.import_module("hf_localattn.tasks")
-    command = importlib.import_module("hf_localattn.studies.command")
-    metrics: dict[str, float] = command.run_script(getattr(tasks, SCRIPTS[name]), arguments)
+    # Imported here, because a misspelt family or a broken file must be an error at once.
+    with end_on_interrupt():
+        tasks = importlib.import_module("hf_localattn.tasks")
+        command = importlib.import_module("hf_localattn.studies.command")
+    metrics: dict[str, float] = command.run_script(getattr(tasks, SCRIPTS[name]), words)
     return metrics

@@ -82,7 +82,7 @@ class MultipleChoice(Task):
         if labels is None:
             return Scored(choices, {})
         scores = {"accuracy": SCORES["accuracy"](choices, labels)}
-        return Scored(choices, scores, {"accuracy": choices == labels}, pair=(choices, labels))
+        return Scored(choices, scores, pair=(choices, labels))
 
     def write_predictions(self, folder: Path, split: str, prefix: str, predictions: Any) -> None:
         """Write predict_results.txt: the index of each row, and the index of the chosen text, both counted from 0."""

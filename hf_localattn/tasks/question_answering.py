@@ -23,7 +23,6 @@ from hf_localattn.data.questions import (
 )
 from hf_localattn.data.rows import Data
 from hf_localattn.metrics import load_metric
-from hf_localattn.metrics.squad_scores import is_blank, question_scores
 from hf_localattn.tasks.arguments import DataArguments, option
 from hf_localattn.tasks.lengths import input_length
 from hf_localattn.tasks.task import Scored, Splits, Task
@@ -118,7 +117,8 @@ class QuestionAnswering(Task):
         unsure = {"no_answer_probability": 0.0} if self.settings.handle_no_answer else {}
         predictions = [{"id": name, "prediction_text": answer.best.text, **unsure} for name, answer in answers.items()]
         references = [{"id": row["id"], "answers": row["answers"]} for row in rows.select_columns(["id", "answers"])]
-        return Scored(answers, *score_answers(answers, rows, self.settings), pair=(predictions, references))
+        scores = score_answers(answers, rows, self.settings)
+        return Scored(answers, scores, pair=(predictions, references) if scores else None)
 
     def write_predictions(self, folder: Path, split: str, prefix: str, predictions: Any) -> None:
         """Write `eval_predictions.json` and the other files that transformers' question answering script writes."""
@@ -127,29 +127,20 @@ class QuestionAnswering(Task):
 
 def score_answers(
     answers: dict[str, QuestionAnswers], examples: datasets.Dataset, settings: AnswerSettings
-) -> tuple[dict[str, float], dict[str, list[float]]]:
-    """Return SQuAD's metrics for the best answers, and those of each question; empty without any gold answer.
+) -> dict[str, float]:
+    """Return SQuAD's metrics for the best answers; empty without any gold answer.
 
     If "no answer" is allowed, `best_f1_thresh` and `best_exact_thresh` are values for `null_score_diff_threshold`.
     """
     golds = dict(zip(examples["id"], examples["answers"], strict=True))
     if not any(gold["text"] for gold in golds.values()):
-        return {}, {}
-    allows_none = settings.handle_no_answer
-    of_examples: dict[str, list[float]] = {"exact" if allows_none else "exact_match": [], "f1": []}
-    for identifier, gold in golds.items():
-        text = answers[identifier].best.text
-        exact, f1 = question_scores(text, gold["text"])
-        if not allows_none and is_blank(text):  # as in the script of SQuAD 1.1
-            f1 = 0.0
-        for scores, value in zip(of_examples.values(), (exact, f1), strict=True):
-            scores.append(100 * value)
+        return {}
     references = [{"id": identifier, "answers": gold} for identifier, gold in golds.items()]
-    if not allows_none:
+    if not settings.handle_no_answer:
         predictions = [{"id": i, "prediction_text": answer.best.text} for i, answer in answers.items()]
-        return load_metric("squad").compute(predictions=predictions, references=references), of_examples
+        return load_metric("squad").compute(predictions=predictions, references=references)
     # Pass the best span, not the chosen answer: the metric applies the threshold, and also tries other thresholds.
-    scores = load_metric("squad_v2").compute(
+    return load_metric("squad_v2").compute(
         predictions=[
             {
                 "id": identifier,
@@ -161,4 +152,3 @@ def score_answers(
         references=references,
         no_answer_threshold=settings.null_score_diff_threshold,
     )
-    return scores, of_examples

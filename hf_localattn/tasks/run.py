@@ -20,7 +20,6 @@ from hf_localattn.tasks.streaming import Passes, check_streaming
 from hf_localattn.tasks.task import Checkpoint, Splits, Task
 from hf_localattn.tasks.token_classification import NEGATION, TokenClassification
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
-from hf_localattn.training.example_scores import write_example_scores
 from hf_localattn.training.models import head_config, load_model_and_tokenizer
 from hf_localattn.training.optimizers import import_lookahead
 from hf_localattn.training.output_folder import is_trained, mark_finished, mark_unfinished, prepare_output_folder
@@ -261,7 +260,7 @@ class Run:
                 self.trainer.push_to_hub()
 
     def evaluate_split(self, split: str, prefix: str) -> dict[str, Any]:
-        """Return the metrics of one split, and write its predictions and the scores of its examples.
+        """Return the metrics of one split, and write its predictions.
 
         Args:
             split: name of the split.
@@ -278,8 +277,6 @@ class Run:
             return metrics
         if trainer.args.should_save and (is_test or task.writes_validation):
             task.write_predictions(folder, split, prefix, scored.predictions)
-        if trainer.args.should_save and scored.of_examples:
-            write_example_scores(folder, prefix, self.data[split], scored.of_examples)
         return metrics | {f"{prefix}_{name}": note for name, note in scored.notes.items()}
 
     def _run_splits(self, splits: Mapping[str, str]) -> dict[str, float]:

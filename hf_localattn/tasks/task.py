@@ -46,15 +46,12 @@ class Scored:
     Args:
         predictions: predictions for the rows of a split.
         scores: scores by name; empty if the rows have no labels.
-        of_examples: scores of the single examples, for scores that are their mean, *optional*. They are kept with the
-            run, so that its difference from another run can be tested.
         notes: texts that belong to the scores, such as `bleu_signature`, *optional*.
         pair: predictions and references in the form that `--metric` takes, *optional*.
     """
 
     predictions: Any
     scores: dict[str, float]
-    of_examples: Mapping[str, Sequence[float]] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
     pair: tuple[Any, Any] | None = None
 

@@ -173,19 +173,11 @@ class TextClassification(Task):
         """Return the logits, the reported scores, and GLUE's combined score for tasks with several metrics."""
         if labels is None:  # test rows of GLUE
             return Scored(outputs, {})
-        kind = self.labels.problem_type
-        found = predictions_from_logits(outputs, kind)
+        found = predictions_from_logits(outputs, self.labels.problem_type)
         scores = {name: SCORES[name](found, labels) for name in self.score_names}
         if self.combined:
             scores[COMBINED] = float(np.mean([scores[name] for name in self.combined]))
-        if kind == REGRESSION:
-            squares = (found - labels) ** 2
-            examples = {"mse": squares} if np.isfinite(squares).all() else {}
-        elif kind == MULTI_LABEL:
-            examples = {"subset_accuracy": (found == labels).all(axis=-1)}
-        else:
-            examples = {"accuracy": found == labels}
-        return Scored(outputs, scores, examples, pair=(found, labels))
+        return Scored(outputs, scores, pair=(found, labels))
 
     def write_predictions(self, folder: Path, split: str, prefix: str, predictions: Any) -> None:
         """Write predict_results.txt; for GLUE predict_results_cola.txt, ..., predict_results_mnli-mm.txt.

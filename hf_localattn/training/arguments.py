@@ -246,8 +246,6 @@ def parse_arguments(classes: Sequence[type], arguments: Sequence[str] | None = N
             raise ValueError(_unknown(unknown[0], parser._option_string_actions))
         return parser.parse_args_into_dataclasses(args=arguments)
     path = Path(arguments[0])
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such file of arguments.")
     return build_arguments(classes, read_json(path), f"{path}: ")
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -53,7 +51,7 @@ def load_model_and_tokenizer(
         own = family_of(config)
         if own is not None and own.needs_parse(config) and hasattr(tokenizer, "check_parser"):
             tokenizer.check_parser()  # raise errors before the model is loaded and features are made
-        with loading("model", source), _one_of_its_class(task, model_args.source):
+        with loading("model", source):
             model = AUTO_CLASSES[task].from_pretrained(
                 source,
                 config=config,
@@ -72,7 +70,7 @@ def load_model_and_tokenizer(
                 f" {', '.join(family.heads)}."
             )
         tokenizer = load_tokenizer(tokenizer_source, **hub, **trust)
-        with loading("backbone", source), _one_of_its_class(task, model_args.source):
+        with loading("backbone", source):
             model = family.heads[task].from_backbone(source, **hub, **fields, **config_fields)
         tokenizer = family.adapt_tokenizer(tokenizer, model, **settings)
     missing = missing_inputs(tokenizer, model.config)
@@ -95,24 +93,6 @@ def load_model_and_tokenizer(
             [{"params": parameters}], pretrained_parameters(model), training_args.local_learning_rate
         )
     return model, tokenizer
-
-
-@contextmanager
-def _one_of_its_class(task: str, source: str) -> Iterator[None]:
-    """Replace transformers' error for an unsupported task, a list of all models, by a short error."""
-    try:
-        yield
-    except ValueError as error:
-        if "Unrecognized configuration class" not in str(error):
-            raise
-        if task == "text2text-generation":
-            raise ValueError(
-                f"{source!r} cannot generate text: it is not an encoder-decoder for text. Give one such as BART"
-                " (facebook/bart-base) or ProphetNet (microsoft/prophetnet-large-uncased)."
-            ) from error
-        raise ValueError(
-            f"{source!r} cannot be used: transformers has no model for {task} of its type. Choose another one."
-        ) from error
 
 
 def head_config(model_args: ModelArguments, head: str) -> PreTrainedConfig | None:

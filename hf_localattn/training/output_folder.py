@@ -37,7 +37,6 @@ def prepare_output_folder(
         ValueError: the folder holds other files or a finished run, or the checkpoint does not exist or is not whole.
     """
     folder = Path(output_dir)
-    _check_is_folder(folder)
     if tidy:
         remove_leftovers(folder)
     wanted = resume_from_checkpoint
@@ -94,7 +93,6 @@ def check_unused(output_dir: str | os.PathLike[str], missing: str) -> None:
         missing: the file that an old run needs to continue, for the error message.
     """
     folder = Path(output_dir)
-    _check_is_folder(folder)
     if in_the_way := sorted(path.name for path in folder.glob("*") if _is_in_the_way(path)):
         raise ValueError(
             f"--output_dir {folder} is not empty ({join_names(in_the_way, 3)}) and holds no {missing}."
@@ -129,11 +127,6 @@ def is_trained(checkpoint: str | os.PathLike[str], training_args: TrainingArgume
     stopping = state.stateful_callbacks.get("EarlyStoppingCallback", {}).get("attributes", {})
     patience = training_args.early_stopping_patience
     return patience is not None and stopping.get("early_stopping_patience_counter", 0) >= patience
-
-
-def _check_is_folder(folder: Path) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"--output_dir {folder} is a file; choose a folder.")
 
 
 def _is_in_the_way(path: Path) -> bool:

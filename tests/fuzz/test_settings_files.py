@@ -1,20 +1,15 @@
 """What says how to train or what was trained: search spaces, recipes, records, results, cards and `--args`."""
 
 import json
-import shutil
 
 import hypothesis.strategies as st
-import pytest
 import yaml
 
 from hf_localattn.hub import TrainingRecord, write_card
 from hf_localattn.hub.model_card import BOUNDARY
 from hf_localattn.studies.search_space import read_space
 from hf_localattn.training.arguments import ModelArguments
-from reproduction import corpora
-from reproduction.corpora import load_corpora
 from reproduction.request import _assignment
-from reproduction.tables import load_table, recipe_arguments
 from tests.fuzz.mutation import json_changes, mutated, nearly
 from tests.fuzz.properties import check, outcome, sizes
 from tests.fuzz.values import TEXTS, often
@@ -143,47 +138,6 @@ TABLE = {
     },
 }
 LIKE = {"title": "Second", "source": "x", "like": "cool-1", "rows": {"cool": None}, "tasks": ["squad"]}
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """A folder of recipes in place of the shipped ones."""
-    shutil.copy(corpora.FOLDER / "corpora.yaml", tmp_path)
-    (tmp_path / "tables").mkdir()
-    (tmp_path / "tables" / "cool-1.yaml").write_text(
-        yaml.safe_dump({name: own for name, own in TABLE.items() if name != "figure"})
-    )
-    monkeypatch.setattr(corpora, "FOLDER", tmp_path)
-    load_corpora.cache_clear()
-    yield tmp_path
-    load_corpora.cache_clear()
-
-
-@sizes
-def test_tables(examples, folder):
-    def holds(content):
-        (folder / "tables" / "cool-2.yaml").write_bytes(content)
-        table = outcome(lambda: load_table("cool-2"), "cool-2", "cool-1")
-        if table is not None:
-            for row in table.rows.values():
-                assert row.family is None or all(recipe_arguments(table, row, task) for task in table.tasks.values())
-
-    check(holds, often(*[yaml_files(TABLE)] * 3, yaml_files(LIKE)), examples)
-
-
-@sizes
-def test_corpora(examples, folder):
-    known = yaml.safe_load((folder / "corpora.yaml").read_text())
-    few = {name: known[name] for name in ("squad", "swag", "glue_mnli")}
-
-    def holds(content):
-        (folder / "corpora.yaml").write_bytes(content)
-        load_corpora.cache_clear()
-        found = outcome(load_corpora, "corpora.yaml")
-        if found is not None:
-            assert all(corpus.files.keys() == corpus.sample.keys() for corpus in found.values())
-
-    check(holds, yaml_files(few), examples)
 
 
 RECORD = {

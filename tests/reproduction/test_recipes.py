@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -24,10 +23,9 @@ from hf_localattn.resources import tiny_backbone
 from hf_localattn.studies.search_space import SEARCHABLE, read_space
 from hf_localattn.tasks import NegationScope, question_answering, text_classification
 from hf_localattn.tasks.starsem import OFFICIAL_SCORES
-from reproduction import corpora
 from reproduction.corpora import load_corpora
 from reproduction.plan import SCRIPTS, TableRun
-from reproduction.tables import load_table, recipe_arguments, select_rows, table_names
+from reproduction.tables import Row, load_table, recipe_arguments, select_rows, table_names
 
 RESOURCES = tiny_backbone().parent
 WORK = [(table, task) for table in map(load_table, table_names()) for task in table.tasks.values()]
@@ -200,157 +198,43 @@ def test_an_unknown_table_lists_those_there_are():
         load_table("cool-10")
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """A folder of recipes in place of the shipped ones, with the shipped corpora and one small table."""
-    shutil.copy(corpora.FOLDER / "corpora.yaml", tmp_path)
-    (tmp_path / "tables").mkdir()
-    monkeypatch.setattr(corpora, "FOLDER", tmp_path)
-    load_corpora.cache_clear()
-    yield tmp_path
-    load_corpora.cache_clear()
+def settings_of(content):
+    """Yield all values of nested settings."""
+    for value in content.values() if isinstance(content, dict) else content:
+        yield from settings_of(value) if isinstance(value, dict | list) else [value]
 
 
-def small_table():
-    return {
-        "title": "Small",
-        "source": "Nobody (2000)",
-        "backbone": "tiny",
-        "family": "cool",
-        "scores": {"F1": "eval_f1"},
-        "tasks": {"qa": {"title": "QA", "script": "run_qa", "corpus": "squad"}},
-        "rows": {"plain": {"title": "Plain", "family": "baseline", "published": [80.5]}, "cool": {"title": "COOL"}},
-    }
+@pytest.mark.parametrize("name", table_names())
+def test_the_parts_of_a_table_fit_together(name):
+    table = load_table(name)
+    for task in table.tasks.values():
+        assert task.scores
+        assert {task.corpus, *task.test_corpora.values()} <= load_corpora().keys()
+        for value in settings_of([task.arguments, task.search]):
+            assert not re.fullmatch(r"[+-]?[0-9.]+[eE][+-]?[0-9]+", str(value)) or isinstance(value, float), "YAML 1.1"
+    for row in table.rows.values():
+        assert row.baseline is None or table.rows[row.baseline].family is not None
+        assert (row.family is None) == (row.reason is not None)
+        assert row.reason is None or not (row.local_config or row.arguments or row.backbone)
+        assert row.family != PLAIN or not row.local_config
+        assert {*(row.tasks or ()), *row.published} <= table.tasks.keys()
+        for task, numbers in row.published.items():
+            assert len(numbers) == len(table.tasks[task].scores)
+    if (figure := table.figure) is not None:
+        tasks = [figure.task] if figure.kind == "curve" else list(table.tasks)
+        assert {*figure.rows, *getattr(figure, "levels", {}).values()} <= table.rows.keys()
+        assert all(figure.score in table.tasks[task].scores for task in tasks)
+        assert figure.kind != "curve" or all(figure.x in table.rows[row].local_config for row in figure.rows)
+        assert figure.kind != "learning_curve" or all(figure.x in table.tasks[task].arguments for task in tasks)
 
 
-def load_changed(folder, *path, value, name="cool-1"):
-    """Write the small table with one value changed, and load it."""
-    content = small_table()
-    part = content
-    for key in path[:-1]:
-        part = part.setdefault(key, {})
-    part[path[-1]] = value
-    (folder / "tables" / f"{name}.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
-    return load_table(name)
+def test_the_parts_of_a_corpus_fit_together():
+    for corpus in load_corpora().values():
+        assert list(corpus.files) == list(corpus.sample)
+        assert corpus.files.keys() <= {"train", "validation", "test"}
 
 
-def test_a_small_table_is_a_table(folder):
-    table = load_changed(folder, "notes", value=["Nothing."])
-    assert (table.runs, table.notes, table.rows["cool"].family) == (1, ["Nothing."], "cool")
-    assert table.rows["plain"].published == {"qa": [80.5]}
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "message"),
-    [
-        (("titel",), "x", "titel"),
-        (("runs",), True, "runs"),
-        (("tasks", "qa", "skript"), "x", "tasks.qa.skript"),
-        (("tasks", "qa", "script"), "run_q", "tasks.qa.script"),
-        (("tasks", "qa", "corpus"), "squat", "there is no 'squat'"),
-        (("tasks", "qa", "test_corpora"), {"A": "squat"}, "tasks.qa.test_corpora.A"),
-        (("tasks", "qa", "scores"), {}, "cool-1, tasks, qa: has no scores"),
-        (("tasks", "qa", "scores"), {"F1": {"scale": 2}}, "tasks.qa.scores.F1.metric"),
-        (
-            ("tasks", "qa", "arguments"),
-            {"learning_rate": "2e-5"},
-            "YAML takes 2e-5 for text",
-        ),
-        (("tasks", "qa", "search"), {"learning_rate": ["2e-5"]}, "YAML takes 2e-5 for text"),
-        (("rows", "cool"), "COOL", "rows.cool"),
-        (("rows", "cool", "baseline"), "plane", "cool-1, rows, cool: its baseline 'plane' is no row that can be run"),
-        (("rows", "cool", "family"), None, "give the family of the row's model, or the reason"),
-        (("rows", "plain", "reason"), "quoted", "give the family of the row's model, or the reason"),
-        (("rows", "cool", "local_config"), {"usee_conv": True}, "'usee_conv'"),
-        (
-            ("rows", "plain", "local_config"),
-            {"use_conv": True},
-            "cool-1, rows, plain: the stock class has no 'use_conv'",
-        ),
-        (("rows", "cool", "tasks"), ["qb"], "cool-1, rows, cool: there is no 'qb'. There can be qa."),
-        (
-            ("rows", "cool", "published"),
-            [1.0, 2.0],
-            "cool-1, rows, cool: qa has the scores F1; published is [1.0, 2.0]",
-        ),
-        (("rows", "cool", "published"), {"qb": [1.0]}, "cool-1, rows, cool: there is no 'qb'"),
-        (
-            ("rows", "cool", "published"),
-            ["high"],
-            "rows.cool.published",
-        ),
-        (
-            ("figure",),
-            {"kind": "pie"},
-            "Input tag 'pie'",
-        ),
-        (
-            ("figure",),
-            {"kind": "bars", "score": "F1", "series": {"A": ["cool", "plane"]}},
-            "cool-1, figure: there is no 'plane'.",
-        ),
-        (
-            ("figure",),
-            {
-                "kind": "curve",
-                "x": "num_local_layers",
-                "x_label": "layers",
-                "task": "qa",
-                "score": "F1",
-                "series": {"A": ["cool"]},
-            },
-            "cool-1, figure: row 'cool' does not set 'num_local_layers'",
-        ),
-        (("like",), "cool-2", "cool-1, like: there is no 'cool-2'."),
-    ],
-)
-def test_a_wrong_table_is_refused(folder, path, value, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        load_changed(folder, *path, value=value)
-
-
-def test_a_row_that_cannot_be_run_is_no_baseline_and_has_no_settings(folder):
-    quoted = {"title": "Quoted", "reason": "quoted"}
-    with pytest.raises(
-        ValueError, match=re.escape("cool-1, rows, cool: its baseline 'plain' is no row that can be run")
-    ):
-        load_changed(folder, "rows", value={"plain": quoted, "cool": {"title": "COOL", "baseline": "plain"}})
-    with pytest.raises(
-        ValueError, match=re.escape("cool-1, rows, plain: the row cannot be run, and needs no settings")
-    ):
-        load_changed(folder, "rows", value={"plain": {**quoted, "backbone": "tiny"}})
-
-
-def test_rows_that_another_table_lacks_are_refused(folder):
-    load_changed(folder, "title", value="First")
-    (folder / "tables" / "cool-2.yaml").write_text("title: Second\nsource: x\nlike: cool-1\nrows: {cool: , plane: }\n")
-    with pytest.raises(ValueError, match=re.escape("cool-2, rows: there is no 'plane'.")):
-        load_table("cool-2")
-
-
-def test_a_table_file_that_is_no_yaml_is_named(folder):
-    (folder / "tables" / "cool-1.yaml").write_text("rows: {")
-    with pytest.raises(ValueError, match=re.escape("cool-1.yaml: cannot be read: ")):
-        load_table("cool-1")
-
-
-def test_a_table_file_of_another_name_is_refused(folder):
-    (folder / "tables" / "vision-1.yaml").write_text("title: x")
-    with pytest.raises(ValueError, match=re.escape("tables/vision-1.yaml: a name is one of cool, sla, oa, sam")):
-        table_names()
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"license": None}, "license"),
-        ({"urls": "x"}, "urls"),
-        ({"files": {"train": None}}, "files has train, but sample has train, validation"),
-        ({"files": {"training": None}}, "there is no 'training'"),
-    ],
-)
-def test_a_wrong_corpus_is_refused(folder, change, message):
-    known = yaml.safe_load((folder / "corpora.yaml").read_text())
-    (folder / "corpora.yaml").write_text(yaml.safe_dump({"squad": known["squad"] | change}))
-    with pytest.raises(ValueError, match=re.escape(message)):
-        load_corpora()
+def test_an_entry_has_known_names_and_types():
+    for wrong in ({"title": "x", "scale": 1}, {"title": 3}):
+        with pytest.raises(ValueError, match=list(wrong)[-1]):
+            Row.model_validate(wrong)

@@ -53,7 +53,7 @@ def test_a_file_of_arguments(tmp_path):
     path.write_text("{\n")
     with pytest.raises(ValueError, match="line 2, column 1: invalid JSON"):
         parse_arguments(CLASSES, [str(path)])
-    with pytest.raises(FileNotFoundError, match=r"missing\.json: no such file"):
+    with pytest.raises(FileNotFoundError, match="missing"):
         parse_arguments(CLASSES, ["missing.json"])
 
 

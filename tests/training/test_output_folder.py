@@ -33,8 +33,6 @@ def test_other_files_are_in_the_way(tmp_path):
         (tmp_path / name).touch()
     with pytest.raises(ValueError, match=r"is not empty \(a, b, c and 1 more\)"):
         prepare_output_folder(tmp_path, None)
-    with pytest.raises(ValueError, match="a is a file"):
-        prepare_output_folder(tmp_path / "a", None)
 
 
 def test_a_killed_run_goes_on_and_a_finished_one_is_in_the_way(tmp_path):

@@ -5,10 +5,11 @@ import pytest
 import torch
 from transformers import BertConfig, BertForSequenceClassification, Trainer
 
+from hf_localattn.registry import FAMILIES
 from hf_localattn.training.arguments import TrainingArguments
 from hf_localattn.training.trainer import LocalAttentionTrainer
 from tests.models.test_generation import tiny_generator
-from tests.models.tiny import COMMON, ENCODER_HEADS, tiny_model, token_ids
+from tests.models.tiny import CASES, COMMON, ENCODER_HEADS, gradients, tiny_model, token_ids
 
 TASKS = list(ENCODER_HEADS["cool"])
 
@@ -71,3 +72,33 @@ def test_gradient_accumulation_of_a_stock_class_is_scaled_too(tmp_path):
     rows = rows_for("text-classification")
     whole = one_step(LocalAttentionTrainer, make(), rows, 8, 1, tmp_path)
     assert one_step(LocalAttentionTrainer, make(), rows, 2, 4, tmp_path) == pytest.approx(whole, rel=1e-3)
+
+
+@pytest.mark.parametrize(("name", "task"), [case for case in CASES if case[1] != "headless"])
+def test_every_trainable_parameter_gets_a_gradient(name, task):
+    """With each of its ablations, and if no token is asked about: torchrun need not look for unused ones."""
+    ids = token_ids(2, 5)
+    for number, fields in enumerate(({}, *FAMILIES[name].ablations)):
+        model = tiny_model(name, task, **fields).train()
+        given = FAMILIES[name].sample_inputs(torch.ones_like(ids)) if model.token_inputs and not number else {}
+        inputs = {key: torch.zeros_like(value) for key, value in given.items()}
+        found = gradients(model, task, input_ids=ids, attention_mask=torch.ones_like(ids), **inputs)
+        assert not [parameter for parameter, gradient in found.items() if gradient is None], fields
+
+
+@pytest.mark.parametrize("backbone", ["bart", "prophetnet"])
+def test_every_trainable_parameter_of_a_generator_gets_a_gradient(backbone):
+    model, ids = tiny_generator(backbone).train(), token_ids(3, 7)
+    model(input_ids=ids, attention_mask=torch.ones_like(ids), labels=ids).loss.backward()
+    assert all(parameter.grad is not None for parameter in model.parameters() if parameter.requires_grad)
+
+
+def test_torchrun_looks_for_unused_parameters_only_in_models_of_others(tmp_path):
+    bert = BertForSequenceClassification(BertConfig(**COMMON))
+    for model, given, expected in (
+        (tiny_model("cool", "text-classification"), None, False),
+        (tiny_model("cool", "text-classification"), True, True),
+        (bert, None, None),
+    ):
+        args = TrainingArguments(str(tmp_path), use_cpu=True, report_to="none", ddp_find_unused_parameters=given)
+        assert LocalAttentionTrainer(model=model, args=args).args.ddp_find_unused_parameters is expected

@@ -9,11 +9,9 @@ import pytest
 from datasets import ClassLabel, Dataset, Features, Value
 from safetensors.torch import load_file
 
-from hf_localattn.tasks import TASKS, get_task, streaming
-from hf_localattn.tasks.run import prepare_run
+from hf_localattn.tasks import get_task, prepare_run, streaming
 from hf_localattn.training.arguments import ModelArguments
 from tests.qa_helpers import write_jsonl
-from tests.script_helpers import assert_one_line_error, load_main
 
 WORDS = ["the", "small", "cat", "sat", "on", "a", "red", "mat"]
 SENTENCES = [[*WORDS[i % 8 :], *WORDS[: i % 5], "cat"] for i in range(13)]
@@ -30,7 +28,6 @@ ROWS = {
         for i, s in enumerate(SENTENCES)
     ],
 }
-SCRIPTS = {"text-classification": "run_glue", "token-classification": "run_ner", "question-answering": "run_qa"}
 MODEL = {"family": "cool", "backbone": "tiny"}
 each_task = pytest.mark.parametrize("name", ROWS)
 
@@ -172,37 +169,22 @@ def test_empty_rows_can_be_skipped(name, tmp_path, caplog):
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "message"),
+    ("script", "word", "options"),
     [
-        ("text-classification", [], "--streaming needs --max_steps"),
-        (
-            "text-classification",
-            ["--max_steps", "2", "--num_folds", "2"],
-            "--streaming cannot be used with --num_folds",
-        ),
-        (
-            "text-classification",
-            ["--max_steps", "2", "--search_space", "x.json"],
-            "cannot be used with --search_space",
-        ),
-        ("text-classification", ["--max_steps", "2", "--skip_unlabeled"], "cannot be used with --skip_unlabeled"),
-        ("question-answering", ["--max_steps", "2", "--save_strategy", "epoch"], "give --save_strategy steps"),
-        ("question-answering", ["--max_steps", "2", "--early_stopping_patience", "1"], "give --eval_strategy steps"),
-        (
-            "token-classification",
-            ["--max_steps", "2", "--task", "negation"],
-            "--streaming cannot be used for negation",
-        ),
+        ("glue", "--max_steps", {"max_steps": -1}),
+        ("glue", "--num_folds", {"num_folds": 2}),
+        ("glue", "--search_space", {"search_space": "x.json"}),
+        ("glue", "--skip_unlabeled", {"skip_unlabeled": True}),
+        ("glue", "--draw_train_samples", {"draw_train_samples": True, "max_train_samples": 3}),
+        ("glue", "--do_train", {"do": "eval"}),
+        ("qa", "--save_strategy steps", {"save_strategy": "epoch"}),
+        ("qa", "--eval_strategy steps", {"save_strategy": None, "early_stopping_patience": 1}),
+        ("ner", "negation", {"task_name": "negation"}),
+        ("swag", "multiple-choice", {}),
     ],
 )
-def test_what_streaming_excludes_is_an_early_error(name, options, message, tmp_path, capsys):
-    arguments = ["--family", "cool", "--backbone", "tiny", "--train_file", "none.jsonl", "--streaming", "--do_train"]
-    arguments += ["--do_eval", "--output_dir", str(tmp_path / "out"), *options]
-    assert_one_line_error(load_main(SCRIPTS[name]), arguments, message, tmp_path / "out", capsys)
-
-
-def test_tasks_that_read_all_rows_first_refuse_streaming():
-    assert {name for name, task in TASKS.items() if task.streams} == set(ROWS)
+def test_what_streaming_excludes_is_an_early_error(script, word, options, refused):
+    refused(word, script, **{"data": "none.jsonl", "do": "train eval", "streaming": True, **options})
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,220 @@
+"""Models and data small enough for the scripts, and fixtures that run them with options by name."""
+
+import json
+import shutil
+
+import pytest
+import torch
+from transformers import BertForSequenceClassification, BertForTokenClassification
+
+from tests.generation_helpers import tiny_writer
+from tests.qa_helpers import byte_pieces, question, tiny_bert, unanswerable, word_pieces, write_jsonl
+from tests.script_helpers import ROOT, load_main
+
+SAMPLES = ROOT / "hf_localattn" / "resources" / "samples"
+TEXTS = ["the cat sat", "on the mat", "who sat?", "the red dog", "where cats sat", "the mat"]
+PAIRS = {"sentence1": TEXTS, "sentence2": TEXTS[::-1]}
+SENTENCES = [
+    {"tokens": ["the", "cats", "sat", "on", "red", "mat"], "ner_tags": ["O", "B-pet", "O", "O", "B-place", "I-place"]},
+    {"tokens": ["dog", "\u200b", "sat"], "ner_tags": ["B-pet", "O", "O"]},
+    {"tokens": ["on", "the", "mat"], "ner_tags": ["O", "O", "B-place"]},
+]
+NAMES = ["B-pet", "B-place", "I-place", "O"]
+CGED = """<DOC><TEXT id="1">a cat sat</TEXT><ERROR start_off="3" end_off="5" type="S"/></DOC>
+<DOC><TEXT id="2">a dog</TEXT></DOC>
+"""
+SWAG = """,video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label
+0,v,1,the cat sat. the dog,the cat sat.,the dog,gold,sat on the mat.,red.,"on, on.",where?,0
+1,v,1,the mat. the cat,the mat.,the cat,gold,red.,"on, on.",sat on the mat.,where?,2
+2,v,1,the dog. the cat,the dog.,the cat,gold,red.,sat on the mat.,where?,"on, on.",1
+"""
+JOKES = """id,text,is_humor,humor_rating,offense_rating
+1,"the cat, red",1,2.4,0.2
+2,who sat,0,,0.0
+3,the dog,1,3.25,1.0
+"""
+WORDS = ["he", "saw", "the", "old", "house", "and", "she", "never", "left", "it"]
+
+
+def labeled(*labels, **columns):
+    """Rows with texts in turn, one for each label."""
+    columns = columns or {"text": TEXTS}
+    return [
+        {**{name: texts[i % len(texts)] for name, texts in columns.items()}, "label": label}
+        for i, label in enumerate(labels)
+    ]
+
+
+def negated(cue, number, length=6):
+    """A row in which all that follows the cue is negated; the words alone do not tell which "not" is the cue."""
+    tokens = [WORDS[(number + place) % len(WORDS)] for place in range(length)]
+    for place in (1, 4, cue):
+        tokens[place] = "not"
+    found = {
+        "cue": [int(place == cue) for place in range(length)],
+        "scope": [int(place > cue) for place in range(length)],
+    }
+    return {"id": f"r{number}-{cue}", "sentence_id": f"s{number}", "tokens": tokens, **found}
+
+
+def with_cues(number, *cues, length=7):
+    """Rows of a sentence in which each "not" is a cue; two words after it are its scope."""
+    tokens = ["not" if place in cues else WORDS[(3 * number + place) % 7] for place in range(length)]
+    row = {"sentence_id": f"s{number}", "tokens": tokens}
+    return [
+        {
+            **{**row, "id": f"{number}-{cue}", "cue": [int(place == cue) for place in range(length)]},
+            "scope": [int(cue < place <= cue + 2) for place in range(length)],
+        }
+        for cue in cues or (-9,)
+    ]
+
+
+NEGATED = [negated(cue, number) for number in range(4) for cue in (1, 4)]
+ROWS = {
+    "classes": labeled("bee", "ant", "cat", "ant", "bee", "cat"),
+    "capitals": labeled("BEE", "Ant", "cat"),
+    "two": labeled("no", "yes", "no", "yes"),
+    "digits": labeled(0, 1),
+    "one": labeled("ant", "ant"),
+    "four": labeled("bee", "ant", "cat", "dog"),
+    "renamed": labeled("x", "y", "z"),
+    "some": labeled(0.5, None, 2.0),
+    "none": labeled(None, None),
+    "other": labeled("bee", "dog"),
+    "scores": labeled(0.5, 1, 2.5, 3),
+    "several": labeled(["ant", "bee"], [], ["cat"], ["bee"]),
+    "texts": [{"text": text} for text in TEXTS],
+    "pairs": labeled("bee", "ant", **PAIRS),
+    "cola": labeled(0, 1, 1, 0, sentence=TEXTS),
+    "mrpc": labeled(0, 1, 1, 0, **PAIRS),
+    "stsb": labeled(0.5, 5.0, 2.0, 1.0, **PAIRS),
+    "stsb_test": labeled(-1.0, -1.0, **PAIRS),
+    "names": SENTENCES,
+    "tokens": [{"tokens": row["tokens"]} for row in SENTENCES],
+    "cars": [{"tokens": ["the"], "ner_tags": ["B-car"]}],
+    "letters": [{"context": "the cat", "choices": ["mat", "dog", "red"], "label": letter} for letter in "ABC"],
+    "ragged": [{"context": "a", "choices": ["b", "c", "d"][:n], "label": 0} for n in (3, 2)],
+    "answered": [question(i) for i in range(6)],
+    "mixed": [question(i) if i % 2 else unanswerable(i) for i in range(6)],
+    "unanswerable": [unanswerable(i) for i in range(3)],
+    "questions": [{k: v for k, v in question(i).items() if k != "answers"} for i in range(2)],
+    "unasked": [{k: v for k, v in question(i).items() if k != "question"} for i in range(2)],
+    "negated": NEGATED,
+    "cues": [{name: row[name] for name in ("tokens", "cue")} for row in NEGATED[:3]],
+    "out_of_scope": [{**row, "scope": [0] * 6} for row in NEGATED],
+    "no_cue": [NEGATED[0], {**NEGATED[1], "cue": [0] * 6}],
+    "marked": [NEGATED[0], {**NEGATED[1], "tokens": ["[CUE]", *NEGATED[1]["tokens"][1:]]}],
+    "long": [*NEGATED[:2], negated(1, 20, length=30), {**negated(25, 30, length=30), "id": "late"}],
+    "detected": [row for n, cues in enumerate([[], [1], [4], [0, 4], [2], []]) for row in with_cues(n, *cues)],
+}
+"""Rows of the .jsonl files."""
+
+
+@pytest.fixture(scope="session")
+def files(tmp_path_factory):
+    """A folder of data files, and of models with their tokenizers."""
+    folder = tmp_path_factory.mktemp("scripts")
+    for name, rows in ROWS.items():
+        write_jsonl(folder / f"{name}.jsonl", rows)
+    (folder / "sst5.tsv").write_text('label\ttext\n4\tthe cat\n0\ta "red mat\n3\ton the mat\n2\tdog\n1\twho sat\n')
+    (folder / "jokes.csv").write_text(JOKES)
+    (folder / "fce.tsv").write_text("the\tc\ncat\ti\n\nsat\tc\non\tc\n")
+    (folder / "cged.xml").write_text(CGED)
+    (folder / "swag.csv").write_text(SWAG)
+    (folder / "bare.csv").write_text("".join(line.rsplit(",", 1)[0] + "\n" for line in SWAG.splitlines()))
+    (folder / "labels.json").write_text(json.dumps(NAMES))
+    pieces = word_pieces()
+    save(folder / "plain", tiny_bert(pieces), pieces)
+    save(folder / "left", tiny_bert(pieces), word_pieces("left", cls_last=True))
+    for name, names in {"classifier": ("cat", "ant", "bee"), "numbers": ("LABEL_0", "LABEL_1", "LABEL_2")}.items():
+        save(folder / name, with_labels(BertForSequenceClassification, pieces, names), pieces)
+    save(folder / "tagger", with_labels(BertForTokenClassification, pieces, ["B-car", *NAMES[::-1]]), pieces)
+    in_bytes = byte_pieces()
+    in_bytes.model_max_length = 64
+    save(folder / "bytes", with_labels(BertForTokenClassification, in_bytes, NAMES), in_bytes)
+    writers = {"bart": {}, "prophetnet": {}, "endless": {"eos_token_id": 5}, "beginless": {}}
+    for name, fields in writers.items():
+        model = tiny_writer("prophetnet" if name == "prophetnet" else "bart", pieces, **fields)
+        if name == "beginless":
+            model.config.decoder_start_token_id = model.generation_config.decoder_start_token_id = None
+        save(folder / name, model, pieces)
+    shutil.copytree(folder / "bart", folder / "left_bart")
+    word_pieces("left").save_pretrained(folder / "left_bart")
+    return folder
+
+
+def save(folder, model, tokenizer):
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def with_labels(model_class, tokenizer, names):
+    config = tiny_bert(tokenizer).config
+    config.id2label, config.label2id = dict(enumerate(names)), {name: i for i, name in enumerate(names)}
+    torch.manual_seed(1)
+    return model_class(config)
+
+
+LENGTHS = {
+    "glue": {"max_seq_length": 24},
+    "ner": {"max_seq_length": 40},
+    "swag": {"max_seq_length": 40},
+    "qa": {"max_seq_length": 40, "doc_stride": 8},
+    "qg": {"max_source_length": 40, "max_target_length": 12, "generation_num_beams": 2},
+}
+COMMON = {"per_device_train_batch_size": 2, "max_steps": 2, "save_strategy": "no", "report_to": "none"}
+COMMON |= {"use_cpu": True, "disable_tqdm": True}
+
+
+@pytest.fixture
+def run(files, tmp_path):
+    """A function that runs a script in `tmp_path / out` and returns its metrics.
+
+    Options that name an entry of `files` are paths. `data` is the file for training and validation, `do` has the parts
+    of the run, `model` is a checkpoint; without it the script starts from a backbone.
+    """
+
+    def call(script, data=None, do="train eval predict", out="out", model=None, **options):
+        given = {**COMMON, **LENGTHS[script], "output_dir": str(tmp_path / out)}
+        given |= {f"do_{part}": True for part in do.split()}
+        given |= {"train_file": data, "validation_file": data} if data else {}
+        backbone = "bart" if script == "qg" else "plain"
+        given |= {"model_name_or_path": model} if model else {"family": "baseline", "backbone": backbone}
+        given = {name: value for name, value in (given | options).items() if value is not None}
+        for name, value in given.items():
+            if isinstance(value, str) and name != "output_dir" and (files / value).exists():
+                given[name] = str(files / value)
+        path = tmp_path / "options.json"
+        path.write_text(json.dumps(given))
+        return load_main(f"run_{script}")([str(path)])
+
+    return call
+
+
+@pytest.fixture
+def refused(run, tmp_path, capsys):
+    """A function that runs a script and checks that it ends with one line with a word, before anything is written."""
+
+    def call(word, *arguments, **options):
+        with pytest.raises(SystemExit) as ended:
+            run(*arguments, **options)
+        assert ended.value.code == 2
+        last = capsys.readouterr().err.rstrip("\n").rpartition("\n")[2]
+        assert last.startswith("error: ")
+        assert word in last
+        assert not (tmp_path / options.get("out", "out")).exists()
+
+    return call
+
+
+def lines_of(path):
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+def json_lines(path):
+    return [json.loads(line) for line in lines_of(path)]
+
+
+def state_of(folder):
+    return json.loads((folder / "trainer_state.json").read_text())

@@ -1,0 +1,120 @@
+"""SLA through the scripts and the command, as a user runs it, with a parser of a few sentences."""
+
+import json
+
+import pytest
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+from hf_localattn import SlaBertTokenizer
+from hf_localattn.cli import main as command
+from hf_localattn.hub import init_checkpoint
+from hf_localattn.resources import tiny_backbone
+from tests.models.tiny import tiny_model
+from tests.parsers import tiny_parser
+from tests.scripts.conftest import SAMPLES
+
+SLA = {"family": "sla-bert", "backbone": "tiny", "max_seq_length": 48}
+REVIEWS = str(SAMPLES / "reviews.csv")
+
+
+def parsed(*fields, language="en"):
+    return {**SLA, "local_config": [f"parser={tiny_parser(language)}", *fields]}
+
+
+@pytest.mark.parametrize(
+    ("script", "data", "language", "score"),
+    [
+        ("glue", "reviews.csv", "en", "accuracy"),
+        ("ner", "names.conll", "en", "f1"),
+        ("ner", "errors.tsv", "en", "f0_5"),
+        ("ner", "errors.xml", "zh", "detection_f1"),
+        ("swag", "endings.csv", "en", "accuracy"),
+        ("qa", "../reading/validation.json", "en", "f1"),
+    ],
+)
+def test_every_script_trains_it(script, data, language, score, run, tmp_path):
+    limits = {"max_train_samples": 6, "max_eval_samples": 4}
+    metrics = run(
+        script, str(SAMPLES / data), "train eval", **parsed("syntax_threshold=2", language=language), **limits
+    )
+    assert f"eval_{score}" in metrics
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
+    assert type(tokenizer) is SlaBertTokenizer
+    assert tokenizer.parser == tiny_parser(language)
+    config = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert config["syntax_threshold"] == 2
+    assert "parser" not in config
+
+
+@pytest.mark.parametrize("kind", ["window", "none"])
+def test_what_needs_no_parse_needs_no_parser(kind, run, tmp_path):
+    run("glue", REVIEWS, "train", **SLA, local_config=[f"local_attention={kind}"])
+    assert AutoTokenizer.from_pretrained(tmp_path / "out").parser is None
+
+
+def test_pairs(run):
+    assert "eval_accuracy" in run("glue", "mrpc.jsonl", "train eval", task_name="mrpc", **parsed())
+
+
+def test_a_run_goes_on_from_its_own_checkpoint(run, tmp_path):
+    """The tokenizer comes from the folder: no field has to be given again, but for a parser that is a folder."""
+    run("glue", REVIEWS, "train", "first", **parsed("words=whitespace"))
+    settings = [f"parser={tiny_parser()}"]
+    metrics = run("glue", REVIEWS, "eval", model=str(tmp_path / "first"), local_config=settings)
+    assert "eval_accuracy" in metrics
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "first", parser=tiny_parser())
+    assert tokenizer.words == "whitespace"
+
+
+@pytest.mark.parametrize(
+    ("fields", "word"),
+    [
+        (["parser=xx_no_such_parser"], "spacy download"),
+        (["local_attention=syntactic"], "'syntactic'"),
+        (["words=spaces"], "'spaces'"),
+        (["parser=3"], "`parser`"),
+        (["parser=null"], "dep_heads"),
+        (["parsr=x"], "'parser'"),
+        (["syntax_treshold=3"], "'syntax_threshold'"),
+    ],
+)
+def test_fields_and_settings_that_are_refused(fields, word, refused):
+    refused(word, "glue", REVIEWS, "train", **SLA, local_config=fields)
+
+
+@pytest.mark.parametrize(
+    ("settings", "word"),
+    [([], "yourself"), (["words=spaces"], "'spaces'"), (["syntax_threshold=2"], "fixed"), (["parsr=x"], "'parser'")],
+)
+def test_of_a_checkpoint_only_the_tokenizer_can_be_set(settings, word, folder, refused):
+    refused(word, "glue", REVIEWS, "train", model=str(folder), local_config=settings)
+
+
+def test_a_backbone_without_the_interface_is_refused(refused, tmp_path):
+    tiny_model("cool", backbone="xlnet").backbone_model.save_pretrained(tmp_path / "xlnet")
+    AutoTokenizer.from_pretrained(tiny_backbone()).save_pretrained(tmp_path / "xlnet")
+    refused("'xlnet'", "glue", REVIEWS, "train", **{**SLA, "backbone": str(tmp_path / "xlnet")})
+
+
+def test_init_writes_the_tokenizer_too(tmp_path):
+    fields = ["--config", f"parser={tiny_parser()}", "--config", "words=whitespace", "--config", "window_size=5"]
+    assert command(["init", "sla-bert", "tiny", str(tmp_path / "sla"), *fields]) == 0
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "sla", parser=tiny_parser())
+    assert (tokenizer.parser, tokenizer.words) == (tiny_parser(), "whitespace")
+    auto_map = json.loads((tmp_path / "sla" / "tokenizer_config.json").read_text())["auto_map"]
+    assert "tokenization_sla_bert.SlaBertTokenizer" in auto_map["AutoTokenizer"]
+    model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "sla").eval()
+    given = tokenizer("The cat sleeps.", return_tensors="pt")
+    assert len(model(**given, output_attentions=True).gates) == model.config.num_hidden_layers
+
+
+@pytest.mark.parametrize(("parser", "word"), [("xx_no_such_parser", "spacy download"), ("null", "has no parser")])
+def test_init_says_that_a_parser_is_missing(parser, word, tmp_path, caplog):
+    """The folder is written all the same: it may be for another machine."""
+    assert command(["init", "sla-bert", "tiny", str(tmp_path / "sla"), "--config", f"parser={parser}"]) == 0
+    assert word in caplog.text
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return init_checkpoint("sla-bert", "tiny", tmp_path_factory.mktemp("sla") / "sla", parser=tiny_parser())
