@@ -16,11 +16,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import forkserver, parent_process
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -97,7 +98,8 @@ def _run_process(
     context = start_server()
     for attempt in range(1 + RETRIES):
         process = context.Process(target=_execute, args=(run.task, str(options), str(log), dict(environment), folder))
-        start(process)
+        with _without_main():
+            start(process)
         process.join()
         code = process.exitcode or 0
         if code == 0 and (metrics := finished(run.folder)) is not None:
@@ -108,6 +110,21 @@ def _run_process(
         if attempt < RETRIES:
             logger.warning("%s: %s. Resuming in a new process.", run.folder, end)
     raise RunFailed(f"{end}, for the {1 + RETRIES}th time ({log})")
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Hide the program that this process runs: the started process would import it, and run it a second time."""
+    with _HIDING:
+        program = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            yield
+        finally:
+            sys.modules["__main__"] = program
+
+
+_HIDING = threading.Lock()
 
 
 def start_server() -> Any:

@@ -268,6 +268,7 @@ REFUSED = [
         "DOCTYPE",
     ),
     ("xml", bioscope(NESTED, head='<!DOCTYPE html SYSTEM "a">'), {}, "line 2", "DOCTYPE"),
+    ("xml", '\n<!DOCTYPE a [<!ENTITY b "c">]>\n<Annotation/>', {}, "line 2", "DOCTYPE"),
     ("txt", "<!-- <Annotation> -->\n<html/>", {}, "line 2", "root"),
     ("xml", bioscope(), {}, "", "no sentences"),
     ("xml", "<DOCUMENT/>", {}, "", "no sentences"),

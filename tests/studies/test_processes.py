@@ -95,10 +95,9 @@ def test_a_run_ends_with_the_process_that_has_started_it(data, tmp_path):
     program = (
         "import json, os, sys; from pathlib import Path\n"
         "from hf_localattn.studies.processes import ScriptRun, run_script\n"
-        "if __name__ == '__main__':\n"
-        "    task, options, folder = json.load(open(sys.argv[1]))\n"
-        "    def start(process): process.start(); print(process.pid, flush=True)\n"
-        "    run_script(ScriptRun(task, options, Path(folder)), {}, os.getcwd(), start)\n"
+        "task, options, folder = json.load(open(sys.argv[1]))\n"
+        "def start(process): process.start(); print(process.pid, flush=True)\n"
+        "run_script(ScriptRun(task, options, Path(folder)), {}, os.getcwd(), start)\n"
     )
     (tmp_path / "driver.py").write_text(program)
     (tmp_path / "run.in").write_text(json.dumps([run.task, run.options, str(run.folder)]))
