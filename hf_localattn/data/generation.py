@@ -92,5 +92,5 @@ def _growing_spans(context: str, start: int, end: int, unit: str) -> list[tuple[
     """Return the spans [start, end) of an answer with 0, 1, 2, ... units on each side, up to the whole passage."""
     units = [match.span() for match in re.finditer(unit, context)]
     first = max(bisect_right(units, start, key=lambda span: span[0]) - 1, 0)
-    last = min(bisect_left(units, end, key=lambda span: span[1]), len(units) - 1)
+    last = bisect_left(units, end, key=lambda span: span[1])
     return [(units[max(first - more, 0)][0], units[min(last + more, len(units) - 1)][1]) for more in range(len(units))]

@@ -265,19 +265,6 @@ def unpad_left(logits: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tens
     return logits[rows, positions % logits.shape[1]]
 
 
-def further_scores(metric: str | None, pair: tuple[Any, Any] | None) -> dict[str, float]:
-    """Return the numbers among the scores of `--metric`; none without it, or without references.
-
-    Args:
-        metric: name for `load_metric`; None for no metric.
-        pair: predictions and references; None if rows have no labels.
-    """
-    if metric is None or pair is None:
-        return {}
-    scores = load_metric(metric).compute(predictions=pair[0], references=pair[1])
-    return {name: float(value) for name, value in scores.items() if isinstance(value, (int, float, np.number))}
-
-
 class TaskTrainer(LocalAttentionTrainer):
     """Trainer of a run, whose evaluations have the scores of a task.
 
@@ -291,6 +278,7 @@ class TaskTrainer(LocalAttentionTrainer):
     def __init__(self, task: Any, **kwargs: Any) -> None:
         self.task = task
         self.scored: Any = None
+        self.metric = None if task.args.metric is None else load_metric(task.args.metric)
         super().__init__(**kwargs)
 
     def evaluation_loop(
@@ -312,7 +300,12 @@ class TaskTrainer(LocalAttentionTrainer):
             return output
         split = metric_key_prefix.replace("eval", "validation").replace("predict", "test")
         self.scored = self.task.score(split, output.predictions, output.label_ids)
-        scores = {**self.scored.scores, **further_scores(self.task.args.metric, self.scored.pair)}
+        scores = self.scored.scores
+        if self.metric is not None and self.scored.pair is not None:
+            predictions, references = self.scored.pair
+            found = self.metric.compute(predictions=predictions, references=references)
+            numbers = {name: value for name, value in found.items() if isinstance(value, (int, float, np.number))}
+            scores = scores | {name: float(value) for name, value in numbers.items()}
         scores = {f"{metric_key_prefix}_{name}": value for name, value in scores.items()}
         return output._replace(predictions=self.scored.predictions, metrics={**output.metrics, **scores})
 

@@ -1,6 +1,8 @@
 """Ctrl-C ends the command and the scripts with one line and the exit code of shells."""
 
 import runpy
+import subprocess
+import sys
 
 import pytest
 
@@ -41,3 +43,30 @@ def test_scripts(script, monkeypatch, capsys):
         runpy.run_path(str(ROOT / script), run_name="__main__")
     assert ended.value.code == 130
     assert capsys.readouterr().err == RESUMABLE
+
+
+SWALLOWED = """
+import os, signal, time
+from hf_localattn_command import end_on_interrupt
+with end_on_interrupt():
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(60)
+    except KeyboardInterrupt:
+        pass  # as a library does while it is imported
+"""
+
+
+def test_no_library_can_swallow_it():
+    done = subprocess.run([sys.executable, "-c", SWALLOWED], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, RESUMABLE)
+
+
+def test_a_file_of_options_that_is_none_is_told_before_torch_is_imported(tmp_path):
+    (tmp_path / "options.json").write_text("{")
+    words = ["-X", "importtime", "-m", "hf_localattn", "train", "glue", str(tmp_path / "options.json")]
+    done = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    lines = done.stderr.splitlines()
+    assert "invalid JSON" in lines[-1]
+    assert not [line for line in lines if line.endswith("| torch")]

@@ -76,7 +76,7 @@ JOINED = (
 SPLIT = (
     '<sentence id="S1">(<xcope id="X">un<cue type="negation" ref="X">not\n ed</cue> \u00a0<b>x</b>y</xcope>). n\x92t'
 )
-PLAIN = '<sentence id="S2">nothing to see.</sentence>'
+PLAIN = '<sentence id="S2">nothing <!-- yet --> to <?php x?>see.</sentence>'
 SHARED = scope(5, w("old"), "6 7") + cue(6, "or", "speculation") + scope(8, w("new"), 6) + cue(7, "or", "speculation")
 INSIDE = scope(2, w("he can") + cue(1, "not") + w("go"), 1)
 RARE = starsem(1, "not not _ _ _ not _", "infrequent _ infrequent _ in frequent _", "visits _ visits _ _ visits _")

@@ -56,6 +56,7 @@ def texts(*labels, **columns):
 GOOD = {
     load_texts: {
         "classes": (texts("b", "a"), {}, ["a = b", "b = a"]),
+        "a class called -1": (texts(-1, 1), {}, ["a = -1", "b = 1"]),
         "a table": (("a.csv", 'text,label\n"a, b",1\nc,0\n'), {}, ["a, b = 1", "c = 0"]),
         "tabs without quotes": (("a.tsv", 'text\tlabel\n"a\t1\n\nb"\t0\n'), {}, ['"a = 1', 'b" = 0']),
         "a list": (("a.json", json.dumps(texts(True, False))), {}, ["a = true", "b = false"]),
@@ -227,7 +228,12 @@ REFUSED = {
         (texts(1.5, True), "line 2", "True"),
         (texts(1.5, float("inf")), "line 2", "inf"),
         (texts(0, 2), "line 2", "label 2", {"layout": TextColumns(names=("a", "b"))}),
-        (texts(0, -1), "line 2", "-1", {"layout": TextColumns(names=("a", "b"), problem_type=SINGLE_LABEL)}),
+        (
+            texts(0, -1),
+            "line 2",
+            "no label; found -1",
+            {"layout": TextColumns(names=("a", "b"), problem_type=SINGLE_LABEL)},
+        ),
         (texts(None, ""), "", "no row has a label", {"layout": TextColumns(skip_unlabeled=True)}),
         ([{**QQP, "question1": " "}], "line 1", "empty", {"layout": GLUE_TASKS["qqp"]}),
         (("a.json", "[]"), "", "no texts"),

@@ -17,7 +17,7 @@ class Share(evaluate.Metric):
 
     def _compute(self, predictions, references):
         equal = [one == other for one, other in zip(predictions, references)]
-        return {{"share": sum(equal) / len(equal), "of": len(equal), "each": equal}}
+        return {{"share": sum(equal) / len(equal), "of": len(equal), "each": equal, "note": "text"}}
 """
 
 
@@ -68,3 +68,6 @@ def test_a_further_metric_of_a_script(share, tmp_path, script, kind, row):
     assert metrics["eval_of"] == 2
     assert metrics["eval_share"] in (0, 0.5, 1)
     assert "eval_each" not in metrics
+    with pytest.raises(SystemExit):  # before the training
+        load_main(script)([*arguments, "--metric", str(tmp_path / "nothing"), "--output_dir", str(tmp_path / "other")])
+    assert not list((tmp_path / "other").glob("*.safetensors"))

@@ -129,10 +129,11 @@ def test_every_family_runs_and_its_tokenizer_learns_the_marker(family, run, tmp_
     assert list(names) == [*SCOPE_LABELS, *cue_label_names(["negation", "speculation"])]
 
 
-def test_a_limit_on_all_rows_leaves_no_sentence_out(run):
-    limit = len(load_negation(STARSEM, all_sentences=True))
-    metrics = run("ner", STARSEM, "train", **PLAIN, **DETECT, max_train_samples=limit)
-    assert metrics["train_samples"] == 39 + 32
+@pytest.mark.parametrize(("limit", "expected"), [(3, 3 + 2), (4, 3 + 2), (5, 4 + 4), (7, 6 + 5)])
+def test_a_limit_takes_whole_sentences(limit, expected, run):
+    """The fourth sentence has two cues; each sentence has a row that asks for them."""
+    metrics = run("ner", "detected.jsonl", "train", **PLAIN, **DETECT, max_train_samples=limit)
+    assert metrics["train_samples"] == expected
 
 
 def test_models_of_scopes_and_of_cues(run, refused, tmp_path):

@@ -9,7 +9,7 @@ from hf_localattn.training.trainer import LocalAttentionTrainer
 from tests.scripts.conftest import ROWS, state_of
 
 TEXTS = [{"text": f"{word} roses", "label": label} for word in ("white", "red", "old") for label in ("a", "b")]
-STEPS = {"max_steps": 4, "save_steps": 2, "save_strategy": "steps", "logging_steps": 3, "learning_rate": 1e-3}
+STEPS = {"max_steps": 4, "save_steps": 3, "save_strategy": "steps", "logging_steps": 2, "learning_rate": 1e-3}
 
 
 class Killed(Exception):
