@@ -87,6 +87,10 @@ class BackboneTokenizer(PreTrainedTokenizerFast):
         LocalAttentionConfig.installed.check_texts(text, text_pair, kwargs.get("is_split_into_words", False))
         try:
             return super()._encode_plus(text, text_pair, **kwargs)
+        except Exception as error:
+            if type(error) is not Exception:  # the backend's errors, such as a text too short to truncate
+                raise
+            raise ValueError(f"`text` cannot be encoded: {error}.") from error
         finally:
             self._forget_call()
 
@@ -147,7 +151,5 @@ def set_columns(
         return_tensors: As in the call.
     """
     if not batched and return_tensors is None and "overflow_to_sample_mapping" not in encoded:
-        values = {name: rows[0] for name, rows in columns.items()}
-    else:
-        values = dict(columns)
-    encoded.update(BatchEncoding(values, tensor_type=return_tensors))
+        columns = {name: rows[0] for name, rows in columns.items()}
+    encoded.update(BatchEncoding(dict(columns), tensor_type=return_tensors))

@@ -20,7 +20,7 @@ from hf_localattn.hub.push import check_checkpoint, parser_of, shared_files
 from hf_localattn.pretrained import load_tokenizer
 from hf_localattn.studies.search_space import read_space
 from hf_localattn.training.arguments import ModelArguments
-from reproduction.entries import read_yaml
+from reproduction.corpora import read_yaml
 from tests.hostile import fakes
 
 __all__ = ["fakes"]

@@ -370,6 +370,13 @@ def test_truncated_pairs(tokenizer, strategy):
     assert set(cut["word_index"]) < set(whole["word_index"])
 
 
+@pytest.mark.parametrize("strategy", ["only_first", "only_second"])
+def test_refuses_a_text_that_is_too_short_to_truncate(tokenizer, strategy):
+    texts = (CAT, DOG * 9) if strategy == "only_first" else (DOG * 9, CAT)
+    with pytest.raises(ValueError, match="too short"):
+        tokenizer(*texts, truncation=strategy, max_length=20)
+
+
 def test_windows_share_one_parse(tokenizer, parsed):
     text = f"{DOG} {TOWN} {CAT}"
     whole = tokenizer(text)
