@@ -1,4 +1,4 @@
-"""Drawing of maps, weights and curves with matplotlib's objects, without windows or global state.
+"""Drawing of maps, weights and gates with matplotlib's objects, without windows or global state.
 
 Each function returns a figure with a size that fits its content. `picture` converts a figure to a file's content.
 """
@@ -13,8 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
-
-import numpy as np
 
 from hf_localattn.extras import import_extra
 from hf_localattn.inspection.maps import AttentionMap
@@ -44,9 +42,6 @@ OTHER_FONTS = (
     *("Microsoft YaHei", "SimHei", "Arial Unicode MS", "Noto Sans", "Noto Sans Arabic", "Noto Sans Devanagari"),
     *("Unifont", "Noto Emoji", "Symbola"),
 )
-
-Series = Mapping[Any, float | Sequence[float]]
-"""Value or values by place. Several values, such as scores of several seeds, are drawn as mean and deviation."""
 
 
 def draw_maps(maps: Sequence[AttentionMap], titles: Sequence[str] | None = None) -> Any:
@@ -150,81 +145,19 @@ def draw_gates(gates: Mapping[str, GateValues]) -> Any:
         ValueError: There are no gates.
         ImportError: matplotlib is not installed.
     """
-    series = {name: dict(zip(one.layers, one.means, strict=True)) for name, one in gates.items()}
-    return draw_curves(series, x_label="layer, from 0", y_label="mean gate (0 global, 1 local)")
-
-
-def draw_curves(
-    curves: Mapping[str, Series], *, x_label: str, y_label: str, title: str = "", bands: bool = False
-) -> Any:
-    """Draw values against numbers, one line per name, with error bars for several values of one number.
-
-    Args:
-        curves: Values by name and number, such as {"with": {1: [80.1, 80.3], 2: [80.9, 80.7]}}.
-        x_label: Label of the x axis.
-        y_label: Label of the y axis.
-        title (*optional*): Title of the figure.
-        bands (*optional*, defaults to False): Draw bands in place of error bars.
-
-    Returns:
-        A `matplotlib.figure.Figure`.
-
-    Raises:
-        ValueError: There are no curves.
-        ImportError: matplotlib is not installed.
-    """
-    _check_not_empty(curves, "curve")
-    figure = _figure()
-    axes = _add_axes(figure, 5.0, 3.2)
-    places = sorted({place for values in curves.values() for place in values})
-    for number, (name, values) in enumerate(curves.items()):
-        xs = sorted(values)
-        means, deviations = _means_and_deviations([values[x] for x in xs])
-        style = {"marker": "osD^vPX*"[number % 8], "markersize": 5, "capsize": 3, "label": name}
-        bars = None if bands or np.isnan(deviations).all() else deviations
-        line = axes.errorbar(xs, means, yerr=bars, **style)[0]
-        if bands:
-            low, high = np.subtract(means, deviations), np.add(means, deviations)
-            axes.fill_between(xs, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
+    _check_not_empty(gates, "gate")
+    figure = import_extra("matplotlib.figure", *EXTRA).Figure(figsize=(6.4, 3.6), layout="constrained")
+    axes = figure.add_subplot()
+    for number, (name, one) in enumerate(gates.items()):
+        axes.plot(one.layers, one.means, marker="osD^vPX*"[number % 8], markersize=5, label=name)
+    places = sorted({layer for one in gates.values() for layer in one.layers})
     if len(places) <= 16:
         axes.set_xticks(places)
     axes.grid(alpha=0.3)
-    return _finish_plot(figure, axes, x_label, _explained(y_label, curves), title, len(curves))
-
-
-def draw_bars(bars: Mapping[str, Series], *, y_label: str, x_label: str = "", title: str = "") -> Any:
-    """Draw values of groups, one bar per group and name, with error bars for several values of one bar.
-
-    Args:
-        bars: Values by name and group, such as {"Augment": {"em": [88.1, 87.9], "emb": 88.4}}. A missing group has no
-            bar. Values may be negative.
-        y_label: Label of the y axis.
-        x_label (*optional*): Label of the x axis.
-        title (*optional*): Title of the figure.
-
-    Returns:
-        A `matplotlib.figure.Figure`.
-
-    Raises:
-        ValueError: There are no bars.
-        ImportError: matplotlib is not installed.
-    """
-    _check_not_empty(bars, "bar")
-    groups = list(dict.fromkeys(group for values in bars.values() for group in values))
-    figure = _figure()
-    axes = _add_axes(figure, max(4.0, 0.35 * len(groups) * (len(bars) + 1)), 3.2)
-    thickness = 0.8 / len(bars)
-    for number, (name, values) in enumerate(bars.items()):
-        own = [place for place, group in enumerate(groups) if group in values]
-        means, deviations = _means_and_deviations([values[groups[place]] for place in own])
-        xs = [place + (number - (len(bars) - 1) / 2) * thickness for place in own]
-        axes.bar(xs, means, thickness, yerr=deviations, capsize=3, label=name)
-    longest = max(len(str(group)) for group in groups)
-    axes.set_xticks(range(len(groups)), labels=groups, rotation=90 if longest > 8 else 0)
-    axes.axhline(0.0, color="black", linewidth=0.8)
-    axes.grid(axis="y", alpha=0.3)
-    axes.set_axisbelow(True)
-    return _finish_plot(figure, axes, x_label, _explained(y_label, bars), title, len(bars))
+    axes.set(xlabel="layer, from 0", ylabel="mean gate (0 global, 1 local)")
+    figure.legend(loc="outside right upper", frameon=False)  # so that it hides no line
+    _settle_texts(figure)
+    return figure
 
 
 def picture(figure: Any, form: str) -> bytes:
@@ -244,18 +177,6 @@ def picture(figure: Any, form: str) -> bytes:
     with _said_already():
         figure.savefig(content, format=form, dpi=150, metadata=undated[form])
     return content.getvalue()
-
-
-def _means_and_deviations(values: Sequence[float | Sequence[float]]) -> tuple[list[float], list[float]]:
-    """Return the mean and sample deviation of each. A single value has the deviation NaN, which is not drawn."""
-    rows = [np.atleast_1d(np.asarray(one, dtype=float)) for one in values]
-    return [float(row.mean()) for row in rows], [float(row.std(ddof=1)) if len(row) > 1 else np.nan for row in rows]
-
-
-def _explained(y_label: str, series: Mapping[str, Series]) -> str:
-    """Return the label of the y axis. It explains the error bars, if any."""
-    deviates = any(np.size(one) > 1 for values in series.values() for one in values.values())
-    return f"{y_label}, ± deviation" if deviates else y_label
 
 
 def _headings(titles: Sequence[str] | None, own: Sequence[str], what: str) -> list[str]:
@@ -288,15 +209,6 @@ def _entitle(axes: Any, heading: str, width: float) -> None:
     letters = max(int(width * 12), 28)
     lines = (line for text in heading.split("\n") for line in textwrap.wrap(text, letters))
     axes.set_title("\n".join(lines), loc="left")
-
-
-def _finish_plot(figure: Any, axes: Any, x_label: str, y_label: str, title: str, number: int) -> Any:
-    axes.set(xlabel=x_label, ylabel=y_label)
-    if number > 1 or not title:
-        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)  # outside, so that it hides no line
-    if title:
-        _entitle(axes, title, 5.0)
-    return _side_by_side(figure)
 
 
 def _side_by_side(figure: Any) -> Any:

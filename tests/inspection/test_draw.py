@@ -10,8 +10,6 @@ from hf_localattn.inspection import (
     AttentionMap,
     GateValues,
     TokenWeights,
-    draw_bars,
-    draw_curves,
     draw_gates,
     draw_maps,
     draw_token_weights,
@@ -119,26 +117,6 @@ def test_gates_are_lines_over_layers():
     assert [[0, 0.3], [2, 0.5]] in lines
 
 
-def test_curves_have_means_and_deviations_of_samples():
-    axes = draw_curves({"a": {2: [1.0, 3.0], 1: 5.0}}, x_label="layers", y_label="F1", title="t").axes[0]
-    (container,) = axes.containers
-    line, _, (bars,) = container.lines
-    assert line.get_xydata().tolist() == [[1, 5], [2, 2]]
-    low, high = bars.get_segments()[-1][:, 1]
-    assert (low, high) == pytest.approx((2 - 2**0.5, 2 + 2**0.5))
-    assert axes.get_ylabel() == "F1, ± deviation"
-    assert draw_curves({"a": {1: 5.0}}, x_label="layers", y_label="F1").axes[0].get_ylabel() == "F1"
-
-
-def test_bars_stand_in_groups_and_may_be_negative():
-    figure = draw_bars({"one": {"em": [1.0, 2.0], "c": -0.5}, "two": {"c": 0.2}}, y_label="difference")
-    assert_whole(figure, ["one", "two", "em", "c", "difference, ± deviation"])
-    heights = [bar.get_height() for bar in figure.axes[0].patches]
-    assert heights == [1.5, -0.5, 0.2]
-    middles = [bar.get_x() + bar.get_width() / 2 for bar in figure.axes[0].patches]
-    assert middles == pytest.approx([-0.2, 0.8, 1.2])
-
-
 @pytest.mark.parametrize(("form", "begin"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
 def test_a_picture_is_a_file(form, begin):
     content = picture(draw_gates({"a": GateValues((0,), np.array([0.4]), 9)}), form)
@@ -155,7 +133,7 @@ def test_a_picture_is_a_file(form, begin):
         ),
         (lambda: draw_maps([]), "there is no map to draw"),
         (lambda: draw_maps([a_map("ab")], ["a", "b"]), "2 titles for 1 maps"),
-        (lambda: draw_curves({}, x_label="", y_label=""), "there is no curve to draw"),
+        (lambda: draw_gates({}), "there is no gate to draw"),
         (lambda: picture(draw_maps([a_map("ab")]), "gif"), "the format is 'gif'; choose one of png, svg, pdf"),
     ],
 )

@@ -6,7 +6,7 @@ import statistics
 
 import pytest
 
-from reproduction.figures import draw_figure, figure_of
+from reproduction.figures import draw_bars, draw_curves, draw_figure, figure_of
 from reproduction.report import as_markdown, summarize
 from reproduction.tables import load_table
 
@@ -167,5 +167,25 @@ def test_a_figure_without_its_rows_is_no_error(tmp_path):
     pytest.importorskip("matplotlib")
     bars = load_table("oa-figure-7")
     runs = {("c-normal", task): {1: {"eval_f1": 0.5}} for task in bars.tasks}
-    assert draw_figure(bars, runs, tmp_path) == "No figure: there is no bar to draw."
+    assert draw_figure(bars, runs, tmp_path) == "No figure: no run of the figure is finished."
     assert list(tmp_path.iterdir()) == []
+
+
+def test_curves_have_means_and_deviations_of_samples():
+    axes = draw_curves({"a": {2: [1.0, 3.0], 1: [5.0]}}, x_label="layers", y_label="F1", title="t").axes[0]
+    (container,) = axes.containers
+    line, _, (bars,) = container.lines
+    assert line.get_xydata().tolist() == [[1, 5], [2, 2]]
+    low, high = bars.get_segments()[-1][:, 1]
+    assert (low, high) == pytest.approx((2 - 2**0.5, 2 + 2**0.5))
+    assert axes.get_ylabel() == "F1, ± deviation"
+    assert draw_curves({"a": {1: [5.0]}}, x_label="layers", y_label="F1").axes[0].get_ylabel() == "F1"
+
+
+def test_bars_stand_in_groups_and_may_be_negative():
+    figure = draw_bars({"one": {"em": [1.0, 2.0], "c": [-0.5]}, "two": {"c": [0.2]}}, y_label="difference")
+    assert figure.axes[0].get_ylabel() == "difference, ± deviation"
+    heights = [bar.get_height() for bar in figure.axes[0].patches]
+    assert heights == [1.5, -0.5, 0.2]
+    middles = [bar.get_x() + bar.get_width() / 2 for bar in figure.axes[0].patches]
+    assert middles == pytest.approx([-0.2, 0.8, 1.2])
