@@ -5,9 +5,9 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import BertConfig, BertForTokenClassification, PreTrainedTokenizerFast
 from transformers.modeling_outputs import TokenClassifierOutput
 
-from hf_localattn.models.negation_finder import SCOPE_LABELS, cue_label_names
+from hf_localattn.models.negation_finder import CUE_LABELS, SCOPE_LABELS
 
-NAMES = [*SCOPE_LABELS, *cue_label_names(["negation", "speculation"])]
+NAMES = [*SCOPE_LABELS, *CUE_LABELS]
 CUES = {
     **dict.fromkeys(["not", "no", "never", "n't", "none"], "negation:single"),
     **dict.fromkeys(["neither", "nor"], "negation:multi"),

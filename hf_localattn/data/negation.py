@@ -25,7 +25,7 @@ from hf_localattn.data.rows import (
     row_numbers,
     shorten,
 )
-from hf_localattn.models.negation_finder import CUE_KINDS, CUE_TYPES, OUTSIDE, cue_label
+from hf_localattn.models.negation_finder import CUE_KINDS, CUE_TYPES, OUTSIDE
 from hf_localattn.models.pipeline_negation import affix_offsets
 
 logger = logging.getLogger(__name__)
@@ -324,7 +324,7 @@ def add_questions(rows: Dataset, limit: int | None = None) -> Dataset:
         for row in sentence:
             for word, is_cue in enumerate(row["cue"]):
                 if is_cue and labels[word] == OUTSIDE:  # a word of two cues has the label of the first
-                    labels[word] = cue_label(row["cue_kind"], row["cue_type"])
+                    labels[word] = f"{row['cue_kind']}:{row['cue_type']}"
         none = no_cue_columns(labels, all(row["scope"] for row in sentence))
         questions_and_rows.append({**first, "id": first["sentence_id"], **none, "cue_labels": labels})
         questions_and_rows += [{**row, "cue_labels": []} for row in sentence if any(row["cue"])]

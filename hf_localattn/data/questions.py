@@ -335,7 +335,7 @@ def _windows(
 ) -> tuple[BatchEncoding, list[int], list[list[Offsets]]]:
     """Return the model inputs of all windows, the row index of each, and the offsets of its tokens in the passage."""
     question_length = check_window_settings(tokenizer, max_length, doc_stride)
-    questions = [cut_question(question.strip(), tokenizer, question_length) for question in examples["question"]]
+    questions = [cut_question(question.strip(), tokenizer, question_length)[0] for question in examples["question"]]
     return encode_windows(questions, examples["context"], tokenizer, max_length, doc_stride)
 
 

@@ -23,7 +23,7 @@ from hf_localattn.hub.eval_results import write_eval_results
 from hf_localattn.hub.record import TrainingRecord
 from hf_localattn.hub.verify import Verification, verify_checkpoint
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
-from hf_localattn.models.negation_finder import has_cue_labels
+from hf_localattn.models.negation_finder import CUE_LABELS
 from hf_localattn.parsing import parse_yaml, read_utf8
 from hf_localattn.registry import AUTO_CLASSES, FAMILIES, Family, task_of_class
 
@@ -275,7 +275,7 @@ def _architecture(config: Mapping[str, Any]) -> tuple[str, str | None]:
 
 def _pipeline_task(task: str | None, config: Mapping[str, Any]) -> str | None:
     """Return the name of the pipeline that runs a model; None if there is none."""
-    if task == "token-classification" and has_cue_labels(_labels(config)):
+    if task == "token-classification" and not set(CUE_LABELS).isdisjoint(_labels(config)):
         return "negation"
     return task if task in _PIPELINES else None
 

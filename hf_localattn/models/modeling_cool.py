@@ -115,10 +115,11 @@ class CoolModel(CoolPreTrainedModel):
         )
 
 
+CoolPreTrainedModel.base_model_class = CoolModel
+
+
 class CoolForQuestionAnswering(CoolPreTrainedModel, QuestionAnsweringHead):
     """COOL with a span prediction head for extractive question answering (section 3.4)."""
-
-    base_model_class = CoolModel
 
     def loss_function(
         self,
@@ -148,22 +149,14 @@ class CoolForQuestionAnswering(CoolPreTrainedModel, QuestionAnsweringHead):
 class CoolForSequenceClassification(CoolPreTrainedModel, SequenceClassificationHead):
     """COOL with a classification or regression head for texts and pairs of texts."""
 
-    base_model_class = CoolModel
-
 
 class CoolForTokenClassification(CoolPreTrainedModel, TokenClassificationHead):
     """COOL with a token classification head."""
-
-    base_model_class = CoolModel
 
 
 class CoolForMultipleChoice(CoolPreTrainedModel, MultipleChoiceHead):
     """COOL with a multiple choice head."""
 
-    base_model_class = CoolModel
-
 
 class CoolForMaskedLM(CoolPreTrainedModel, MaskedLMHead):
     """COOL with the masked-language-model head of the backbone."""
-
-    base_model_class = CoolModel

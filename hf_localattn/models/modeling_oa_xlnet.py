@@ -113,16 +113,15 @@ class OaXLNetModel(OaXLNetPreTrainedModel):
         )
 
 
+OaXLNetPreTrainedModel.base_model_class = OaXLNetModel
+
+
 class OaXLNetForQuestionAnswering(OaXLNetPreTrainedModel, QuestionAnsweringHead):
     """OA with a span prediction head for extractive question answering. The query is the question."""
-
-    base_model_class = OaXLNetModel
 
 
 class OaXLNetForSequenceClassification(OaXLNetPreTrainedModel, SequenceClassificationHead):
     """OA with a classification or regression head. In a pair of texts, one text is the query."""
-
-    base_model_class = OaXLNetModel
 
 
 class OaXLNetForTokenClassification(OaXLNetPreTrainedModel, TokenClassificationHead):
@@ -141,16 +140,10 @@ class OaXLNetForTokenClassification(OaXLNetPreTrainedModel, TokenClassificationH
         True
     """
 
-    base_model_class = OaXLNetModel
-
 
 class OaXLNetForMultipleChoice(OaXLNetPreTrainedModel, MultipleChoiceHead):
     """OA with a multiple choice head."""
 
-    base_model_class = OaXLNetModel
-
 
 class OaXLNetForMaskedLM(OaXLNetPreTrainedModel, MaskedLMHead):
     """OA with the masked-language-model head of the backbone, which XLNet does not have."""
-
-    base_model_class = OaXLNetModel

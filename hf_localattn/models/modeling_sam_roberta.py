@@ -163,10 +163,11 @@ class SamRobertaModel(SamRobertaPreTrainedModel):
             )
 
 
+SamRobertaPreTrainedModel.base_model_class = SamRobertaModel
+
+
 class SamRobertaForQuestionAnswering(SamRobertaPreTrainedModel, QuestionAnsweringHead):
     """SAM with a span prediction head for extractive question answering."""
-
-    base_model_class = SamRobertaModel
 
 
 class SamRobertaForSequenceClassification(SamRobertaPreTrainedModel, SequenceClassificationHead):
@@ -183,22 +184,14 @@ class SamRobertaForSequenceClassification(SamRobertaPreTrainedModel, SequenceCla
         torch.Size([1, 3])
     """
 
-    base_model_class = SamRobertaModel
-
 
 class SamRobertaForTokenClassification(SamRobertaPreTrainedModel, TokenClassificationHead):
     """SAM with a token classification head."""
-
-    base_model_class = SamRobertaModel
 
 
 class SamRobertaForMultipleChoice(SamRobertaPreTrainedModel, MultipleChoiceHead):
     """SAM with a multiple choice head."""
 
-    base_model_class = SamRobertaModel
-
 
 class SamRobertaForMaskedLM(SamRobertaPreTrainedModel, MaskedLMHead):
     """SAM with the masked-language-model head of the backbone."""
-
-    base_model_class = SamRobertaModel

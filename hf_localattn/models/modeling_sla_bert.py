@@ -283,36 +283,34 @@ class SlaBertModel(SlaBertPreTrainedModel):
         )
 
 
+SlaBertPreTrainedModel.base_model_class = SlaBertModel
+
+
 class SlaBertForQuestionAnswering(SlaBertPreTrainedModel, QuestionAnsweringHead):
     """SLA model with a span classification head for extractive question answering."""
 
-    base_model_class = SlaBertModel
     stock_classes = MODEL_FOR_QUESTION_ANSWERING_MAPPING
 
 
 class SlaBertForSequenceClassification(SlaBertPreTrainedModel, SequenceClassificationHead):
     """SLA model with the backbone's classification or regression head for texts and pairs of texts."""
 
-    base_model_class = SlaBertModel
     stock_classes = MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
 
 
 class SlaBertForTokenClassification(SlaBertPreTrainedModel, TokenClassificationHead):
     """SLA model with a token classification head."""
 
-    base_model_class = SlaBertModel
     stock_classes = MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING
 
 
 class SlaBertForMultipleChoice(SlaBertPreTrainedModel, MultipleChoiceHead):
     """SLA model with the backbone's multiple choice head."""
 
-    base_model_class = SlaBertModel
     stock_classes = MODEL_FOR_MULTIPLE_CHOICE_MAPPING
 
 
 class SlaBertForMaskedLM(SlaBertPreTrainedModel, MaskedLMHead):
     """SLA model with the masked-language-model head of the backbone."""
 
-    base_model_class = SlaBertModel
     stock_classes = MODEL_FOR_MASKED_LM_MAPPING

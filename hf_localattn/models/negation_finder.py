@@ -6,7 +6,7 @@ sentence with cue markers asks for the scope of the marked cue: each word has `O
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,32 +24,14 @@ CUE_KINDS = ("negation", "speculation")
 CUE_TYPES = ("affix", "single", "multi")
 """Types of cues: part of a word (`in` of `infrequent`), one word, several words."""
 
+CUE_LABELS = tuple(f"{kind}:{cue_type}" for kind in CUE_KINDS for cue_type in CUE_TYPES)
+"""Labels of the words of cues, such as "negation:affix"."""
+
 NO_WORD = -1
 """Word index of tokens that belong to no word of the sentence: special tokens and cue markers."""
 
 MARKER_ROOM = 8
 """Number of tokens of an input that are reserved for cue markers."""
-
-
-def cue_label(kind: str, cue_type: str) -> str:
-    """Return the label of a cue's words, such as `negation:affix`."""
-    return f"{kind}:{cue_type}"
-
-
-def cue_label_names(kinds: Iterable[str]) -> list[str]:
-    """Return the labels of cues of these kinds, in order."""
-    return [cue_label(kind, cue_type) for kind in kinds for cue_type in CUE_TYPES]
-
-
-def is_cue_label(label: str) -> bool:
-    """Return True for the label of a cue."""
-    kind, _, cue_type = label.partition(":")
-    return kind in CUE_KINDS and cue_type in CUE_TYPES
-
-
-def has_cue_labels(labels: Iterable[str]) -> bool:
-    """Return True if a label is that of a cue: the model then finds cues in texts without markers."""
-    return any(is_cue_label(str(label)) for label in labels)
 
 
 @dataclass(frozen=True)
@@ -84,7 +66,7 @@ def group_cues(labels: Sequence[str]) -> list[FoundCue]:
     while start < len(labels):
         kind, _, cue_type = labels[start].partition(":")
         end = start + 1
-        if is_cue_label(labels[start]):
+        if labels[start] in CUE_LABELS:
             while cue_type == "multi" and end < len(labels) and labels[end] == labels[start]:
                 end += 1
             if cue_type == "multi" and end == start + 1:
@@ -129,7 +111,7 @@ class NegationFinder:
     def __init__(self, model: Any, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None):
         self.model, self.tokenizer = model, tokenizer
         labels = [str(label) for label in model.config.id2label.values()]
-        self.cue_names = [OUTSIDE, *filter(is_cue_label, labels)]
+        self.cue_names = [OUTSIDE, *(label for label in labels if label in CUE_LABELS)]
         self.kinds = list(dict.fromkeys(name.partition(":")[0] for name in self.cue_names[1:])) or [CUE_KINDS[0]]
         if not set(labels) >= set(SCOPE_LABELS):
             raise ValueError(

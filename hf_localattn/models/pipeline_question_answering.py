@@ -157,8 +157,17 @@ class QuestionAnsweringPipeline(ChunkPipeline):
         room = max_seq_len - self.tokenizer.num_special_tokens_to_add(pair=True)
         if room < 2:
             raise ValueError(f"`max_seq_len` is {max_seq_len}, which leaves no room for a question and its context.")
-        question = cut_question(question, self.tokenizer, min(max_question_len, room - min(MIN_NEW_TOKENS, room // 2)))
-        doc_stride = self._overlap(question, context, doc_stride, max_seq_len, room)
+        most = min(max_question_len, room - min(MIN_NEW_TOKENS, room // 2))
+        question, length = cut_question(question, self.tokenizer, most)
+        room -= length
+        if doc_stride is None:
+            usual = min(max_seq_len // 2, USUAL_STRIDE)
+            doc_stride = usual if usual < room else room // 2
+        if doc_stride >= room:
+            raise ValueError(
+                f"`doc_stride` is {doc_stride}, but beside the question a window of {max_seq_len} tokens has room for"
+                f" {room} of the context: choose less than these, or a larger `max_seq_len`."
+            )
         encoded, _, offsets = encode_windows([question], [context], self.tokenizer, max_seq_len, doc_stride, padding)
         if not any(offset is not None for own in offsets for offset in own):
             raise ValueError(f"The context {context[:60]!r} has no token that the model knows: give it some text.")
@@ -171,21 +180,6 @@ class QuestionAnsweringPipeline(ChunkPipeline):
                 context,
             )
             yield {"window": window, "is_last": number == len(offsets) - 1}
-
-    def _overlap(self, question: str, context: str, asked_for: int | None, max_seq_len: int, room: int) -> int:
-        """Return the number of tokens that two windows share. It is less than the room for the passage."""
-        stride = min(max_seq_len // 2, USUAL_STRIDE) if asked_for is None else asked_for
-        if stride + max_seq_len // 2 < room and len(question.encode()) <= max_seq_len // 2:
-            return stride  # the usual case: no long question or overlap
-        room -= len(self.tokenizer.tokenize(question))
-        if stride < room:
-            return stride
-        if asked_for is not None and len(self.tokenizer.tokenize(context)) > room:
-            raise ValueError(
-                f"`doc_stride` is {asked_for}, but beside the question a window of {max_seq_len} tokens has room for"
-                f" {room} of the context: choose less than these, or a larger `max_seq_len`."
-            )
-        return room // 2
 
     def _forward(self, inputs: dict[str, Any]) -> dict[str, Any]:
         windows = inputs["window"] if isinstance(inputs["window"], list) else [inputs["window"]]
@@ -273,12 +267,9 @@ def read_inputs(inputs: tuple[Any, ...], question: Any, context: Any) -> Any:
 
 
 def read_example(example: Any) -> dict[str, str]:
-    """Return the question and the context of an example, a mapping or an object of older versions of transformers."""
-    if not isinstance(example, Mapping):
-        names = {"question": "question_text", "context": "context_text"}
-        example = {name: getattr(example, own) for name, own in names.items() if hasattr(example, own)}
-    if missing := [name for name in ("question", "context") if name not in example]:
-        raise ValueError(f"An example has no {missing[0]!r}: give mappings with 'question' and 'context'.")
+    """Return the question and the context of an example."""
+    if not isinstance(example, Mapping) or not {"question", "context"} <= set(example):
+        raise ValueError(f"An example is {str(example)[:60]}: give mappings with 'question' and 'context'.")
     return _checked(example["question"], example["context"])
 
 
@@ -338,20 +329,18 @@ def question_is_first(tokenizer: PreTrainedTokenizerBase) -> bool:
     return tokenizer.padding_side == "right"
 
 
-def cut_question(question: str, tokenizer: PreTrainedTokenizerBase, length: int) -> str:
-    """Return a question, cut to `length` tokens with a warning."""
-    if len(question.encode()) <= length:  # no tokenizer makes more tokens than bytes
-        return question
+def cut_question(question: str, tokenizer: PreTrainedTokenizerBase, length: int) -> tuple[str, int]:
+    """Return a question, cut to `length` tokens with a warning, and the number of its tokens."""
     offsets = tokenizer(question, add_special_tokens=False, return_offsets_mapping=True, verbose=False).offset_mapping
     if len(offsets) <= length:
-        return question
+        return question, len(offsets)
     logger.warning(
         "A question of %d tokens is cut to %d, the room that the settings leave: %.60s...",
         len(offsets),
         length,
         question,
     )
-    return question[: offsets[length - 1][1]]
+    return question[: offsets[length - 1][1]], length
 
 
 def no_answer_position(encoded: BatchEncoding, window: int, tokenizer: PreTrainedTokenizerBase) -> int | None:

@@ -57,31 +57,21 @@ def parse(
         ValueError: If the pipeline cannot parse, a text is too long, or a checkpoint names a folder.
     """
     source = (parser, named_by_checkpoint)
-    parses: dict[str | tuple[str, ...], Words] = {}
-    unknown = []
-    for text in dict.fromkeys(texts):
-        parsed = _cache.get((source, words, text))
-        if parsed is None:
-            unknown.append(text)
-        else:
-            parses[text] = parsed
-    if unknown:
+    keys = {text: (source, words, text) for text in texts}
+    parses = {text: _cache[key] for text, key in keys.items() if key in _cache}
+    if unknown := [text for text in keys if text not in parses]:
         pipeline = load_pipeline(parser, named_by_checkpoint=named_by_checkpoint)
         for text in unknown:
             _check_length(text, pipeline)
-        if (store := LocalAttentionConfig.installed.parse_store()) is not None:
-            keys = store.keys_of(unknown, words, parser, pipeline)
-            parses |= store.read_parses(keys)
+        store, source_of = LocalAttentionConfig.installed, (words, parser, pipeline)
+        parses |= store.read_parses(unknown, *source_of) or {}
         new = [text for text in unknown if text not in parses]
         documents = pipeline.pipe(_document(text, words, pipeline) for text in new)
-        parsed_now = {
-            text: _words(text, words, document, parser) for text, document in zip(new, documents, strict=True)
-        }
-        if store is not None:
-            store.write_parses(keys, parsed_now)
-        parses |= parsed_now
+        parsed = {text: _words(text, words, document, parser) for text, document in zip(new, documents, strict=True)}
+        store.write_parses(parsed, *source_of)
+        parses |= parsed
         for text in unknown:
-            _cache.put((source, words, text), parses[text])
+            _cache.put(keys[text], parses[text])
     return [parses[text] for text in texts]
 
 

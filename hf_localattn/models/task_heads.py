@@ -1,7 +1,7 @@
 """Task heads that all families share.
 
-A family's class inherits from the family's base class and from a head, in this order, and sets `base_model_class`. The
-layers of each head have different names, so a checkpoint of one task loads into the model of another. transformers'
+A family's class inherits from the family's base class, which knows its `base_model_class`, and from a head. The layers
+of each head have different names, so a checkpoint of one task loads into the model of another. transformers'
 generic heads do not fit: they pool the last token, and all have one name for their layers.
 
 Shapes: B batch, L tokens, C choices or classes.

@@ -13,7 +13,7 @@ from hf_localattn.errors import join_names
 from hf_localattn.extras import import_extra
 from hf_localattn.inspection.command import load
 from hf_localattn.inspection.findings import labels
-from hf_localattn.models.negation_finder import INSIDE, has_cue_labels
+from hf_localattn.models.negation_finder import CUE_LABELS, INSIDE
 from hf_localattn.pretrained import resolve_backbone
 from hf_localattn.registry import family_of, task_of_class
 from hf_localattn.serving.attention import AttentionView
@@ -129,7 +129,7 @@ def widget_task(checkpoint: str, config: PreTrainedConfig, architecture: str) ->
             f" Choose a checkpoint for {join_names(list(WIDGETS))}."
         )
     names = set(config.id2label.values())
-    finds_cues = task == "token-classification" and INSIDE in names and has_cue_labels(names)
+    finds_cues = task == "token-classification" and INSIDE in names and not names.isdisjoint(CUE_LABELS)
     return "negation" if finds_cues else task
 
 

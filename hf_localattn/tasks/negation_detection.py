@@ -18,12 +18,12 @@ from hf_localattn.metrics import load_metric
 from hf_localattn.metrics.word_scores import set_scores
 from hf_localattn.model_utils import evaluating
 from hf_localattn.models.negation_finder import (
+    CUE_LABELS,
     INSIDE,
     OUTSIDE,
     SCOPE_LABELS,
     FoundCue,
     NegationFinder,
-    cue_label_names,
     group_cues,
 )
 from hf_localattn.tasks.negation import NegationScope
@@ -73,7 +73,7 @@ class NegationDetection(NegationScope):
 
     def __init__(self, args: TokenClassificationDataArguments, training_args: Any):
         super().__init__(args, training_args)
-        self.label_names = (*SCOPE_LABELS, *cue_label_names(kinds_of(args.cues)))
+        self.label_names = (*SCOPE_LABELS, *(label for label in CUE_LABELS if label.startswith(kinds_of(args.cues))))
 
     def prepare_rows(self, data: Splits) -> Splits:
         """Return the rows with those that ask for the cues of a sentence."""

@@ -8,7 +8,7 @@ import torch
 from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 
 from hf_localattn.hub import init_checkpoint
-from hf_localattn.models.negation_finder import SCOPE_LABELS, cue_label_names
+from hf_localattn.models.negation_finder import CUE_LABELS, SCOPE_LABELS
 from hf_localattn.registry import FAMILIES, get_family
 from tests.parsers import install_pipeline, tiny_parser
 from tests.programs import ROOT, programs, run_program
@@ -43,7 +43,7 @@ def checkpoints(request, tmp_path_factory):
         for name, task in heads.items():
             init_checkpoint(request.param, "tiny", folder / name, task=task, **fields)
         teach(folder / "my-reader")
-        labels = dict(enumerate([*SCOPE_LABELS, *cue_label_names(["negation"])]))
+        labels = dict(enumerate([*SCOPE_LABELS, *CUE_LABELS[:3]]))
         tagger = get_family(request.param).heads["token-classification"]
         tokenizer = AutoTokenizer.from_pretrained(folder / "my-model")
         tokenizer.add_special_tokens({"extra_special_tokens": ["[CUE]"]})

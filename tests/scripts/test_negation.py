@@ -9,7 +9,7 @@ from transformers import AutoTokenizer, pipeline
 
 from hf_localattn.data import load_negation
 from hf_localattn.data.negation import group_sentences, with_scope
-from hf_localattn.models.negation_finder import SCOPE_LABELS, cue_label_names
+from hf_localattn.models.negation_finder import CUE_LABELS, SCOPE_LABELS
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
 from hf_localattn.tasks.starsem import score_sentences
@@ -126,7 +126,7 @@ def test_every_family_runs_and_its_tokenizer_learns_the_marker(family, run, tmp_
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out", **parser)
     assert tokenizer.tokenize("a [CUE] b")[1] == "[CUE]"
     names = json.loads((tmp_path / "out" / "config.json").read_text())["id2label"].values()
-    assert list(names) == [*SCOPE_LABELS, *cue_label_names(["negation", "speculation"])]
+    assert list(names) == [*SCOPE_LABELS, *CUE_LABELS]
 
 
 @pytest.mark.parametrize(("limit", "expected"), [(3, 3 + 2), (4, 3 + 2), (5, 4 + 4), (7, 6 + 5)])

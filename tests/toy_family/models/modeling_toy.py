@@ -61,13 +61,12 @@ class ToyModel(ToyPreTrainedModel):
         )
 
 
+ToyPreTrainedModel.base_model_class = ToyModel
+
+
 class ToyForSequenceClassification(ToyPreTrainedModel, SequenceClassificationHead):
     """The toy model with a classifier of texts on top."""
-
-    base_model_class = ToyModel
 
 
 class ToyForTokenClassification(ToyPreTrainedModel, TokenClassificationHead):
     """The toy model with a classifier of tokens on top."""
-
-    base_model_class = ToyModel
