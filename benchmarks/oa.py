@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import get_args
 
 import torch
 from transformers import XLNetConfig, XLNetForTokenClassification
 
 from benchmarks.registry import Step, case
 from hf_localattn import OaXLNetConfig, OaXLNetForQuestionAnswering, OaXLNetForTokenClassification
-from hf_localattn.models.configuration_local_attention import choices
+from hf_localattn.models.configuration_local_attention import field_types
 from hf_localattn.models.oa_attention import OrthogonalAttentionBlock
 
-INTERACTIONS = choices(OaXLNetConfig, "local_attention")[:-1]  # without "none"
+INTERACTIONS = get_args(field_types(OaXLNetConfig)["local_attention"])[:-1]  # without "none"
 
 XLNET_BASE = {"model_type": "xlnet", "d_model": 768, "n_layer": 12, "n_head": 12, "d_inner": 3072}
 

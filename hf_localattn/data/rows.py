@@ -16,8 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import pyarrow as pa
 from datasets import Dataset, Features, Value
+from datasets.table import InMemoryTable
 
 from hf_localattn.parsing import parse_json, read_utf8
 
@@ -234,7 +234,7 @@ def convert_rows(
 
 def make_dataset(rows: Sequence[Record], features: Features) -> Dataset:
     """Return a data set of rows, without the conversion of each value by `Dataset.from_list`."""
-    return Dataset(pa.Table.from_pydict(_columns_of(rows, features), schema=features.arrow_schema))
+    return Dataset(InMemoryTable.from_pydict(_columns_of(rows, features), schema=features.arrow_schema))
 
 
 def row_numbers(rows: Dataset) -> Sequence[int]:

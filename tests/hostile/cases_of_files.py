@@ -269,8 +269,8 @@ SPACES = {
     ),
     "space-module": (content("space.yaml", "conv_filters: !!python/module:pip"), says("space.yaml: cannot be read")),
     "space-not-utf-8": (content("space.yaml", b"\xff"), says("space.yaml: is not UTF-8")),
-    "space-code": (content("space.yaml", "auto_map: [x]"), says("has no field 'auto_map'")),
-    "space-types": (content("space.yaml", "conv_filters: [{a: 1}, [2]]"), says("{'a': 1} is not a number")),
+    "space-code": (content("space.yaml", "auto_map: [x]"), says("space.yaml, auto_map: ")),
+    "space-types": (content("space.yaml", "conv_filters: [{a: 1}, [2]]"), says("space.yaml, conv_filters: ")),
     "space-names": (content("space.yaml", "7: [1]"), says("space.yaml, 7: ")),
 }
 RECIPES = {

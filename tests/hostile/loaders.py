@@ -3,6 +3,7 @@
 import warnings
 from pathlib import Path
 
+import optuna  # noqa: F401 (reading a search space imports it)
 import torch
 from transformers import (
     AutoConfig,
