@@ -16,7 +16,9 @@ def demo(
     host: Annotated[
         str, Option(metavar="ADDRESS", help="Address to listen on; 0.0.0.0 for all of this machine's.")
     ] = "127.0.0.1",
-    port: Annotated[int | None, Option(metavar="N", help="Port; by default the first free one from 7860.")] = None,
+    port: Annotated[
+        int | None, Option(min=1, max=65535, metavar="N", help="Port; by default the first free one from 7860.")
+    ] = None,
     share: Annotated[bool, Option("--share", help="Also create a public address, on a server of gradio.")] = False,
     trust_remote_code: Annotated[
         bool, Option("--trust-remote-code", help="Run the Python code of the checkpoint.")
@@ -28,15 +30,13 @@ def demo(
     It finds answers, negation, classes, labels of words, masked words, choices, or generates text. The page shows the
     attention of the model, too. It needs gradio (`pip install 'hf_localattn[demo]'`).
     """
-    from hf_localattn.serving.demo import Demo, run
+    from hf_localattn.serving.demo import run
 
     run(
-        Demo(
-            checkpoint,
-            host=host,
-            port=port,
-            share=share,
-            trust_remote_code=trust_remote_code,
-            settings=tuple(config or ()),
-        )
+        checkpoint,
+        host=host,
+        port=port,
+        share=share,
+        trust_remote_code=trust_remote_code,
+        settings=config or (),
     )

@@ -277,11 +277,11 @@ def _pipeline_task(task: str | None, config: Mapping[str, Any]) -> str | None:
     """Return the name of the pipeline that runs a model; None if there is none."""
     if task == "token-classification" and not set(CUE_LABELS).isdisjoint(_labels(config)):
         return "negation"
-    return task if task in _PIPELINES else None
+    return None if task in WITHOUT_PIPELINE else task
 
 
-_PIPELINES = ("question-answering", "text-classification", "token-classification", "fill-mask")
-"""Tasks with a pipeline. transformers 5 has none for multiple choice and text2text generation."""
+WITHOUT_PIPELINE = ("multiple-choice", "text2text-generation")
+"""Tasks for which transformers 5 has no pipeline."""
 
 
 def _tags(model_type: str) -> list[str]:

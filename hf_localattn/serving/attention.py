@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.inspection.html import render_page
 from hf_localattn.inspection.maps import LOCAL, SELF, attention_map, local_map_of, usual_kind
@@ -13,61 +15,73 @@ from hf_localattn.inspection.weights import gate_values, gates_of, token_weights
 MOST_TOKENS = 128
 """Largest number of tokens of a map. A larger map would be slow to transfer and to show."""
 
-LABELS = {LOCAL: "local attention", SELF: "self-attention", "gates": "gates by layer", "tokens": "token weights"}
+EXCERPT = 200
+"""Number of characters around an answer for which attention is shown."""
+
+TOKENS, GATES = "token weights", "gates by layer"
+MAPS = {"local attention": LOCAL, "self-attention": SELF}
 
 
-class AttentionView:
-    """Attention of a model on a text, as HTML.
+def attention_kinds(config: PreTrainedConfig) -> list[str]:
+    """Return the names of the kinds of attention that a model has, the usual one first."""
+    maps = [name for name, kind in MAPS.items() if kind == SELF or local_map_of(config) is not None]
+    if weighs_tokens(config):
+        return [TOKENS, *maps]
+    maps.sort(key=lambda name: MAPS[name] != usual_kind(config))
+    return maps + [GATES] * (gates_of(config) is not None)
+
+
+def attended_texts(texts: Sequence[str], found: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the text, or pair of texts, whose attention explains a finding.
+
+    Args:
+        texts: Texts of the page.
+        found: Finding of a widget: an answer, a cue with its scope, the best choice, or {}.
+    """
+    if "choice" in found:
+        return texts[0], found["choice"]
+    if "sentence" in found:  # with a marker before the word of each cue
+        text, at, marked = texts[0], found["sentence"]["start"], ""
+        for part in found["cue"]:
+            word = max(text.rfind(" ", 0, part["start"]) + 1, at)
+            marked += text[at:word] + "[CUE] "
+            at = word
+        return (marked + text[at : found["sentence"]["end"]],)
+    if "answer" in found:
+        left, passage = max(found["start"] - EXCERPT, 0), texts[1]
+        if left:  # begin with a whole word
+            left = passage.find(" ", left, found["start"]) + 1 or left
+        return texts[0], passage[left : found["end"] + EXCERPT]
+    return tuple(filter(None, texts))
+
+
+def attention_html(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], kind: str) -> str:
+    """Return HTML with the attention on a text or a pair of texts.
 
     Args:
         model: Model with eager attention.
         tokenizer: Fast tokenizer of the model.
+        texts: One or two texts.
+        kind: One of the model's `attention_kinds`.
 
-    Attributes:
-        kinds: Names of the kinds of attention that the model has, the usual one first.
+    Raises:
+        ValueError: The text is too long, or has no query for the attention.
     """
-
-    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase):
-        self.model, self.tokenizer = model, tokenizer
-        config = model.config
-        has = {
-            "tokens": weighs_tokens(config),
-            LOCAL: local_map_of(config) is not None,
-            SELF: True,
-            "gates": gates_of(config) is not None,
-        }
-        kinds = [kind for kind, available in has.items() if available]
-        if not has["tokens"]:
-            kinds.sort(key=lambda kind: kind != usual_kind(config))
-        self.kinds = [LABELS[kind] for kind in kinds]
-
-    def __call__(self, texts: tuple[str, ...], kind: str) -> str:
-        """Return HTML with the attention on a text or a pair of texts.
-
-        Args:
-            texts: One or two texts.
-            kind: One of `kinds`.
-
-        Raises:
-            ValueError: The text is too long, or has no query for the attention.
-        """
-        loaded = (self.model, self.tokenizer)
-        text = (texts[0], texts[1]) if len(texts) > 1 else texts[0]
-        if kind == LABELS["tokens"]:
-            return framed(render_page(kind, texts=[("", token_weights(*loaded, [text])[0])]), 12)
-        if kind == LABELS["gates"]:
-            return framed(render_page(kind, gates={"mean gate": gate_values(*loaded, [text])}), 12)
-        wanted = LOCAL if kind == LABELS[LOCAL] else SELF
-        found = attention_map(*loaded, *texts, kind=wanted)
-        if len(found.tokens) > MOST_TOKENS:
-            raise ValueError(
-                f"The text has {len(found.tokens)} tokens; the page shows attention for at most {MOST_TOKENS}. For"
-                " longer texts use `hf-localattn inspect`."
-            )
-        return framed(render_page(kind, maps=[(found.title, found)]), 30)
+    text = (texts[0], texts[1]) if len(texts) > 1 else texts[0]
+    if kind == TOKENS:
+        return _framed(render_page(kind, texts=[("", token_weights(model, tokenizer, [text])[0])]), 12)
+    if kind == GATES:
+        return _framed(render_page(kind, gates={"mean gate": gate_values(model, tokenizer, [text])}), 12)
+    found = attention_map(model, tokenizer, *texts, kind=MAPS[kind])
+    if len(found.tokens) > MOST_TOKENS:
+        raise ValueError(
+            f"The text has {len(found.tokens)} tokens; the page shows attention for at most {MOST_TOKENS}. For longer"
+            " texts use `hf-localattn inspect`."
+        )
+    return _framed(render_page(kind, maps=[(found.title, found)]), 30)
 
 
-def framed(page: str, height: int) -> str:
+def _framed(page: str, height: int) -> str:
     """Return an inline frame of this height (em) with an HTML page. A frame keeps the styles of both pages apart."""
     return (
         f'<iframe title="attention" sandbox srcdoc="{html.escape(page)}"'

@@ -2,113 +2,112 @@
 
 from __future__ import annotations
 
+import html
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from transformers import PreTrainedConfig
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, pipeline
 
 from hf_localattn.errors import join_names
 from hf_localattn.extras import import_extra
+from hf_localattn.hub.model_card import WITHOUT_PIPELINE
 from hf_localattn.inspection.command import load
 from hf_localattn.inspection.findings import labels
 from hf_localattn.models.negation_finder import CUE_LABELS, INSIDE
 from hf_localattn.pretrained import resolve_backbone
 from hf_localattn.registry import family_of, task_of_class
-from hf_localattn.serving.attention import AttentionView
-from hf_localattn.serving.widgets import WIDGETS, create_widget
+from hf_localattn.serving.attention import attended_texts, attention_html, attention_kinds
+from hf_localattn.serving.widgets import WIDGETS, Widget, add_widget, launch
 
 
-@dataclass(frozen=True)
-class Demo:
-    """Arguments of `hf-localattn demo`.
+def run(
+    checkpoint: str,
+    *,
+    host: str = "127.0.0.1",
+    port: int | None = None,
+    share: bool = False,
+    trust_remote_code: bool = False,
+    settings: Sequence[str] = (),
+) -> None:
+    """Serve the page of a checkpoint until the process is interrupted.
 
-    Attributes:
+    Args:
         checkpoint: Hub id or folder of a model.
-        host: Address to listen on.
-        port: Port to listen on. Defaults to the first free one from 7860.
-        share: If True, create a public address.
-        trust_remote_code: If True, run the code of the checkpoint.
-        settings: `setting=value` strings for the tokenizer.
-    """
-
-    checkpoint: str
-    host: str = "127.0.0.1"
-    port: int | None = None
-    share: bool = False
-    trust_remote_code: bool = False
-    settings: tuple[str, ...] = ()
-
-
-def run(arguments: Demo) -> None:
-    """Serve the page until the process is interrupted.
+        host (*optional*, defaults to "127.0.0.1"): Address to listen on.
+        port (*optional*): Port to listen on. Defaults to the first free one from 7860.
+        share (*optional*, defaults to False): If True, create a public address.
+        trust_remote_code (*optional*, defaults to False): If True, run the code of the checkpoint.
+        settings (*optional*): `setting=value` strings for the tokenizer.
 
     Raises:
-        ValueError: The checkpoint has no head with a widget, or the port is invalid.
-        OSError: The checkpoint cannot be loaded, or the port is in use.
+        ValueError: The checkpoint is invalid, or has no head with a widget.
+        OSError: The checkpoint cannot be loaded, or the address cannot be used.
         ImportError: gradio is not installed.
     """
-    if arguments.port is not None and not 0 < arguments.port < 65536:
-        raise ValueError(f"--port {arguments.port}: give a number from 1 to 65535.")
-    resolve_backbone(arguments.checkpoint)  # a folder that is none is an error even without gradio
+    resolve_backbone(checkpoint)  # a folder that is none is an error even without gradio
     import_extra("gradio", "demo", "`hf-localattn demo`")
-    check_address(arguments.host, arguments.port)
-    from hf_localattn.serving.page import launch_page
-
-    page = create_page(
-        arguments.checkpoint, settings=arguments.settings, trust_remote_code=arguments.trust_remote_code
-    )
-    _, url, public = launch_page(
-        page,
-        server_name=arguments.host,
-        server_port=arguments.port,
-        share=arguments.share,
-        prevent_thread_lock=True,
-        quiet=True,
-    )
+    _check_address(host, port)
+    model, tokenizer = load(checkpoint, settings=settings, trust_remote_code=trust_remote_code)
+    task = widget_task(checkpoint, model.config, type(model).__name__)
+    tokenizer("A text.")  # a missing parser is an error now, not on the page
+    title = f"{labels([checkpoint])[0]}: {task.replace('-', ' ')}"
+    page = build_page(create_widget(task, model, tokenizer), title, example_text(task, model.config))
+    server = {"server_name": host, "server_port": port, "share": share}
+    _, url, public = launch(page, **server, prevent_thread_lock=True, quiet=True)
     print(f"Open {public or url} in a browser. Ctrl+C ends the server.", flush=True)
     page.block_thread()
 
 
-def check_address(host: str, port: int | None) -> None:
+def _check_address(host: str, port: int | None) -> None:
     """Raise `OSError` if no server can listen on an address. gradio would wait forever for some of these servers."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         socket.create_server((host, port or 0), family=family).close()
     except OSError as error:
-        place = host if port is None else f"{host}:{port}"
-        raise OSError(
-            f"Cannot listen on {place}: {error.strerror}. Choose a free port with --port and an address of this"
-            " machine with --host."
-        ) from error
+        raise OSError(f"Cannot listen on {host}:{port or '*'}: {error.strerror}. Set --port and --host.") from error
 
 
-def create_page(checkpoint: str, *, settings: Sequence[str] = (), trust_remote_code: bool = False) -> Any:
-    """Load a checkpoint and build its page, a `gradio.Blocks`.
+def build_page(widget: Widget, title: str, example: str | None = None) -> Any:
+    """Build a page with a widget and the attention of its model, a `gradio.Blocks`.
 
     Args:
-        checkpoint: Hub id or folder.
-        settings (*optional*): `setting=value` strings for the tokenizer.
-        trust_remote_code (*optional*, defaults to False): If True, run the code of the checkpoint.
-
-    Raises:
-        ValueError: The checkpoint is invalid, or has no head with a widget.
-        OSError: The checkpoint cannot be loaded.
+        widget: Widget of a model with eager attention.
+        title: Title of the page.
+        example (*optional*): Initial text of the first field. Defaults to the widget's.
     """
-    from hf_localattn.serving.page import build_page
+    import gradio as gr
 
-    model, tokenizer = load(checkpoint, settings=settings, trust_remote_code=trust_remote_code)
-    task = widget_task(checkpoint, model.config, type(model).__name__)
-    tokenizer("A text.")  # a missing parser is an error now, not on the page
-    attention = AttentionView(model, tokenizer)
-    return build_page(
-        create_widget(task, model, tokenizer),
-        f"{labels([checkpoint])[0]}: {task.replace('-', ' ')}",
-        example=example_text(task, model.config),
-        attention=attention,
-        kinds=attention.kinds,
-    )
+    kinds = attention_kinds(widget.model.config)
+
+    def show(shown: Any, kind: str) -> str:
+        if shown is None:
+            return ""
+        try:
+            return attention_html(widget.model, widget.tokenizer, attended_texts(*shown), kind)
+        except ValueError as error:
+            return f"<p>{html.escape(str(error))}</p>"
+
+    with gr.Blocks(title=title, analytics_enabled=False) as page:
+        gr.Markdown(f"# {html.escape(title)}")
+        shown = add_widget(widget, example)
+        with gr.Accordion("Attention", open=True):
+            kind = gr.Radio(kinds, value=kinds[0], show_label=False, container=False)
+            frame = gr.HTML(elem_id="attention")
+        gr.on([shown.change, kind.change], show, [shown, kind], frame, api_name=False, show_progress="minimal")
+    return page
+
+
+def create_widget(task: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Widget:
+    """Create the widget of a loaded model.
+
+    Args:
+        task: A key of `WIDGETS`.
+        model: Model with a head for the task.
+        tokenizer: Fast tokenizer of the model.
+    """
+    pipe: Any = None if task in WITHOUT_PIPELINE else pipeline(task, model=model, tokenizer=tokenizer)  # type: ignore
+    return WIDGETS[task](model, tokenizer, pipe)
 
 
 def widget_task(checkpoint: str, config: PreTrainedConfig, architecture: str) -> str:
@@ -136,6 +135,4 @@ def widget_task(checkpoint: str, config: PreTrainedConfig, architecture: str) ->
 def example_text(task: str, config: PreTrainedConfig) -> str | None:
     """Return the example text of the model's family for widgets with a single text; None for other widgets."""
     family = family_of(config)
-    uses_default = len([one for one in WIDGETS[task].inputs if not one.optional]) > 1
-    uses_default |= task in ("negation", "fill-mask")
-    return None if family is None or uses_default else family.example
+    return family.example if family is not None and task.endswith("-classification") else None

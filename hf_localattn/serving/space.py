@@ -1,17 +1,15 @@
 """Spaces on the Hub with the page of a checkpoint.
 
-A Space installs only torch, transformers and gradio, and for some checkpoints spaCy. It loads the checkpoint with its
-own code, at the commit that was uploaded. It gets copies of the files of the page, because this package is not on the
-package index.
+A Space installs only torch, transformers and gradio, and for some checkpoints spaCy. Its program is one file: the code
+of the model's widget, and a line that loads the checkpoint with its own code, at the commit that was uploaded.
 """
 
 from __future__ import annotations
 
+import inspect
 import os
-import re
 import sys
 from importlib.metadata import PackageNotFoundError, version
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -21,34 +19,48 @@ from transformers import AutoConfig
 
 from hf_localattn.errors import hub_upload_errors, loading
 from hf_localattn.hub.checkpoint import read_config
+from hf_localattn.hub.model_card import WITHOUT_PIPELINE
 from hf_localattn.hub.push import parser_of
-from hf_localattn.registry import family_of
+from hf_localattn.registry import AUTO_CLASSES, family_of
 from hf_localattn.serving.demo import example_text, widget_task
-from hf_localattn.serving.widgets import WIDGETS
+from hf_localattn.serving.widgets import WIDGETS, Answer, Widget, add_widget, launch
 
 GRADIO = "6.31.0"
 """Version of gradio that the page is tested with, as in constraints.txt."""
-
-COPIES = {
-    "page.py": "hf_localattn.serving",
-    "widgets.py": "hf_localattn.serving",
-    "forward_inputs.py": "hf_localattn.models",
-}
-"""Files that a Space gets, with their packages. Their imports of each other become imports of neighboring files."""
 
 APP, README, REQUIREMENTS = "app.py", "README.md", "requirements.txt"
 MARK = "Written by `hf-localattn push --space`"
 
 APP_TEXT = '''"""{mark}: page of the model {model}."""
 
-from page import build_page, launch_page
-from widgets import load_widget
+import html
+from itertools import groupby
+from typing import Any, NamedTuple
 
-MODEL, REVISION = {model!r}, {revision!r}  # the commit whose code this Space trusts
+import gradio as gr
+import torch
+from transformers import {imports}
 
-widget = load_widget({task!r}, MODEL, revision=REVISION, trust_remote_code=True)
-launch_page(build_page(widget, {title!r}, example={example!r}))
+MODEL = {model!r}
+TRUSTED = {{"revision": {revision!r}, "trust_remote_code": True}}  # the commit whose code this Space runs
+
+
+{code}
+with gr.Blocks(title={title!r}) as page:
+    gr.Markdown("# " + {title!r})
+{load}
+    add_widget(widget, {example!r})
+launch(page)
 '''
+
+PIPELINE = """    pipe = pipeline({task!r}, model=MODEL, **TRUSTED)
+    widget = {widget}(pipe.model, pipe.tokenizer, pipe)"""
+
+NO_PIPELINE = """    model = {auto_class}.from_pretrained(MODEL, **TRUSTED).eval()
+    widget = {widget}(model, AutoTokenizer.from_pretrained(MODEL, **TRUSTED))"""
+
+OWN_PIPELINES = ("question-answering", "negation")
+"""Pipelines that come with a checkpoint, because transformers has none."""
 
 README_TEXT = """# {title}
 
@@ -104,7 +116,10 @@ def push_space(
                 f"The Space {space_id} has an {APP} that this command did not write. Choose another name with --space."
             )
         if app is not None and (readme := _published(api, space_id, README)) is not None:
-            contents[README] = _renewed(readme, contents[README])
+            card: Any = SpaceCard(readme, ignore_metadata_errors=True)
+            for name, value in SpaceCard(contents[README]).data.to_dict().items():
+                card.data[name] = value
+            contents[README] = str(card)
         api.create_commit(
             space_id,
             [CommitOperationAdd(name, text.encode()) for name, text in contents.items()],
@@ -133,7 +148,7 @@ def space_files(
     with loading("model", str(folder)):
         config = AutoConfig.from_pretrained(folder)
     task = widget_task(str(folder), config, next(iter(config.architectures or ()), ""))
-    if WIDGETS[task].has_own_pipeline and task not in (stored.get("custom_pipelines") or {}):
+    if task in OWN_PIPELINES and task not in (stored.get("custom_pipelines") or {}):
         raise ValueError(
             f"{folder} does not contain its pipeline {task!r}, which a Space needs: load the model with this version"
             " of hf_localattn, and save it again with save_pretrained."
@@ -152,18 +167,35 @@ def space_files(
         models=[repo_id],
         license=license,
     )
-    known = {"mark": MARK, "model": repo_id, "revision": revision, "title": title, "task": task}
+    example = example_text(task, config)
     return {
-        APP: APP_TEXT.format(**known, example=example_text(task, config)),
+        APP: program(task, model=repo_id, revision=revision, title=title, example=example),
         REQUIREMENTS: "".join(f"{package}\n" for package in packages),
-        README: f"---\n{data.to_yaml()}\n---\n\n{README_TEXT.format(**known)}",
-        **{name: _copy(package, name) for name, package in COPIES.items()},
+        README: f"---\n{data.to_yaml()}\n---\n\n{README_TEXT.format(title=title, model=repo_id)}",
     }
 
 
-def _copy(package: str, name: str) -> str:
-    text = files(package).joinpath(name).read_text(encoding="utf-8")
-    return re.sub(r"^from hf_localattn\.(?:\w+\.)*(\w+) import", r"from \1 import", text, flags=re.MULTILINE)
+def program(task: str, *, model: str, revision: str, title: str, example: str | None) -> str:
+    """Return the text of `app.py`.
+
+    Args:
+        task: Task of the widget, a key of `WIDGETS`.
+        model: Name of the model on the Hub.
+        revision: Commit of the model.
+        title: Title of the page.
+        example: Initial text of the first field, or None for the widget's.
+    """
+    widget = WIDGETS[task]
+    code = [inspect.getsource(one) for one in (Answer, Widget, widget, add_widget, launch)]
+    if task in WITHOUT_PIPELINE:
+        auto_class = AUTO_CLASSES[task].__name__
+        imports = f"{auto_class}, AutoTokenizer"
+        load = NO_PIPELINE.format(widget=widget.__name__, auto_class=auto_class)
+    else:
+        imports = "pipeline"
+        load = PIPELINE.format(widget=widget.__name__, task=task)
+    known = {"mark": MARK, "model": model, "revision": revision, "title": title, "example": example}
+    return APP_TEXT.format(**known, code="\n\n".join(code), load=load, imports=imports)
 
 
 def _parser_packages(parser: str | None) -> list[str]:
@@ -186,11 +218,3 @@ def _published(api: HfApi, space_id: str, name: str) -> str | None:
     except EntryNotFoundError:
         return None
     return Path(path).read_text(encoding="utf-8")
-
-
-def _renewed(published: str, new: str) -> str:
-    """Return a published README.md with the metadata of the new one."""
-    card: Any = SpaceCard(published, ignore_metadata_errors=True)
-    for name, value in SpaceCard(new).data.to_dict().items():
-        card.data[name] = value
-    return str(card)

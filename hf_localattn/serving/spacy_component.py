@@ -102,21 +102,6 @@ class NegationComponent:
         for entity in doc.ents:
             entity._.set(self.ent_attribute, entity._.negated)
 
-    def to_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> None:
-        """Write nothing: the pipeline's configuration names the checkpoint."""
-
-    def from_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> NegationComponent:
-        """Read nothing: the pipeline's configuration names the checkpoint."""
-        return self
-
-    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        """Return nothing: the pipeline's configuration names the checkpoint."""
-        return b""
-
-    def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> NegationComponent:
-        """Read nothing: the pipeline's configuration names the checkpoint."""
-        return self
-
 
 def describe(finding: Finding, start: int) -> dict[str, Any]:
     """Return a finding as a dict, with token indices counted from the beginning of the document.

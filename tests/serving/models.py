@@ -7,7 +7,8 @@ from transformers import AutoTokenizer
 
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone, tiny_parser
-from hf_localattn.serving.widgets import Negation, create_widget
+from hf_localattn.serving.demo import create_widget
+from hf_localattn.serving.widgets import Negation
 
 ENTITIES = {0: "O", 1: "B-PER", 2: "I-PER", 3: "B-LOC"}
 
@@ -54,7 +55,7 @@ def find_cues(text):
         "type": "affix",
         "kind": "negation",
         "score": 0.88,
-        "scope": [span(text, "That"), span(text, "is"), span(text, "possible")],
+        "scope": [span(text, "That is"), span(text, "possible")],
         "scope_score": 0.5,
         "sentence": {"start": len(first) + 1, "end": len(text)},
     }
