@@ -119,14 +119,19 @@ def grams(text: str) -> set[tuple[str, ...]]:
     return {tuple(words[start : start + WORDS_IN_COMMON]) for start in range(len(words) - WORDS_IN_COMMON + 1)}
 
 
-def main() -> None:
-    """Write the file."""
-    parser = argparse.ArgumentParser(prog="python -m reproduction.written_negation", description=__doc__)
-    parser.add_argument("file", type=Path, help="the .jsonl file to write")
-    path, rows = parser.parse_args().file, write_sentences()
+def write_file(path: Path) -> None:
+    """Write the sentences as rows, one in each line."""
+    rows = write_sentences()
     atomic_write(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
     negated = sum(any(row["cue"]) for row in rows)
     print(f"{path}: {len({row['sentence_id'] for row in rows})} sentences, {negated} negations.")
+
+
+def main() -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(prog="python -m reproduction.written_negation", description=__doc__)
+    parser.add_argument("file", type=Path, help="the .jsonl file to write")
+    write_file(parser.parse_args().file)
 
 
 if __name__ == "__main__":

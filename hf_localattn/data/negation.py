@@ -140,19 +140,18 @@ def load_negation(
 
 
 def _check_agreement(names: Sequence[PathLike], parts: Sequence[Dataset]) -> None:
-    """Raise `ValueError` if two corpora have a sentence with different cues."""
-    seen: dict[tuple[str, ...], tuple[PathLike, set[tuple[int, ...]]]] = {}
+    """Raise `ValueError` if two corpora have a sentence with different words in cues."""
+    seen: dict[tuple[str, ...], tuple[PathLike, set[int]]] = {}
     for name, rows in zip(names, parts, strict=True):
         for sentence in group_sentences(rows.select_columns(["document_id", "sentence_id", "tokens", "cue"])):
             words = tuple(sentence[0]["tokens"])
-            cues = {tuple(row["cue"]) for row in sentence if any(row["cue"])}
+            cues = {place for row in sentence for place, is_cue in enumerate(row["cue"]) if is_cue}
             other, known = seen.setdefault(words, (name, cues))
             # Short sentences ("No.") are in many documents, and mean different things there.
             if other != name and known != cues and len(words) >= WORDS_TO_COMPARE:
-                found = (
-                    sorted(words[i] for cue in own for i, is_cue in enumerate(cue) if is_cue) for own in (known, cues)
+                of_other, of_this = (
+                    " ".join(words[place] for place in sorted(own)) or "none" for own in (known, cues)
                 )
-                of_other, of_this = (" ".join(one) or "none" for one in found)
                 raise ValueError(
                     f"{other} and {name} contradict each other: the cues of {shorten(' '.join(words))} are {of_other}"
                     f" and {of_this}. Correct one of the files, or train on one of them."
