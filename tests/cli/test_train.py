@@ -13,8 +13,8 @@ from tests.script_helpers import ROOT, assert_only_one_line, load_main
 
 QA = (
     *("--family", "cool", "--backbone", "tiny", "--do_train", "--do_eval", "--max_steps", "1"),
-    *("--train_file", str(ROOT / "hf_localattn/resources/reading/train.json")),
-    *("--validation_file", str(ROOT / "hf_localattn/resources/reading/train.json")),
+    *("--train_file", str(ROOT / "hf_localattn/resources/samples/reading/train.json")),
+    *("--validation_file", str(ROOT / "hf_localattn/resources/samples/reading/train.json")),
     *(
         "--max_train_samples",
         "8",
