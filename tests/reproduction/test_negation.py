@@ -13,7 +13,7 @@ from hf_localattn.files import atomic_write
 from hf_localattn.resources import FOLDER
 from reproduction import negation
 from reproduction.__main__ import main
-from reproduction.negation import join_neither
+from reproduction.negation import convert, held_out
 from reproduction.written_negation import annotate, grams, read_marks, tidy, write_sentences
 from tests.data.notation import columns, notation
 
@@ -75,10 +75,23 @@ def test_no_sentence_is_near_one_that_tests(written):
     assert near == []
 
 
-def test_neither_and_nor_are_one_cue():
-    rows = [{**columns(text), "sentence_id": "a"} for text in ("[neither] OLD nor new", "neither old [nor] NEW")]
-    joined = join_neither(list(load_negation(Dataset.from_list(rows))))
-    assert list(map(notation, joined)) == ["[neither] OLD [nor] NEW"]
+@pytest.mark.parametrize(
+    ("annotated", "converted"),
+    [
+        (["[neither] OLD nor new", "neither old [nor] NEW"], ["[neither] OLD [nor] NEW"]),
+        (["he [does] [n't] LAUGH"], ["he DOES [n't] LAUGH"]),
+        (["he [rather] [than] SHE", "she [not] HE"], ["he [rather] [than] SHE", "she [not] HE"]),
+    ],
+)
+def test_cues_of_all_corpora_follow_one_convention(annotated, converted):
+    rows = [{**columns(text), "sentence_id": str(number // 9)} for number, text in enumerate(annotated)]
+    assert list(map(notation, convert(list(load_negation(Dataset.from_list(rows)))))) == converted
+
+
+def test_documents_with_a_fifth_of_the_negations_are_held_out():
+    rows = [{"document_id": name, "cue": [int(name != "d")]} for name in "aaaabbbbcd"]
+    assert held_out(rows) == {"c", "d", "b"}
+    assert held_out([row for row in rows if row["document_id"] in "ac"]) == {"c"}
 
 
 def test_the_recipe_trains_scores_and_publishes(tmp_path, monkeypatch, capsys):
