@@ -53,7 +53,7 @@ def end_on_interrupt() -> Iterator[None]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _end(*signalled: object) -> None:
+def _end(*signaled: object) -> None:
     print(_RESUME, file=sys.stderr, flush=True)
     os._exit(INTERRUPTED)
 

@@ -1,4 +1,4 @@
-"""Names of families, found without importing torch, so that a misspelt name is an error at once."""
+"""Names of families and files, checked without importing torch, so that a misspelt one is an error at once."""
 
 from __future__ import annotations
 
@@ -9,20 +9,49 @@ PLAIN = "baseline"
 
 _PACKAGE = Path(__file__).parent
 
+SAMPLES = _PACKAGE / "resources" / "samples"
+"""Folder of small files of all formats."""
+
 
 def family_names() -> list[str]:
     """Return the names of all families. Each family has a file of text for its cards."""
     return sorted(path.stem.replace("_", "-") for path in (_PACKAGE / "registry").glob("*.yaml"))
 
 
-def check_family(name: str) -> None:
-    """Raise `ValueError` if there is no family with this name. The message lists all names."""
-    if name not in family_names():
-        raise ValueError(f"There is no family {name!r}. Choose one of {', '.join(family_names())}.")
+def find_family(name: str) -> str:
+    """Return the whole name of a family, which may be given by its first part, such as "sla".
+
+    Raises:
+        ValueError: There is no such family. The message lists all names.
+    """
+    for known in family_names():
+        if name in (known, known.partition("-")[0]):
+            return known
+    raise ValueError(f"There is no family {name!r}. Choose one of {', '.join(family_names())}.")
 
 
-def check_family_option(name: str) -> None:
-    """Raise `ValueError` for an unknown value of a training script's `--family`. The message lists all names."""
-    names = [*family_names(), PLAIN]
-    if name not in names:
-        raise ValueError(f"--family must be one of {', '.join(names)}; got {name!r}.")
+def find_family_option(name: str) -> str:
+    """Return the whole name for a value of a training script's `--family`: of a family, or `PLAIN`."""
+    if name == PLAIN:
+        return name
+    try:
+        return find_family(name)
+    except ValueError:
+        raise ValueError(f"--family must be one of {', '.join([*family_names(), PLAIN])}; got {name!r}.") from None
+
+
+def find_files(given: str) -> str:
+    """Return the path of a data file, or of several separated by commas. `sample:NAME` is one of the package.
+
+    Raises:
+        FileNotFoundError: A file does not exist.
+    """
+    if not Path(given).exists() and "," in given:
+        return ",".join(find_files(path.strip()) for path in given.split(","))
+    path = SAMPLES / given.removeprefix("sample:") if given.startswith("sample:") else Path(given)
+    if path.exists() and given != "sample:":
+        return str(path) if given.startswith("sample:") else given
+    if given.startswith("sample:"):
+        names = sorted(one.relative_to(SAMPLES).as_posix() for one in SAMPLES.rglob("*.*") if one.suffix != ".md")
+        raise FileNotFoundError(f"There is no {given!r}. The samples are {', '.join(names)}.")
+    raise FileNotFoundError(f"{given}: no such file; check the path (it is relative to {Path.cwd()}).")

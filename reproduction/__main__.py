@@ -1,11 +1,13 @@
 """Train the models of a table of the papers, and compare their scores with the published ones.
 
 Repeat the command to resume it. Tables share runs with the same settings. Without TABLE, all tables are listed.
+`python -m reproduction negation --help` tells about models that find negation in texts of several kinds.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -54,6 +56,13 @@ def parser() -> argparse.ArgumentParser:
 
 def main(words: Sequence[str] | None = None) -> None:
     """Run the command. User errors print one line to stderr and exit with code 2."""
+    words = sys.argv[1:] if words is None else words
+    if list(words[:1]) == ["negation"]:
+        from reproduction import negation
+
+        with exit_on_interrupt(resumable=True), exit_on_user_error():
+            negation.main(words[1:])
+        return
     own = parser().parse_args(words)
     with exit_on_interrupt(resumable=True), exit_on_user_error(), exit_on_user_error(RunFailed):
         if own.table is None:

@@ -25,7 +25,7 @@ def main() -> None:
     output = parser.parse_args().output
 
     halves = reading_comprehension()
-    folder = output / "reading"
+    folder = output / "samples" / "reading"
     folder.mkdir(parents=True, exist_ok=True)
     for name, half in halves.items():
         (folder / f"{name}.json").write_text(dump(half), encoding="utf-8")

@@ -45,7 +45,7 @@ def test_script_makes_exactly_these_files(tmp_path):
     """Texts byte for byte, weights and vocabulary as loaded: how libraries write them may change."""
     subprocess.run([sys.executable, str(SCRIPT), "--output", str(tmp_path)], check=True, capture_output=True)
     for name, path in reading_comprehension().items():
-        assert (tmp_path / "reading" / f"{name}.json").read_bytes() == path.read_bytes()
+        assert (tmp_path / "samples" / "reading" / f"{name}.json").read_bytes() == path.read_bytes()
     for shipped in BACKBONES:
         check_same_backbone(tmp_path / shipped.name, shipped)
     parses = [

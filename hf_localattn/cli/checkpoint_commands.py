@@ -7,7 +7,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from hf_localattn.cli.options import ASSIGNMENT
-from hf_localattn.names import check_family, family_names
+from hf_localattn.names import family_names, find_family
 
 # Commands import their functions when they run, because importing torch and transformers would slow down `--help`.
 
@@ -57,7 +57,7 @@ def init(
 
     Any transformers script can fine-tune it with `--model_name_or_path FOLDER --trust_remote_code`.
     """
-    check_family(family)
+    family = find_family(family)
     from hf_localattn.assignments import parse_config_fields
     from hf_localattn.hub import init_checkpoint
 

@@ -11,7 +11,7 @@ from typing import Annotated
 from typer import Argument
 
 from hf_localattn.errors import exit_on_user_error
-from hf_localattn.names import check_family_option
+from hf_localattn.names import find_family_option, find_files
 from hf_localattn.parsing import read_json
 from hf_localattn_command import end_on_interrupt
 
@@ -23,6 +23,9 @@ SCRIPTS = {
     "swag": "MultipleChoice",
 }
 """Name of each training script, without `run_`, and its class in `hf_localattn.tasks`."""
+
+FILES = ("train_file", "validation_file", "test_file")
+"""Options with data files."""
 
 UNPARSED = {"allow_interspersed_args": False}
 """Context settings of the command: options after the script's name belong to the script."""
@@ -60,13 +63,17 @@ def run_script(name: str, arguments: Sequence[str] | None = None) -> dict[str, f
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--family", nargs="?")
+    for option in ("family", *FILES):
+        parser.add_argument(f"--{option}", nargs="?")
     with exit_on_user_error():
         is_file = len(words) == 1 and words[0].endswith(".json")
-        family = read_json(words[0]).get("family") if is_file else parser.parse_known_args(words)[0].family
-        if family is not None:
-            check_family_option(family)
-    # Imported here, because a misspelt family or a broken file must be an error at once.
+        given = read_json(words[0]) if is_file else vars(parser.parse_known_args(words)[0])
+        if given.get("family") is not None:
+            find_family_option(given["family"])
+        for path in (given.get(option) for option in FILES):
+            if isinstance(path, str):
+                find_files(path)
+    # Imported here, because a misspelt family or a missing file must be an error at once.
     with end_on_interrupt():
         tasks = importlib.import_module("hf_localattn.tasks")
         command = importlib.import_module("hf_localattn.studies.command")

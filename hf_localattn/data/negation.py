@@ -63,6 +63,9 @@ OPTIONS = {"cues": (*CUE_KINDS, "both"), "cue_in_scope": ("never", "corpus"), "u
 
 SUFFIXES = (".json", ".jsonl")
 
+WORDS_TO_COMPARE = 6
+"""Number of words from which on a sentence of two corpora must have the same cues."""
+
 
 def load_negation(
     data: Data | Sequence[PathLike],
@@ -106,6 +109,7 @@ def load_negation(
         ]
         for path, rows in zip(data, parts, strict=True):
             logger.info("%s: %s.", path, describe_cues(rows))
+        _check_agreement(data, parts)
         return _with_ids(concatenate_datasets([rows.select_columns(list(NEGATION_FEATURES)) for rows in parts]), "")
     if not isinstance(data, Dataset | Source) and Path(data).suffix not in SUFFIXES:
         return _corpus_rows(Path(data), cues, cue_in_scope, unmatched_scopes, all_sentences)
@@ -133,6 +137,38 @@ def load_negation(
             f"{source.where(number)}: has no scope, but other rows have; give a scope for all rows, or for none."
         )
     return _with_ids(rows, Path(source.name).name)
+
+
+def _check_agreement(names: Sequence[PathLike], parts: Sequence[Dataset]) -> None:
+    """Raise `ValueError` if two corpora have a sentence with different words in cues."""
+    seen: dict[tuple[str, ...], tuple[PathLike, set[int]]] = {}
+    for name, rows in zip(names, parts, strict=True):
+        for sentence in group_sentences(rows.select_columns(["document_id", "sentence_id", "tokens", "cue"])):
+            words = tuple(sentence[0]["tokens"])
+            cues = {place for row in sentence for place, is_cue in enumerate(row["cue"]) if is_cue}
+            other, known = seen.setdefault(words, (name, cues))
+            # Short sentences ("No.") are in many documents, and mean different things there.
+            if other != name and known != cues and len(words) >= WORDS_TO_COMPARE:
+                of_other, of_this = (
+                    " ".join(words[place] for place in sorted(own)) or "none" for own in (known, cues)
+                )
+                raise ValueError(
+                    f"{other} and {name} contradict each other: the cues of {shorten(' '.join(words))} are {of_other}"
+                    f" and {of_this}. Correct one of the files, or train on one of them."
+                )
+
+
+def check_apart(train: Dataset, validation: Dataset) -> None:
+    """Raise `ValueError` if a document is in both the training and the validation data.
+
+    A document that has its name from a file of rows does not count: two files may have one name.
+    """
+    shared = set(train["document_id"]) & set(validation["document_id"])
+    if shared := {name for name in shared if not name.endswith(SUFFIXES)}:
+        raise ValueError(
+            f"The document {min(shared)!r} is in the training and the validation data ({len(shared)} in all): the"
+            " scores would be too high. Give each document to one of them."
+        )
 
 
 def kinds_of(cues: str) -> tuple[str, ...]:

@@ -30,6 +30,9 @@ CUE_LABELS = tuple(f"{kind}:{cue_type}" for kind in CUE_KINDS for cue_type in CU
 NO_WORD = -1
 """Word index of tokens that belong to no word of the sentence: special tokens and cue markers."""
 
+TOKENS_AT_A_TIME = 1024
+"""Largest number of tokens of a forward pass, with padding."""
+
 MARKER_ROOM = 8
 """Number of tokens of an input that are reserved for cue markers."""
 
@@ -193,14 +196,28 @@ class NegationFinder:
             return
         truncation = {} if self.limit is None else {"truncation": True, "max_length": self.limit}
         encoded, word_numbers = encode_marked(self.tokenizer, sentences, cues, cue_types, **truncation)
-        batch = self.tokenizer.pad(dict(encoded), return_tensors="pt", verbose=False).to(self.model.device)
-        logits = self.model(**accepted_inputs(self.model, batch), return_dict=True).logits.float().cpu()
         labels = {name: number for number, name in self.model.config.id2label.items()}
-        columns = [labels[name] for name in names]
-        for words, numbers, padded in zip(sentences, word_numbers, logits, strict=True):
-            own = without_pads(padded, len(numbers), self.tokenizer)
+        columns, logits = [labels[name] for name in names], dict[int, torch.Tensor]()
+        for rows in batches_of_like_lengths([len(numbers) for numbers in word_numbers]):
+            inputs = {name: [values[row] for row in rows] for name, values in encoded.items()}
+            batch = self.tokenizer.pad(inputs, return_tensors="pt", verbose=False).to(self.model.device)
+            output = self.model(**accepted_inputs(self.model, batch), return_dict=True)
+            logits |= zip(rows, output.logits.float().cpu(), strict=True)
+        for row, (words, numbers) in enumerate(zip(sentences, word_numbers, strict=True)):
+            own = without_pads(logits[row], len(numbers), self.tokenizer)
             means, seen = word_logits(own[:, columns], numbers, len(words))
             yield means.softmax(dim=-1), seen
+
+
+def batches_of_like_lengths(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Yield batches of rows with little padding: at most `TOKENS_AT_A_TIME` tokens with it, or one row."""
+    batch: list[int] = []
+    for row in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if batch and (len(batch) + 1) * lengths[row] > TOKENS_AT_A_TIME:
+            yield batch
+            batch = []
+        batch.append(row)
+    yield batch
 
 
 def encode_marked(

@@ -16,6 +16,9 @@ from .negation_finder import Finding, FoundCue, NegationFinder
 
 Offsets = tuple[int, int]
 
+BATCH = 128
+"""Sentences whose cues are found together. Forward passes have fewer, of like lengths."""
+
 _APOSTROPHE = "['\u2019]"
 _WORD = re.compile(
     rf"""
@@ -63,8 +66,7 @@ class Piece:
 class NegationPipeline(ChunkPipeline):
     """Cues of negation or speculation in raw text, and the words in the scope of each.
 
-    A batch has `batch_size` sentences. The cues of a batch are found in one forward pass, then their scopes in one or
-    more.
+    The cues of a batch of sentences are found first, then their scopes. Sentences of like lengths run together.
 
     Raises:
         ValueError: the model does not predict scopes, or the tokenizer has no cue markers.
@@ -90,7 +92,7 @@ class NegationPipeline(ChunkPipeline):
 
     def __init__(self, model: Any, tokenizer: Any, **kwargs: Any):
         self.finder = NegationFinder(model, tokenizer)
-        super().__init__(model=model, tokenizer=tokenizer, **kwargs)
+        super().__init__(model=model, tokenizer=tokenizer, **{"batch_size": BATCH, **kwargs})
 
     def __call__(self, inputs: Any, **settings: Any) -> Any:
         """Find the cues in one or more texts, and their scopes; or the scopes of cues that the texts mark.
@@ -103,7 +105,7 @@ class NegationPipeline(ChunkPipeline):
             **settings: the following settings.
             split_lines (bool, *optional*, defaults to False): if True, a sentence also ends at each line break, as in
                 clinical notes and lists.
-            batch_size (int, *optional*, defaults to 1): sentences per batch.
+            batch_size (int, *optional*, defaults to 128): sentences per batch.
             num_workers (int, *optional*, defaults to 0): processes that split and tokenize.
 
         Returns:

@@ -1,6 +1,6 @@
 """Tiny backbones, a tiny parser, a small question-answering set, and samples of all file formats.
 
-`scripts/make_resources.py` writes everything except the samples.
+`scripts/make_resources.py` writes everything except the samples other than the question-answering set.
 """
 
 from __future__ import annotations
@@ -41,4 +41,4 @@ def reading_comprehension() -> dict[str, Path]:
     All names have all roles equally often, and the splits share no sentence. A model can therefore answer only from
     the words next to a name.
     """
-    return {half: FOLDER / "reading" / f"{half}.json" for half in ("train", "validation")}
+    return {half: FOLDER / "samples" / "reading" / f"{half}.json" for half in ("train", "validation")}

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hf_localattn.data.folds import Fold
+from hf_localattn.names import find_files
 
 
 def option(default: Any, text: str) -> Any:
@@ -13,7 +14,10 @@ def option(default: Any, text: str) -> Any:
 
 @dataclass
 class DataArguments:
-    """Data files or data set of a run, and limits on their rows and lengths."""
+    """Data files or data set of a run, and limits on their rows and lengths.
+
+    A file may be `sample:NAME`, one of the small files of the package.
+    """
 
     dataset_name: str | None = option(None, "Name of a data set on the Hub, which must load without a script.")
     dataset_config_name: str | None = option(None, "Configuration name of the data set on the Hub.")
@@ -64,6 +68,9 @@ class DataArguments:
 
     def __post_init__(self) -> None:
         files = (self.train_file, self.validation_file, self.test_file)
+        for name, path in zip(("train_file", "validation_file", "test_file"), files, strict=True):
+            if path is not None and "sample:" in path:
+                setattr(self, name, find_files(path))
         if self.dataset_name is None and not any(files):
             raise ValueError("No data: give --dataset_name, or --train_file, --validation_file or --test_file.")
         if self.dataset_name is not None and any(files):

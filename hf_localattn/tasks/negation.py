@@ -13,7 +13,7 @@ from typing import Any
 import datasets
 from transformers import DataCollatorForTokenClassification, PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_localattn.data.negation import describe_cues, group_sentences, load_negation, with_scope
+from hf_localattn.data.negation import check_apart, describe_cues, group_sentences, load_negation, with_scope
 from hf_localattn.data.rows import Data, row_numbers
 from hf_localattn.data.scopes import (
     ScopeExamples,
@@ -91,9 +91,18 @@ class NegationScope(Task):
         return label_fields(self.names)
 
     def prepare_rows(self, data: Splits) -> Splits:
-        """Return the rows; raise `ValueError` if no training row has a scope, or a word is a cue marker."""
+        """Return the rows.
+
+        Raises:
+            ValueError: No training row has a scope, a word is a cue marker, or a document is in both the training and
+                the validation file.
+        """
         if "train" in data and not any(chain.from_iterable(data["train"]["scope"][:])):
             raise ValueError("No train row has a word in scope: give training data with scopes.")
+        # The same file for both is a trial of the command.
+        files = self.args.train_file, self.args.validation_file
+        if {"train", "validation"} <= data.keys() and None not in files and files[0] != files[1]:
+            check_apart(data["train"], data["validation"])
         for split, rows in data.items():
             logger.info("%s: %s.", split, describe_cues(rows))
             for number, tokens in zip(row_numbers(rows), rows["tokens"][:], strict=True):

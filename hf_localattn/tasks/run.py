@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,14 @@ from hf_localattn.tasks.token_classification import NEGATION, TokenClassificatio
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.models import head_config, load_model_and_tokenizer
 from hf_localattn.training.optimizers import import_lookahead
-from hf_localattn.training.output_folder import is_trained, mark_finished, mark_unfinished, prepare_output_folder
+from hf_localattn.training.output_folder import (
+    is_trained,
+    mark_finished,
+    mark_unfinished,
+    prepare_output_folder,
+    remove_optimizers,
+)
+from hf_localattn.training.resuming import SaveOnInterrupt, listens_to_ctrl_c
 from hf_localattn.training.run_record import record_of, scores_of_split
 from hf_localattn.training.same_run import arguments_of, check_same_run, digest_of, save_run
 from hf_localattn.training.trainer import TaskTrainer
@@ -216,7 +224,7 @@ class Run:
             logger.warning("%s is at its last step: no training is left to do.", checkpoint)
             found = trainer.finish_training(checkpoint)
         else:
-            found = trainer.train(resume_from_checkpoint=checkpoint).metrics
+            found = self._fit(checkpoint)
         trainer.save_model(_internal_call=True)  # `_internal_call` prevents an upload before the model has scores
         metrics = {**found, "train_samples": self._num_rows("train")}
         self._report("train", metrics)
@@ -258,6 +266,8 @@ class Run:
         if args.push_to_hub:
             with exit_on_user_error():
                 self.trainer.push_to_hub()
+        if args.do_train and args.should_save and not args.keep_checkpoints:
+            remove_optimizers(args.output_dir)
 
     def evaluate_split(self, split: str, prefix: str) -> dict[str, Any]:
         """Return the metrics of one split, and write its predictions.
@@ -278,6 +288,16 @@ class Run:
         if trainer.args.should_save and (is_test or task.writes_validation):
             task.write_predictions(folder, split, prefix, scored.predictions)
         return metrics | {f"{prefix}_{name}": note for name, note in scored.notes.items()}
+
+    def _fit(self, checkpoint: str | None) -> dict[str, float]:
+        trainer = self.trainer
+        listener: AbstractContextManager[None] = nullcontext()
+        # The processes of a distributed run would end at different steps.
+        if trainer.args.world_size == 1 and trainer.args.save_strategy != "no" and listens_to_ctrl_c():
+            trainer.add_callback(interrupt := SaveOnInterrupt())
+            listener = interrupt.listen()
+        with listener:
+            return trainer.train(resume_from_checkpoint=checkpoint).metrics
 
     def _run_splits(self, splits: Mapping[str, str]) -> dict[str, float]:
         """Evaluate splits, given with the prefixes of their metrics, and write the metrics."""

@@ -3,6 +3,7 @@
 The dataclasses are parsed by `transformers.HfArgumentParser`. Each field is a command-line option.
 """
 
+import argparse
 import difflib
 import inspect
 import re
@@ -19,12 +20,20 @@ from transformers import Seq2SeqTrainingArguments as StockGenerationArguments
 from transformers import TrainingArguments as StockTrainingArguments
 
 from hf_localattn.assignments import parse_config_fields
-from hf_localattn.names import PLAIN, check_family_option
+from hf_localattn.names import PLAIN, find_family_option
 from hf_localattn.parsing import read_json
 from hf_localattn.registry import FAMILIES
 from hf_localattn.training.optimizers import DEFAULT_ALPHA, check_lookahead
 
 ANY_TYPE = ConfigDict(arbitrary_types_allowed=True)
+
+USUAL = (
+    *("output_dir", "do_train", "do_eval", "do_predict", "num_train_epochs", "max_steps", "learning_rate"),
+    *("per_device_train_batch_size", "per_device_eval_batch_size", "gradient_accumulation_steps", "warmup_steps"),
+    *("seed", "eval_strategy", "save_strategy", "metric_for_best_model", "load_best_model_at_end"),
+    *("resume_from_checkpoint", "bf16", "use_cpu", "push_to_hub", "hub_model_id"),
+)
+"""Options of transformers' Trainer that `--help` shows."""
 
 Arguments = TypeVar("Arguments", bound=type)
 
@@ -93,7 +102,7 @@ class ModelArguments:
         if self.family is None and self.backbone is not None:
             raise ValueError(f"--backbone needs --family, one of {', '.join([*FAMILIES, PLAIN])}.")
         if self.family is not None:
-            check_family_option(self.family)
+            self.family = find_family_option(self.family)
         if self.local_config and self.family == PLAIN:
             raise ValueError("--local_config sets fields of a family's config: it needs --family and --backbone.")
         if self.family not in (None, PLAIN):
@@ -136,6 +145,13 @@ class TrainingArguments(StockTrainingArguments):
             process of its own and, if there are GPUs, on a GPU of its own.
         ray_address (str, *optional*): Run folds or search trials on a Ray cluster: auto, HOST:PORT, or local. Its
             nodes must share a file system. `workers` limits how many run at a time; by default one on each GPU.
+        logging_steps (float, *optional*, defaults to 0.05): Number of steps between two logs of the loss, or their
+            share of all steps.
+        save_steps (float, *optional*): Number of steps between two checkpoints, or their share of all steps; by
+            default 0.1, or as `eval_steps` if the best model is loaded at the end.
+        save_total_limit (int, *optional*, defaults to 2): Number of checkpoints to keep.
+        keep_checkpoints (bool, *optional*, defaults to False): Keep the optimizer states of a finished run, which
+            training it further needs.
         eval_strategy (str, *optional*): When to evaluate during training: no, steps or epoch. By default no, or epoch
             with early stopping.
         save_strategy (str, *optional*): When to save checkpoints: no, steps, epoch or best. By default steps, or as
@@ -153,9 +169,13 @@ class TrainingArguments(StockTrainingArguments):
     search_trials: int | None = None
     workers: int = 1
     ray_address: str | None = None
+    logging_steps: float = 0.05
+    save_total_limit: int | None = 2
+    keep_checkpoints: bool = False
     # None marks an option that was not given. transformers' default could also have been given.
     eval_strategy: str | None = None
     save_strategy: str | None = None
+    save_steps: float | None = None
 
     def __post_init__(self) -> None:
         undecided = self.early_stopping_patience is not None and self.metric_for_best_model is None
@@ -173,6 +193,9 @@ class TrainingArguments(StockTrainingArguments):
             self._prepare_early_stopping(self.early_stopping_patience)
         self.eval_strategy = self.eval_strategy or "no"
         self.save_strategy = self.save_strategy or "steps"
+        if self.save_steps is None:  # every evaluated model may be the best one
+            with_evaluation = self.load_best_model_at_end and self.eval_strategy == "steps"
+            self.save_steps = self.eval_steps or self.logging_steps if with_evaluation else 0.1
         super().__post_init__()
         if undecided:  # transformers has set it to the loss
             self.metric_for_best_model: str | None = None
@@ -198,10 +221,7 @@ class TrainingArguments(StockTrainingArguments):
                 )
         if self.eval_strategy is None:
             self.eval_strategy = self.save_strategy if self.save_strategy in ("steps", "epoch") else "epoch"
-        if self.save_strategy is None:
-            self.save_strategy = self.eval_strategy
-            if self.eval_strategy == "steps":  # every evaluated model may be the best one
-                self.save_steps = self.eval_steps or self.logging_steps
+        self.save_strategy = self.save_strategy or self.eval_strategy
         self.load_best_model_at_end = True
         self.restore_callback_states_from_checkpoint = True  # keep counting evaluations when resumed
 
@@ -239,7 +259,10 @@ def parse_arguments(classes: Sequence[type], arguments: Sequence[str] | None = N
         FileNotFoundError: the file does not exist.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    parser = HfArgumentParser(classes)
+    parser = HfArgumentParser(classes, prog=_program())
+    if {"-h", "--help", "--help-all"} & {*arguments}:
+        print_help(parser, everything="--help-all" in arguments)
+        sys.exit(0)
     if len(arguments) != 1 or not arguments[0].endswith(".json"):
         # A misspelt option is named before the dataclasses miss the one that was meant.
         if unknown := parser.parse_known_args(arguments)[1]:
@@ -247,6 +270,26 @@ def parse_arguments(classes: Sequence[type], arguments: Sequence[str] | None = N
         return parser.parse_args_into_dataclasses(args=arguments)
     path = Path(arguments[0])
     return build_arguments(classes, read_json(path), f"{path}: ")
+
+
+def print_help(parser: HfArgumentParser, *, everything: bool) -> None:
+    """Print the options of a script: those of this package and the usual ones of Trainer, or all."""
+    own = {one.name for one in fields(TrainingArguments)} - {one.name for one in fields(StockTrainingArguments)}
+    stock = {one.name for one in fields(StockGenerationArguments)} - own - {*USUAL}
+    parser.usage = "%(prog)s [OPTIONS], or a .json file of options"
+    if not everything:
+        parser.epilog = "--help-all lists all options of transformers' TrainingArguments, too."
+    for action in parser._actions:
+        if not everything and action.dest in stock:
+            action.help = argparse.SUPPRESS
+    parser.print_help()
+
+
+def _program() -> str:
+    """Return the words of the command before its options."""
+    name = Path(sys.argv[0]).name
+    words = [word for word in sys.argv[1:3] if word.isalpha()] if name in ("hf-localattn", "__main__.py") else []
+    return " ".join(["python -m hf_localattn" if name == "__main__.py" else name, *words])
 
 
 def build_arguments(classes: Sequence[type], options: Mapping[str, Any], where: str = "") -> tuple[Any, ...]:

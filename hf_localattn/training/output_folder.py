@@ -8,13 +8,16 @@ from pathlib import Path
 from transformers import TrainerState
 
 from hf_localattn.errors import join_names
-from hf_localattn.files import STAGING, UNFINISHED, atomic_write, remove_leftovers
+from hf_localattn.files import STAGING, UNFINISHED, atomic_write, discard, remove_leftovers
 from hf_localattn.training.arguments import TrainingArguments
 
 logger = logging.getLogger(__name__)
 
 STATE = "trainer_state.json"
 """File that Trainer writes last, after weights, optimizer, scheduler and random states."""
+
+OPTIMIZER = "optimizer*"
+"""Files or folder of Trainer with the state of the optimizer."""
 
 
 def prepare_output_folder(
@@ -50,11 +53,13 @@ def prepare_output_folder(
                 f"--resume_from_checkpoint {wanted} is sharded, and torch unpickles its index: resume such a run in"
                 " its own --output_dir."
             )
+        check_optimizer(wanted)
         return wanted
     checkpoint = last_complete_checkpoint(folder)
     if wanted:
         if checkpoint is None:
             raise ValueError(f"--resume_from_checkpoint: {folder} holds no whole checkpoint to resume from.")
+        check_optimizer(checkpoint)
         return checkpoint
     is_killed = (folder / UNFINISHED).is_file()
     if checkpoint is None:
@@ -64,13 +69,29 @@ def prepare_output_folder(
     if (folder / STATE).exists() and not is_killed:
         raise ValueError(
             f"--output_dir {folder} holds a finished run. To evaluate or predict with it give --model_name_or_path"
-            f" {folder} without --do_train; to train another model choose another folder; to train this one further"
-            f" give --resume_from_checkpoint {checkpoint} and more steps or epochs."
+            f" {folder} without --do_train; to train another model choose another folder; to train this one further,"
+            f" if it was trained with --keep_checkpoints, give --resume_from_checkpoint {checkpoint} and more steps or"
+            " epochs."
         )
     logger.warning(
         "Resuming from %s. To start from the beginning choose another --output_dir, or empty this one.", checkpoint
     )
     return checkpoint
+
+
+def check_optimizer(checkpoint: str) -> None:
+    """Raise `ValueError` if a checkpoint has no optimizer state. Trainer would go on with a new optimizer."""
+    if not any(Path(checkpoint).glob(OPTIMIZER)):
+        raise ValueError(
+            f"--resume_from_checkpoint {checkpoint} has no optimizer state: those of a finished run are kept only with"
+            f" --keep_checkpoints. Train a new model from its weights: --model_name_or_path {checkpoint}."
+        )
+
+
+def remove_optimizers(output_dir: str | os.PathLike[str]) -> None:
+    """Remove the optimizer states of all checkpoints, which are twice as large as the model."""
+    for path in Path(output_dir).glob(f"checkpoint-*/{OPTIMIZER}"):
+        discard(path) if path.is_dir() else path.unlink()
 
 
 def mark_unfinished(output_dir: str | os.PathLike[str]) -> None:

@@ -1,15 +1,21 @@
 """Ctrl-C ends the command and the scripts with one line and the exit code of shells."""
 
+import os
 import runpy
+import signal
 import subprocess
 import sys
 
 import pytest
+import torch
+from safetensors.torch import load_file
+from transformers.trainer_callback import DefaultFlowCallback
 
 import hf_localattn.cli
 import hf_localattn.studies.command
+from hf_localattn.names import SAMPLES
 from hf_localattn_command import main
-from tests.script_helpers import ROOT
+from tests.script_helpers import ROOT, load_main
 
 RESUMABLE = "Interrupted; run the same command again to resume.\n"
 
@@ -60,6 +66,33 @@ with end_on_interrupt():
 def test_no_library_can_swallow_it():
     done = subprocess.run([sys.executable, "-c", SWALLOWED], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (130, RESUMABLE)
+
+
+def test_training_saves_a_checkpoint_and_goes_on_from_it(tmp_path, monkeypatch):
+    """The resumed run ends with the weights of one that was never interrupted."""
+
+    def press(self, args, state, control, **kwargs):
+        if state.global_step == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    run, rows = load_main("run_glue"), str(SAMPLES / "reviews.csv")
+    given = ["--family", "sam", "--backbone", "tiny", "--train_file", rows, "--do_train", "--max_steps", "6"]
+    given += ["--save_steps", "5", "--save_total_limit", "9", "--per_device_train_batch_size", "4"]
+    run([*given, "--output_dir", str(tmp_path / "whole")])
+    given += ["--output_dir", str(tmp_path / "cut")]
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a worker of pytest
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(DefaultFlowCallback, "on_step_begin", press)
+            with pytest.raises(KeyboardInterrupt):
+                run(given)
+    finally:
+        signal.signal(signal.SIGINT, usual)
+    assert [path.name for path in (tmp_path / "cut").glob("checkpoint-*")] == ["checkpoint-3"]
+    run(given)
+    whole, cut = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "cut"))
+    assert all(torch.equal(cut[name], value) for name, value in whole.items())
+    assert not list(tmp_path.glob("*/checkpoint-*/optimizer*"))
 
 
 def test_a_file_of_options_that_is_none_is_told_before_torch_is_imported(tmp_path):

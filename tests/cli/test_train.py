@@ -13,8 +13,8 @@ from tests.script_helpers import ROOT, assert_only_one_line, load_main
 
 QA = (
     *("--family", "cool", "--backbone", "tiny", "--do_train", "--do_eval", "--max_steps", "1"),
-    *("--train_file", str(ROOT / "hf_localattn/resources/reading/train.json")),
-    *("--validation_file", str(ROOT / "hf_localattn/resources/reading/train.json")),
+    *("--train_file", str(ROOT / "hf_localattn/resources/samples/reading/train.json")),
+    *("--validation_file", str(ROOT / "hf_localattn/resources/samples/reading/train.json")),
     *(
         "--max_train_samples",
         "8",
@@ -50,7 +50,10 @@ def test_help_after_a_script_is_that_of_the_script(capsys):
     with pytest.raises(SystemExit) as ended:
         main(["train", "swag", "--help"])
     assert ended.value.code == 0
-    assert "--max_seq_length" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert text.startswith("usage: ")
+    assert {"--max_seq_length", "--learning_rate", "--help-all"} <= {*text.split()}
+    assert "--adam_beta1" not in text
 
 
 def test_an_unknown_script_and_an_unknown_option(tmp_path, capsys):

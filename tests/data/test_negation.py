@@ -13,6 +13,7 @@ from hf_localattn.data import Source, load_negation
 from hf_localattn.data.negation import (
     NEGATION_FEATURES,
     add_questions,
+    check_apart,
     describe_cues,
     group_sentences,
     scope_characters,
@@ -395,7 +396,7 @@ def test_the_samples(name, cues, expected):
 
 def test_several_corpora(tmp_path):
     (tmp_path / "no.xml").write_text(sfu(INSIDE))
-    paths = [SAMPLES / "sfu", tmp_path, SAMPLES / "starsem.txt", write(tmp_path, "jsonl", jsonl(ROW, ROW))]
+    paths = [SAMPLES / "bioscope.xml", tmp_path, SAMPLES / "starsem.txt", write(tmp_path, "jsonl", jsonl(ROW, ROW))]
     rows = load_negation(paths)
     parts = [load_negation(path) for path in paths]
     assert [notation(row) for row in rows] == [notation(row) for part in parts for row in part]
@@ -403,6 +404,25 @@ def test_several_corpora(tmp_path):
     (tmp_path / "b.jsonl").write_text(jsonl([1]))
     with pytest.raises(ValueError, match=r"b\.jsonl, line 1"):
         load_negation([*paths, tmp_path / "b.jsonl"])
+
+
+def test_corpora_that_contradict_each_other(tmp_path):
+    for name, row in (("a", "he did [not] GO home today"), ("b", "he did not go [home] today"), ("c", "[No] .")):
+        (tmp_path / f"{name}.jsonl").write_text(jsonl(row, "[no] ."))
+    agreeing = [tmp_path / "a.jsonl", tmp_path / "c.jsonl"]
+    assert len(load_negation(agreeing)) == 4
+    with pytest.raises(ValueError, match=r"a\.jsonl and .*b\.jsonl contradict .* not and home"):
+        load_negation([*agreeing, tmp_path / "b.jsonl"])
+
+
+def test_a_document_in_training_and_validation():
+    samples = [load_negation(SAMPLES / name) for name in ("sfu", "sfu/garden.xml", "bioscope.xml")]
+    check_apart(samples[0], samples[2])
+    check_apart(
+        samples[0].map(lambda row: {"document_id": "a.jsonl"}), samples[1].map(lambda row: {"document_id": "a.jsonl"})
+    )
+    with pytest.raises(ValueError, match=r"'garden\.xml'"):
+        check_apart(samples[0], samples[1])
 
 
 @pytest.mark.parametrize("text", [(SAMPLES / "starsem.txt").read_text(encoding="utf-8"), BARE + RARE + NO])

@@ -2,9 +2,11 @@
 
 import pytest
 
+from hf_localattn.resources import FOLDER
 from hf_localattn.tasks.multiple_choice import MultipleChoiceDataArguments
 
 NEGATION = {"task_name": "negation", "family": "oa-xlnet", "backbone": "tiny"}
+SAMPLES = FOLDER / "samples" / "negation"
 CLASSES, NAMES, ANSWERED = "classes.jsonl", "names.jsonl", "answered.jsonl"
 
 
@@ -77,6 +79,12 @@ CLASSES, NAMES, ANSWERED = "classes.jsonl", "names.jsonl", "answered.jsonl"
         ("ner", "--label_column_name", {**NEGATION, "label_column_name": "scope"}),
         ("ner", "got 'starsem_cues_f1'", {**NEGATION, "metric_for_best_model": "starsem_cues_f1"}),
         ("ner", "cue_marker", {**NEGATION, "local_config": ["cue_marker=plain"]}),
+        (
+            "ner",
+            "'garden.xml'",
+            {**NEGATION, "train_file": f"{SAMPLES}/sfu", "validation_file": f"{SAMPLES}/sfu/garden.xml"},
+        ),
+        ("ner", "notes.md", {**NEGATION, "train_file": f"{SAMPLES}/starsem.txt,{SAMPLES}/notes.md"}),
         ("ner", "no word is a cue", {**NEGATION, "train_file": "detected.jsonl"}),
         (
             "ner",

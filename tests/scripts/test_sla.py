@@ -29,7 +29,7 @@ def parsed(*fields, language="en"):
         ("ner", "errors.tsv", "en", "f0_5"),
         ("ner", "errors.xml", "zh", "detection_f1"),
         ("swag", "endings.csv", "en", "accuracy"),
-        ("qa", "../reading/validation.json", "en", "f1"),
+        ("qa", "reading/validation.json", "en", "f1"),
     ],
 )
 def test_every_script_trains_it(script, data, language, score, run, tmp_path):

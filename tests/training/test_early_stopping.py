@@ -22,12 +22,18 @@ def test_patience_switches_on_what_it_needs(kind):
 
 
 @pytest.mark.parametrize("kind", CLASSES)
-def test_without_patience_all_is_as_in_transformers(kind):
+def test_without_patience_a_tenth_of_a_run_is_lost_at_most(kind):
     args = arguments(kind)
-    assert (args.eval_strategy, args.save_strategy, args.save_steps) == ("no", "steps", 500)
+    assert (args.eval_strategy, args.save_strategy, args.save_steps, args.save_total_limit) == ("no", "steps", 0.1, 2)
     assert not args.load_best_model_at_end
     best = arguments(kind, load_best_model_at_end=True, eval_strategy="epoch", save_strategy="epoch")
     assert best.metric_for_best_model == "loss"
+
+
+def test_checkpoints_follow_evaluations_among_which_the_best_is_chosen():
+    args = arguments(load_best_model_at_end=True, eval_strategy="steps", eval_steps=30)
+    assert (args.save_strategy, args.save_steps) == ("steps", 30)
+    assert arguments(load_best_model_at_end=True, eval_strategy="steps").save_steps == 0.05
 
 
 def test_strategies_that_are_given_are_kept():

@@ -4,13 +4,19 @@ import json
 
 import pytest
 
-from hf_localattn.training.output_folder import mark_finished, mark_unfinished, prepare_output_folder
+from hf_localattn.training.output_folder import (
+    mark_finished,
+    mark_unfinished,
+    prepare_output_folder,
+    remove_optimizers,
+)
 
 
 def checkpoint(folder, step, state="{}"):
     path = folder / f"checkpoint-{step}"
     path.mkdir(parents=True)
-    (path / "model.safetensors").touch()
+    for name in ("model.safetensors", "optimizer.pt"):
+        (path / name).touch()
     if state is not None:
         (path / "trainer_state.json").write_text(state)
     return path
@@ -50,6 +56,10 @@ def test_a_killed_run_goes_on_and_a_finished_one_is_in_the_way(tmp_path):
         mark_unfinished(tmp_path)  # trained further it stays finished
     for wanted in (True, "true", "True", last):
         assert prepare_output_folder(tmp_path, wanted) == last
+    remove_optimizers(tmp_path)
+    for wanted in (True, last):
+        with pytest.raises(ValueError, match=f"{last} has no optimizer state.*--model_name_or_path {last}"):
+            prepare_output_folder(tmp_path, wanted)
 
 
 @pytest.mark.parametrize("state", [None, "", json.dumps({"log_history": []})[:-1]], ids=["none", "empty", "cut"])

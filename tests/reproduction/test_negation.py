@@ -1,0 +1,129 @@
+"""Written sentences, and the recipe that trains negation on several domains."""
+
+import json
+import re
+
+import pytest
+from datasets import Dataset
+
+from benchmarks.negation import read_traps
+from hf_localattn.data import load_negation
+from hf_localattn.data.negation import group_sentences
+from hf_localattn.files import atomic_write
+from hf_localattn.resources import FOLDER
+from reproduction import negation
+from reproduction.__main__ import main
+from reproduction.negation import convert, held_out
+from reproduction.written_negation import annotate, grams, read_marks, tidy, write_sentences
+from tests.data.notation import columns, notation
+
+SAMPLES = FOLDER / "samples" / "negation"
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    path = tmp_path_factory.mktemp("written") / "written.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in write_sentences()))
+    return group_sentences(load_negation(path, all_sentences=True))
+
+
+@pytest.mark.parametrize(
+    ("marked", "expected"),
+    [
+        ("pt [denies] {chest pain}, but reports a ache.", ["Pt [denies] CHEST PAIN , but reports an ache ."]),
+        ("she can[not] {walk}", ["She can [not] WALK"]),
+        ("{it is} [neither] {old} [nor] {new}.", ["IT IS [neither] OLD [nor] NEW ."]),
+        ("[1:no] {1:fever}, [2:no] {2:rash}", ["[No] FEVER , no rash", "No fever , [no] RASH"]),
+        ("it is [1:un]{1:fair} and {2:use}[2:less]", ["It is [un]FAIR and useless", "It is unfair and USE[less]"]),
+        ("not only old ,  but new", ["Not only old , but new"]),
+    ],
+)
+def test_marks_become_rows(marked, expected):
+    rows = load_negation(Dataset.from_list(list(annotate(*read_marks(tidy(marked))))), all_sentences=True)
+    assert list(map(notation, rows)) == expected
+
+
+def _columns(row):
+    return zip(row["tokens"], row["cue"], row["scope"], strict=True)
+
+
+def test_written_sentences_are_many_different_and_the_same_each_time(written):
+    rows = [row for sentence in written for row in sentence]
+    texts = [" ".join(sentence[0]["tokens"]) for sentence in written]
+    assert len(texts) == len(set(texts)) > 2000
+    assert {row["document_id"] for row in rows} == {
+        f"written-{name}" for name in ("clinical", "talk", "review", "news", "paper")
+    }
+    assert 0.2 < sum(not any(sentence[0]["cue"]) for sentence in written) / len(written) < 0.5
+    assert [row["tokens"] for row in write_sentences()] == [row["tokens"] for row in rows]
+    assert not [text for text in texts if re.search(r"[<>{}|\\[\\]]", text)]
+
+
+def test_scopes_are_beside_their_cues(written):
+    rows = [row for sentence in written for row in sentence if any(row["cue"])]
+    for row in rows:
+        assert any(row["scope"]), notation(row)
+        assert row["cue_type"] == "affix" or not any(c and s for _, c, s in _columns(row)), notation(row)
+
+
+def test_no_sentence_is_near_one_that_tests(written):
+    tested = set().union(*(grams(trap.text) for trap in read_traps()))
+    near = [
+        sentence[0]["tokens"] for sentence in written if not tested.isdisjoint(grams(" ".join(sentence[0]["tokens"])))
+    ]
+    assert len(tested) > 500
+    assert near == []
+
+
+@pytest.mark.parametrize(
+    ("annotated", "converted"),
+    [
+        (["[neither] OLD nor new", "neither old [nor] NEW"], ["[neither] OLD [nor] NEW"]),
+        (["he [does] [n't] LAUGH"], ["he DOES [n't] LAUGH"]),
+        (["he [rather] [than] SHE", "she [not] HE"], ["he [rather] [than] SHE", "she [not] HE"]),
+    ],
+)
+def test_cues_of_all_corpora_follow_one_convention(annotated, converted):
+    rows = [{**columns(text), "sentence_id": str(number // 9)} for number, text in enumerate(annotated)]
+    assert list(map(notation, convert(list(load_negation(Dataset.from_list(rows)))))) == converted
+
+
+def test_documents_with_a_fifth_of_the_negations_are_held_out():
+    rows = [{"document_id": name, "cue": [int(name != "d")]} for name in "aaaabbbbcd"]
+    assert held_out(rows) == {"c", "d", "b"}
+    assert held_out([row for row in rows if row["document_id"] in "ac"]) == {"c"}
+
+
+def test_the_recipe_trains_scores_and_publishes(tmp_path, monkeypatch, capsys):
+    sherlock, few = tmp_path / "sherlock", write_sentences()[:40]
+    sherlock.mkdir()
+    stories = (SAMPLES / "starsem.txt").read_text().replace("\t.\t", "\t!\t")  # the reviews have the same sentences
+    (sherlock / "train.txt").write_text(stories)
+    (sherlock / "dev.txt").write_text(stories)
+    monkeypatch.setattr(
+        negation, "write_file", lambda path: atomic_write(path, "".join(json.dumps(row) + "\n" for row in few))
+    )
+    monkeypatch.setattr(
+        negation, "TRAINING", {**negation.TRAINING, "max_steps": 1, "save_strategy": "no", "use_cpu": True}
+    )
+    monkeypatch.setattr(negation, "export_checkpoint", lambda *_, **__: None)
+    words = ["--sherlock", str(sherlock), "--bioscope", str(SAMPLES / "bioscope.xml"), "--sfu", str(SAMPLES / "sfu")]
+    words += [
+        "--backbone",
+        "tiny",
+        "--models",
+        "oa-emb",
+        "--seeds",
+        "1",
+        "-o",
+        str(tmp_path / "out"),
+    ]
+    main(["negation", *words, "--publish", "oa-emb"])
+    report = (tmp_path / "out" / "report.md").read_text()
+    assert report.strip() in capsys.readouterr().out
+    assert [line.split(" | ")[:2] for line in report.splitlines()[2:]] == [
+        ["| oa-emb", part] for part in ("sherlock", "bioscope", "sfu", "traps")
+    ]
+    card = (tmp_path / "out" / "oa-emb-1" / "README.md").read_text()
+    assert "| sherlock |" in card
+    assert "What it is not for" in card
