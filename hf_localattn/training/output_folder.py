@@ -47,45 +47,40 @@ def prepare_output_folder(
         wanted = wanted.lower() == "true"
     if isinstance(wanted, str):
         if not is_whole(Path(wanted)):
-            raise ValueError(f"--resume_from_checkpoint {wanted} is not a whole checkpoint; choose another one.")
+            raise ValueError(
+                f"--resume_from_checkpoint {wanted} is not a whole checkpoint with the state of the optimizer, which a"
+                " finished run keeps only with --keep_checkpoints. Choose another one, or give --model_name_or_path"
+                f" {wanted}."
+            )
         if Path(wanted).absolute().parent != folder.absolute() and any(Path(wanted).glob("*/.metadata")):
             raise ValueError(
                 f"--resume_from_checkpoint {wanted} is sharded, and torch unpickles its index: resume such a run in"
                 " its own --output_dir."
             )
-        check_optimizer(wanted)
         return wanted
+    is_killed = (folder / UNFINISHED).is_file()
+    if not wanted and (folder / STATE).exists() and not is_killed:
+        raise ValueError(
+            f"--output_dir {folder} holds a finished run. To evaluate or predict with it give --model_name_or_path"
+            f" {folder} without --do_train; to train another model choose another folder; to train this one further,"
+            " if it was trained with --keep_checkpoints, give --resume_from_checkpoint true and more steps or epochs."
+        )
     checkpoint = last_complete_checkpoint(folder)
     if wanted:
         if checkpoint is None:
-            raise ValueError(f"--resume_from_checkpoint: {folder} holds no whole checkpoint to resume from.")
-        check_optimizer(checkpoint)
+            raise ValueError(
+                f"--resume_from_checkpoint: {folder} holds no whole checkpoint with the state of the optimizer. A"
+                " finished run keeps that state only with --keep_checkpoints."
+            )
         return checkpoint
-    is_killed = (folder / UNFINISHED).is_file()
     if checkpoint is None:
         if not is_killed:  # the files of a killed run are written again
             check_unused(folder, "checkpoint to resume from")
         return None
-    if (folder / STATE).exists() and not is_killed:
-        raise ValueError(
-            f"--output_dir {folder} holds a finished run. To evaluate or predict with it give --model_name_or_path"
-            f" {folder} without --do_train; to train another model choose another folder; to train this one further,"
-            f" if it was trained with --keep_checkpoints, give --resume_from_checkpoint {checkpoint} and more steps or"
-            " epochs."
-        )
     logger.warning(
         "Resuming from %s. To start from the beginning choose another --output_dir, or empty this one.", checkpoint
     )
     return checkpoint
-
-
-def check_optimizer(checkpoint: str) -> None:
-    """Raise `ValueError` if a checkpoint has no optimizer state. Trainer would go on with a new optimizer."""
-    if not any(Path(checkpoint).glob(OPTIMIZER)):
-        raise ValueError(
-            f"--resume_from_checkpoint {checkpoint} has no optimizer state: those of a finished run are kept only with"
-            f" --keep_checkpoints. Train a new model from its weights: --model_name_or_path {checkpoint}."
-        )
 
 
 def remove_optimizers(output_dir: str | os.PathLike[str]) -> None:
@@ -127,17 +122,17 @@ def last_complete_checkpoint(output_dir: str | os.PathLike[str]) -> str | None:
     for _, path in sorted(((int(match[1]), path) for match, path in matches if match), reverse=True):
         if is_whole(path):
             return str(path)
-        logger.warning("Passing over the half-written checkpoint %s.", path)
+        logger.warning("Passing over the checkpoint %s, which is not whole.", path)
     return None
 
 
 def is_whole(checkpoint: Path) -> bool:
-    """Return True if the file that is written last is there and complete."""
+    """Return True if the file that is written last is there and complete, and the state of the optimizer, too."""
     try:
         TrainerState.load_from_json(str(checkpoint / STATE))
     except (OSError, ValueError, TypeError):
         return False
-    return True
+    return any(path for name in (OPTIMIZER, "global_step*") for path in checkpoint.glob(name))  # the second: DeepSpeed
 
 
 def is_trained(checkpoint: str | os.PathLike[str], training_args: TrainingArguments) -> bool:

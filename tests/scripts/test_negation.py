@@ -148,10 +148,9 @@ def test_models_of_scopes_and_of_cues(run, refused, tmp_path):
 
 def test_the_page_about_negation_runs(tmp_path, monkeypatch):
     page = (ROOT / "docs" / "negation.md").read_text()
-    command, _ = re.findall(r"```bash\npython run_ner.py (.*?)```", page, flags=re.DOTALL)
+    command, _ = re.findall(r"```bash\nhf-localattn train ner (.*?)```", page, flags=re.DOTALL)
     programs = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
-    words = shlex.split(command.replace("\\\n", " "))
-    arguments = [str(ROOT / word) if (ROOT / word).is_file() else word for word in words]
+    arguments = shlex.split(command.replace("\\\n", " "))
     monkeypatch.chdir(tmp_path)
     metrics = load_main("run_ner")([*arguments, "--use_cpu", "--report_to", "none"])
     documented = set(re.findall(r"`(\w+_f1|f1|scope_exact_match)`", page))

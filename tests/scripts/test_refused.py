@@ -102,7 +102,7 @@ def test_a_folder_that_holds_something_else(run, tmp_path, capsys):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.tex").touch()
     with pytest.raises(SystemExit):
-        run("qa", "missing.jsonl")
+        run("qa", "sample:reading/train.json")
     assert "thesis.tex" in capsys.readouterr().err
 
 

@@ -111,7 +111,7 @@ def test_what_does_not_matter_may_differ(begin, tmp_path):
 
 
 def test_a_finished_run_is_not_overwritten_but_may_be_trained_further(begin, tmp_path, capsys):
-    begin(step=None)
+    begin(step=None, keep_checkpoints=True)
     last = str(tmp_path / "out" / "checkpoint-4")
     for changes, word in (({}, "holds a finished run"), ({"resume_from_checkpoint": last, "seed": 7}, "seed is 42")):
         with pytest.raises(SystemExit):

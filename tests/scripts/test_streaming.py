@@ -69,7 +69,10 @@ def test_streamed_features_equal_those_in_memory(name, tmp_path):
 
 def test_resumed_training_reads_on(tmp_path):
     """Thirteen rows are passed more than once in eight steps of three."""
-    name, fields = "text-classification", {"max_steps": 8, "save_steps": 5, "logging_steps": 1}
+    name, fields = (
+        "text-classification",
+        {"max_steps": 8, "save_steps": 5, "logging_steps": 1, "keep_checkpoints": True},
+    )
     whole = prepare(name, tmp_path, **fields)
     metrics = whole.execute()
     assert metrics["train_samples"] == 24

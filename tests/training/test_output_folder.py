@@ -51,14 +51,14 @@ def test_a_killed_run_goes_on_and_a_finished_one_is_in_the_way(tmp_path):
     assert prepare_output_folder(tmp_path, None) == last
     mark_finished(tmp_path)
     for _ in range(2):
-        with pytest.raises(ValueError, match=f"holds a finished run.*--resume_from_checkpoint {last}"):
+        with pytest.raises(ValueError, match=r"holds a finished run.*--resume_from_checkpoint true"):
             prepare_output_folder(tmp_path, None)
         mark_unfinished(tmp_path)  # trained further it stays finished
     for wanted in (True, "true", "True", last):
         assert prepare_output_folder(tmp_path, wanted) == last
     remove_optimizers(tmp_path)
     for wanted in (True, last):
-        with pytest.raises(ValueError, match=f"{last} has no optimizer state.*--model_name_or_path {last}"):
+        with pytest.raises(ValueError, match=r"optimizer.*--keep_checkpoints"):
             prepare_output_folder(tmp_path, wanted)
 
 
@@ -71,7 +71,7 @@ def test_a_half_written_checkpoint_is_passed_over(tmp_path, state, caplog):
             prepare_output_folder(tmp_path, wanted)
     whole = checkpoint(tmp_path, 2)
     assert prepare_output_folder(tmp_path, None) == str(whole)
-    assert f"half-written checkpoint {half}" in caplog.text
+    assert f"the checkpoint {half}, which is not whole" in caplog.text
 
 
 def test_a_sharded_checkpoint_of_another_folder_is_refused(tmp_path):
