@@ -106,7 +106,7 @@ def create_widget(task: str, model: PreTrainedModel, tokenizer: PreTrainedTokeni
         model: Model with a head for the task.
         tokenizer: Fast tokenizer of the model.
     """
-    pipe: Any = None if task in WITHOUT_PIPELINE else pipeline(task, model=model, tokenizer=tokenizer)  # type: ignore
+    pipe: Any = None if task in WITHOUT_PIPELINE else pipeline(task, model=model, tokenizer=tokenizer)
     return WIDGETS[task](model, tokenizer, pipe)
 
 

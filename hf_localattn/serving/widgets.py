@@ -244,7 +244,7 @@ def add_widget(widget: Any, example: str | None = None) -> Any:
         return [(given, answer), answer.result, rows, *show(given, answer, 0)]
 
     def select(chosen: Any, event: gr.SelectData) -> list[Any]:
-        return show(*chosen, event.index[0])
+        return show(chosen[0], chosen[1], event.index[0])
 
     button.click(run, [*texts, flag], [answers, result, table, marked, shown], api_name="ask")
     table.select(select, [answers], [marked, shown], api_name=False)
