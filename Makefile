@@ -49,7 +49,7 @@ help:
 	@sed -n 's/^#   make/  make/p' Makefile
 
 demo:
-	@if $(PYTHON) -P -c 'import hf_localattn.metrics; hf_localattn.extras.require_train("")' 2>/dev/null; \
+	@if $(PYTHON) -P -c 'import hf_localattn.metrics; hf_localattn.extras.require("train", "")' 2>/dev/null; \
 	then python=$(PYTHON); else python=$(VENV)/bin/python; $(MAKE) --no-print-directory $(VENV)/.installed || exit; fi; \
 	$(OFFLINE) $$python examples/demo.py $(ARGS)
 
@@ -120,20 +120,20 @@ $(VENV)/.browser: $(VENV)/.installed
 $(CONSUMERS)/.installed: setup.cfg constraints.txt tests/consumers/requirements.txt
 	$(call create,$(CONSUMERS))
 	$(CONSUMERS)/bin/python -m pip install --quiet --constraint constraints.txt \
-	  --requirement tests/consumers/requirements.txt --editable '.[train,test,peft,onnx,demo]'
+	  --requirement tests/consumers/requirements.txt --editable '.[train,parser,test,peft,onnx,demo]'
 	$(CONSUMERS)/bin/python -m pip install --quiet --no-deps bertviz==1.4.1
 	touch $@
 
 $(KERNELS)/.installed: setup.cfg constraints.txt
 	$(call create,$(KERNELS))
-	$(KERNELS)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[train,test,kernels]'
+	$(KERNELS)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[train,parser,test,kernels]'
 	touch $@
 
 $(FLOORS)/.installed: setup.cfg scripts/floors.py
 	$(call create,$(FLOORS))
 	$(FLOORS)/bin/python scripts/floors.py train test search lookahead plot > $(FLOORS)/floors.txt
 	$(FLOORS)/bin/python -m pip install --quiet --requirement $(FLOORS)/floors.txt
-	$(FLOORS)/bin/python -m pip install --quiet --constraint $(FLOORS)/floors.txt --editable '.[train,test,search,lookahead,plot]'
+	$(FLOORS)/bin/python -m pip install --quiet --constraint $(FLOORS)/floors.txt --editable '.[train,parser,test,search,lookahead,plot]'
 	touch $@
 
 # Nothing is pinned: a failure here is a release of a library that has changed.

@@ -2,10 +2,20 @@
 
 import importlib
 import importlib.util
+from collections.abc import Sequence
 from typing import Any
 
-TRAIN = ("lxml", "nltk", "sacrebleu", "scipy", "seqeval", "sklearn", "torchmetrics")
-"""Modules that `hf_localattn[train]` installs, for metrics, folds and statistics."""
+EXTRAS = {
+    "train": (
+        *("accelerate", "datasets", "evaluate", "lxml", "nltk", "sacrebleu", "scipy", "seqeval", "sklearn"),
+        "torchmetrics",
+    ),
+    "parser": ("spacy",),
+    "plot": ("matplotlib",),
+    "onnx": ("onnx", "onnxruntime", "onnxscript"),
+    "demo": ("gradio",),
+}
+"""Modules of the extras that are checked before torch is imported."""
 
 
 def import_extra(module: str, extra: str, option: str) -> Any:
@@ -25,10 +35,16 @@ def import_extra(module: str, extra: str, option: str) -> Any:
         raise ImportError(_advice(option, module.partition(".")[0], extra)) from error
 
 
-def require_train(option: str) -> None:
-    """Raise `ImportError` if libraries of `hf_localattn[train]`, which `option` needs, are not installed."""
-    if missing := [module for module in TRAIN if importlib.util.find_spec(module) is None]:
-        raise ImportError(_advice(option, ", ".join(missing), "train"))
+def require(extra: str, option: str) -> None:
+    """Raise `ImportError` if modules of an extra, which `option` needs, are not installed. It imports none of them."""
+    if missing := [module for module in EXTRAS[extra] if importlib.util.find_spec(module) is None]:
+        raise ImportError(_advice(option, ", ".join(missing), extra))
+
+
+def require_parser(family: str, fields: Sequence[str]) -> None:
+    """Raise `ImportError` without spaCy if a family with these fields (`name=value` strings) reads parses."""
+    if family == "sla-bert" and not {"local_attention=window", "local_attention=none"} & {*fields}:
+        require("parser", "Syntax-aware local attention")
 
 
 class LazyExtra:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hf_localattn.errors import exit_on_user_error
-from hf_localattn.extras import require_train
+from hf_localattn.extras import require
 from hf_localattn.studies.processes import RunFailed
 from hf_localattn_command import exit_on_interrupt
 from reproduction import loop
@@ -68,7 +68,7 @@ def main(words: Sequence[str] | None = None) -> None:
         if own.table is None:
             loop.list_tables()
             return
-        require_train("`python -m reproduction`")
+        require("train", "`python -m reproduction`")
         selection = select(
             own.table,
             rows=own.rows,

@@ -7,6 +7,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from hf_localattn.cli.options import ASSIGNMENT
+from hf_localattn.extras import require_parser
 from hf_localattn.names import family_names, find_family
 
 # Commands import their functions when they run, because importing torch and transformers would slow down `--help`.
@@ -58,6 +59,7 @@ def init(
     Any transformers script can fine-tune it with `--model_name_or_path FOLDER --trust_remote_code`.
     """
     family = find_family(family)
+    require_parser(family, config or ())
     from hf_localattn.assignments import parse_config_fields
     from hf_localattn.hub import init_checkpoint
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from hf_localattn.extras import require_train
+from hf_localattn.extras import require
 
 RESULT = (
     "Output folder of a training script, also with --num_folds; a pattern in quotes for several seeds, such as"
@@ -39,7 +39,7 @@ def compare(
 
     Example: hf-localattn compare 'runs/cool-*' 'runs/bert-*' --metric eval_f1
     """
-    require_train("`hf-localattn compare`")
+    require("train", "`hf-localattn compare`")
     from hf_localattn.studies.compare import compare
 
     print(compare(first, second, metric or (), output))

@@ -7,6 +7,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from hf_localattn.cli.options import Settings
+from hf_localattn.extras import require
 
 
 def demo(
@@ -30,6 +31,7 @@ def demo(
     It finds answers, negation, classes, labels of words, masked words, choices, or generates text. The page shows the
     attention of the model, too. It needs gradio (`pip install 'hf_localattn[demo]'`).
     """
+    require("demo", "`hf-localattn demo`")
     from hf_localattn.serving.demo import run
 
     run(

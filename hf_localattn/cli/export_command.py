@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from typer import Argument, Option
 
 from hf_localattn.cli.options import Settings
+from hf_localattn.extras import require
 
 
 def export(
@@ -23,6 +24,7 @@ def export(
 
     The graph is compared with the model before it is written. `python OUT/infer.py TEXT...` runs it with onnxruntime.
     """
+    require("onnx", "`hf-localattn export`")
     from hf_localattn.exported import SETTINGS
     from hf_localattn.serving.export import ARGUMENTS, export_checkpoint
 

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from typer import Argument, Option
 
 from hf_localattn.cli.options import Settings
+from hf_localattn.extras import require
 
 Kind = Literal["auto", "self", "local", "gates", "tokens"]
 
@@ -66,6 +67,8 @@ def inspect(
     config: Settings = None,
 ) -> None:
     """Show attention maps, gates or token weights of a checkpoint, alone or next to those of another one."""
+    if output.suffix in (".png", ".svg", ".pdf"):
+        require("plot", f"-o {output}")
     from hf_localattn.inspection.command import Inspection, run
 
     run(

@@ -11,6 +11,7 @@ from typing import Annotated
 from typer import Argument
 
 from hf_localattn.errors import exit_on_user_error
+from hf_localattn.extras import require, require_parser
 from hf_localattn.names import find_family_option, find_files
 from hf_localattn.parsing import read_json
 from hf_localattn_command import end_on_interrupt
@@ -65,11 +66,13 @@ def run_script(name: str, arguments: Sequence[str] | None = None) -> dict[str, f
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     for option in ("family", *FILES):
         parser.add_argument(f"--{option}", nargs="?")
+    parser.add_argument("--local_config", nargs="*")
     with exit_on_user_error():
+        require("train", "Training")
         is_file = len(words) == 1 and words[0].endswith(".json")
         given = read_json(words[0]) if is_file else vars(parser.parse_known_args(words)[0])
         if given.get("family") is not None:
-            find_family_option(given["family"])
+            require_parser(find_family_option(given["family"]), given.get("local_config") or ())
         for path in (given.get(option) for option in FILES):
             if isinstance(path, str):
                 find_files(path)

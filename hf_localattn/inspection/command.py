@@ -15,9 +15,7 @@ from hf_localattn.data.rows import SUFFIXES as TABLES
 from hf_localattn.data.rows import read_text
 from hf_localattn.data.texts import TextColumns, load_texts
 from hf_localattn.errors import loading
-from hf_localattn.extras import import_extra
 from hf_localattn.files import atomic_write
-from hf_localattn.inspection.draw import FORMATS
 from hf_localattn.inspection.findings import SUFFIXES, Findings, labels
 from hf_localattn.inspection.maps import AUTO, LOCAL, SELF, attention_map, usual_kind
 from hf_localattn.inspection.reading import Text
@@ -105,8 +103,6 @@ def check(arguments: Inspection) -> None:
     suffix = arguments.output.suffix
     if suffix not in SUFFIXES:
         raise ValueError(f"-o {arguments.output}: choose a file that ends in one of {', '.join(SUFFIXES)}.")
-    if suffix.removeprefix(".") in FORMATS:
-        import_extra("matplotlib", "plot", f"-o {arguments.output}")
 
 
 def load(name: str, *, settings: Sequence[str] = (), trust_remote_code: bool = False) -> Loaded:

@@ -10,7 +10,7 @@ import evaluate
 from datasets import Features, List, Value
 
 from hf_localattn.errors import loading
-from hf_localattn.extras import require_train
+from hf_localattn.extras import require
 from hf_localattn.metrics.classification_scores import GLUE_METRICS, glue
 from hf_localattn.metrics.generation_scores import generation
 from hf_localattn.metrics.squad_scores import squad, squad_v2
@@ -102,7 +102,7 @@ def load_metric(name: str, config_name: str | None = None) -> evaluate.Evaluatio
         >>> load_metric("glue", "sst2").compute(predictions=[0, 1, 1, 1], references=[0, 1, 1, 0])
         {'accuracy': 0.75}
     """
-    require_train(f"The metric {name!r}")
+    require("train", f"The metric {name!r}")
     if name not in METRICS:
         with loading("metric", name):
             return evaluate.load(name, config_name)

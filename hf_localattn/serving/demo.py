@@ -10,12 +10,10 @@ from typing import Any
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, pipeline
 
 from hf_localattn.errors import join_names
-from hf_localattn.extras import import_extra
 from hf_localattn.hub.model_card import WITHOUT_PIPELINE
 from hf_localattn.inspection.command import load
 from hf_localattn.inspection.findings import labels
 from hf_localattn.models.negation_finder import CUE_LABELS, INSIDE
-from hf_localattn.pretrained import resolve_backbone
 from hf_localattn.registry import family_of, task_of_class
 from hf_localattn.serving.attention import attended_texts, attention_html, attention_kinds
 from hf_localattn.serving.widgets import WIDGETS, Widget, add_widget, launch
@@ -45,8 +43,6 @@ def run(
         OSError: The checkpoint cannot be loaded, or the address cannot be used.
         ImportError: gradio is not installed.
     """
-    resolve_backbone(checkpoint)  # a folder that is none is an error even without gradio
-    import_extra("gradio", "demo", "`hf-localattn demo`")
     _check_address(host, port)
     model, tokenizer = load(checkpoint, settings=settings, trust_remote_code=trust_remote_code)
     task = widget_task(checkpoint, model.config, type(model).__name__)

@@ -18,7 +18,7 @@ from hf_localattn.assignments import parse_tokenizer_settings
 from hf_localattn.claims import LOCK, claimed
 from hf_localattn.errors import loading
 from hf_localattn.exported import GRAPH, SETTINGS
-from hf_localattn.extras import import_extra
+from hf_localattn.extras import require
 from hf_localattn.files import atomic_directory, remove_leftovers
 from hf_localattn.hub.checkpoint import read_config
 from hf_localattn.pretrained import load_tokenizer, missing_inputs
@@ -75,8 +75,7 @@ def export_checkpoint(
     """
     if quantize is not None and quantize not in QUANTIZATIONS:
         raise ValueError(f"`quantize` is {quantize!r}; choose one of {', '.join(map(repr, QUANTIZATIONS))}.")
-    for module in ("onnx", "onnxscript", "onnxruntime"):
-        import_extra(module, "onnx", "hf-localattn export")
+    require("onnx", "An ONNX graph")
     output = Path(output_dir)
     if output.is_file():
         raise FileExistsError(f"{str(output)!r} is a file: choose a new or empty folder.")

@@ -8,7 +8,6 @@ from contextlib import ExitStack
 
 from hf_localattn.claims import claimed
 from hf_localattn.errors import exit_on_user_error
-from hf_localattn.extras import require_train
 from hf_localattn.files import remove_leftovers
 from hf_localattn.studies.cross_validation import CrossValidation, check_arguments
 from hf_localattn.studies.processes import RunFailed, finished
@@ -36,7 +35,6 @@ def run_script(task: type[Task], arguments: Sequence[str] | None = None) -> dict
     with ExitStack() as claim:
         with exit_on_user_error():
             model_args, data_args, training_args = parse_arguments(classes, words)
-            require_train("The script")
             set_up_logging(training_args)
             is_study = training_args.search_space is not None or data_args.num_folds is not None
             options = given_options(classes, words) if is_study else {}

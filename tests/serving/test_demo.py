@@ -1,13 +1,12 @@
 """`hf-localattn demo` from the command line: what is refused before a page opens."""
 
 import socket
-import sys
 
 import pytest
 from transformers import AutoConfig
 
 from hf_localattn import CoolForTokenClassification, CoolModel
-from hf_localattn.cli import main
+from hf_localattn.cli import demo_command, main
 from hf_localattn.resources import tiny_backbone
 from hf_localattn.serving import demo
 from tests.serving.models import loaded
@@ -20,21 +19,15 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_what_is_missing_is_named_in_order(folder, tmp_path_factory, capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "gradio", None)
-    empty = str(tmp_path_factory.mktemp("empty"))
-    for words, reason in (
-        ([empty], "is not a folder with a `config.json`"),
-        ([str(folder)], "needs gradio: run `pip install 'hf_localattn[demo]'`"),
-        ([str(folder), "--port", "70000"], "--port"),
-    ):
+def test_a_folder_that_is_none_and_a_port_that_is_none(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(demo_command, "require", lambda *_: None)
+    for words, reason in (([], "is not a folder with a `config.json`"), (["--port", "70000"], "--port")):
         with pytest.raises(SystemExit):
-            main(["demo", *words])
+            main(["demo", str(tmp_path), *words])
         assert reason in capsys.readouterr().err
 
 
-def test_an_address_that_cannot_be_used_is_refused(folder, monkeypatch):
-    monkeypatch.setattr(demo, "import_extra", lambda *_: None)
+def test_an_address_that_cannot_be_used_is_refused(folder):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(OSError, match=f"127.0.0.1:{port}: Address already in use"):
