@@ -45,6 +45,8 @@ told["parser"] = command("train", "qa", "--family", "sla", "--backbone", "tiny")
 told["init sla"] = command("init", "sla", "tiny", "other")
 told["init sla without parser"] = command("init", "sla", "tiny", "other", "--config", "local_attention=window")
 told["compare"] = command("compare", "one", "other")
+told["inspect"] = command("inspect", "model", "Ada wrote it.", "-o", "map.json")
+told["inspect file"] = command("inspect", "model", "--file", "texts.csv", "-o", "map.json")
 told["plot"] = command("inspect", "model", "Ada", "-o", "map.png")
 told["export"] = command("export", "model", "graph")
 told["demo"] = command("demo", "model")
@@ -61,7 +63,7 @@ def told(tmp_path_factory):
     return json.loads(line.removeprefix("told: "))
 
 
-@pytest.mark.parametrize("name", ["init", "init sla without parser"])
+@pytest.mark.parametrize("name", ["init", "init sla without parser", "inspect"])
 def test_what_needs_no_extra_works_without_one(name, told):
     assert "error" not in told[name]
 
@@ -80,6 +82,7 @@ ALL_OF_ONNX = "onnx, onnxruntime, onnxscript"
         ("train", f"error: Training needs {ALL_OF_TRAIN}: run `pip install 'hf_localattn[train]'`."),
         ("compare", f"error: `hf-localattn compare` needs {ALL_OF_TRAIN}: run `pip install 'hf_localattn[train]'`."),
         ("init sla", "error: Syntax-aware local attention needs spacy: run `pip install 'hf_localattn[parser]'`."),
+        ("inspect file", f"error: --file needs {ALL_OF_TRAIN}: run `pip install 'hf_localattn[train]'`."),
         ("plot", "error: -o map.png needs matplotlib: run `pip install 'hf_localattn[plot]'`."),
         ("export", f"error: `hf-localattn export` needs {ALL_OF_ONNX}: run `pip install 'hf_localattn[onnx]'`."),
         ("demo", "error: `hf-localattn demo` needs gradio: run `pip install 'hf_localattn[demo]'`."),

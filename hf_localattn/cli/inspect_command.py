@@ -69,6 +69,8 @@ def inspect(
     """Show attention maps, gates or token weights of a checkpoint, alone or next to those of another one."""
     if output.suffix in (".png", ".svg", ".pdf"):
         require("plot", f"-o {output}")
+    if file is not None:
+        require("train", "--file")
     from hf_localattn.inspection.command import Inspection, run
 
     run(

@@ -11,9 +11,6 @@ import torch
 from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.assignments import parse_tokenizer_settings
-from hf_localattn.data.rows import SUFFIXES as TABLES
-from hf_localattn.data.rows import read_text
-from hf_localattn.data.texts import TextColumns, load_texts
 from hf_localattn.errors import loading
 from hf_localattn.files import atomic_write
 from hf_localattn.inspection.findings import SUFFIXES, Findings, labels
@@ -146,6 +143,10 @@ def _texts(arguments: Inspection) -> Sequence[Text]:
     """Return the texts or pairs of texts of the command line or of the file."""
     if not arguments.file:
         return [(arguments.texts[0], arguments.pair)] if arguments.pair is not None else list(arguments.texts)
+    from hf_localattn.data.rows import SUFFIXES as TABLES
+    from hf_localattn.data.rows import read_text
+    from hf_localattn.data.texts import TextColumns, load_texts  # these need the extra `train`
+
     path = Path(arguments.file)
     if path.suffix in TABLES:
         names = (name.strip() for name in (arguments.text_column_names or "").split(","))

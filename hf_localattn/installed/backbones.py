@@ -12,7 +12,7 @@ import torch
 from transformers import AutoConfig, AutoModelForMaskedLM, PreTrainedConfig
 
 from hf_localattn.installed.configurations import check_architecture
-from hf_localattn.installed.files import lacks_safetensors, without_tie_warning
+from hf_localattn.installed.files import lacks_safetensors, quiet
 from hf_localattn.models.configuration_local_attention import BackboneField, LocalAttentionConfig
 from hf_localattn.resources import NAMED_BACKBONES
 
@@ -59,7 +59,8 @@ def build_from_backbone(
     auto_class = model_class.backbone_auto_class
     with_head = auto_class is AutoModelForMaskedLM  # which has no option for a pooler
     try:
-        with without_tie_warning():
+        # The report tells of a new head of a language model; all else is checked below.
+        with quiet(*([] if with_head else ["LOAD REPORT"])):
             backbone, report = auto_class.from_pretrained(
                 name_or_path,
                 config=backbone_config,

@@ -12,8 +12,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from huggingface_hub.utils import enable_progress_bars
 from safetensors import SafetensorError, safe_open
 from transformers.utils import cached_file
+from transformers.utils import logging as transformers_logging
 
 from hf_localattn.parsing import parse_json, read_utf8
 
@@ -46,6 +48,9 @@ CONVERSION = (
     "save_file({name: one.clone() for name, one in weights.items()}, 'model.safetensors', {'format': 'pt'})\""
 )
 """Remedy for weights that would have to be unpickled."""
+
+TIED = "but both are absent from the checkpoint"
+"""Part of a warning that `quiet` drops."""
 
 
 def check_content(config_class: Any, content: Any) -> dict[str, Any]:
@@ -127,7 +132,7 @@ def loading(name_or_path: Any, arguments: dict[str, Any]) -> Iterator[None]:
             )
         _check_shards(source, arguments)
     try:
-        with without_tie_warning():
+        with quiet():
             yield
     except OSError as error:
         if not lacks_safetensors(error):
@@ -171,18 +176,26 @@ def _find(source: str, name: str, arguments: dict[str, Any]) -> str | None:
 
 
 @contextmanager
-def without_tie_warning() -> Iterator[None]:
-    """Drop transformers' warning that a checkpoint is corrupted if it lacks both of two tied weights.
+def quiet(*messages: str) -> Iterator[None]:
+    """Load weights without a progress bar, except that of a download.
 
-    A checkpoint without a head lacks the tied weights of the head. The loading report lists them as missing.
+    Args:
+        *messages: Parts of warnings that are dropped, too. The warning that a checkpoint is corrupted because it lacks
+            both of two tied weights is always dropped: a checkpoint without a head lacks those of the head, and the
+            loading report lists them as missing.
     """
 
     def is_other(record: logging.LogRecord) -> bool:
-        return "but both are absent from the checkpoint" not in record.getMessage()
+        return not any(each in record.getMessage() for each in (TIED, *messages))
 
     logger = logging.getLogger("transformers.modeling_utils")
     logger.addFilter(is_other)
+    if shows_bars := transformers_logging.is_progress_bar_enabled():
+        transformers_logging.disable_progress_bar()
+        enable_progress_bars()
     try:
         yield
     finally:
         logger.removeFilter(is_other)
+        if shows_bars:
+            transformers_logging.enable_progress_bar()

@@ -9,6 +9,8 @@ from transformers import AutoTokenizer, pipeline
 
 from hf_localattn import CoolConfig, CoolForConditionalGeneration, CoolForSequenceClassification, SamRobertaModel
 from hf_localattn.resources import tiny_backbone
+from tests.fresh_process import run_fresh
+from tests.script_helpers import ROOT
 
 LABELS = {0: "contradiction", 1: "neutral", 2: "entailment"}
 LABEL_IDS = {"contradiction": 0, "neutral": 1, "entailment": 2}
@@ -70,3 +72,28 @@ def test_a_checkpoint_with_names_alone_serves_zero_shot_classification(tmp_path)
     answer = classifier("The baker Mira grows white roses.", candidate_labels=["baking", "gardening"])
     assert {*answer["labels"]} == {"baking", "gardening"}
     assert sum(answer["scores"]) == pytest.approx(1)
+
+
+QUIET = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from hf_localattn import CoolForMaskedLM, SamRobertaForSequenceClassification, SamRobertaModel
+
+CoolForMaskedLM.from_backbone("tiny").save_pretrained("model")
+SamRobertaModel.from_backbone("tiny").save_pretrained("headless")
+print("saved", file=sys.stderr)
+CoolForMaskedLM.from_backbone("tiny")
+CoolForMaskedLM.from_pretrained("model")
+print("next", file=sys.stderr)
+SamRobertaForSequenceClassification.from_pretrained("headless")
+"""
+
+
+def test_loading_prints_nothing_but_that_a_head_is_new(tmp_path):
+    done = run_fresh(QUIET, tmp_path, ROOT)
+    assert done.returncode == 0, done.stderr
+    written, whole = done.stderr.split("saved\n")
+    assert "Loading weights" not in written
+    loaded, report = whole.split("next\n")
+    assert not loaded
+    assert "classifier" in report and "Loading weights" not in report
