@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from huggingface_hub.utils import enable_progress_bars
+from huggingface_hub.utils.tqdm import enable_progress_bars
 from safetensors import SafetensorError, safe_open
 from transformers.utils import cached_file
 from transformers.utils import logging as transformers_logging
