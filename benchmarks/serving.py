@@ -64,7 +64,7 @@ def main() -> None:
         for name, quantize in QUANTIZED.items():
             if not is_exported(exported[name]):
                 shutil.copytree(exported[FP32], exported[name])
-                quantize_graph(exported[name] / GRAPH, quantize)
+                quantize_graph(exported[FP32] / GRAPH, exported[name] / GRAPH, quantize)
         result = compare(run, exported, arguments)
     print(json.dumps(result, indent=2))
     if arguments.result is not None:

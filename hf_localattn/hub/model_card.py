@@ -57,7 +57,7 @@ def render_card(
         The card as Markdown with YAML front matter.
     """
     config, record = _with_texts(_in_line, config, record)
-    data = _metadata(_name(config, repo_id), config["model_type"], _architecture(config)[1], record)
+    data = _metadata(config, record, _name(config, repo_id))
     config, record = _with_texts(_escaped, config, record)
     architecture, task = _architecture(config)
     name = _name(config, repo_id)
@@ -134,6 +134,7 @@ def write_card(
     revision: str | None = None,
     overwrite: bool = False,
     published: str | None = None,
+    base_language: str | list[str] | None = None,
     **metadata: Any,
 ) -> Path:
     """Write or update the card of a checkpoint folder. Text and metadata added by people are kept.
@@ -148,6 +149,7 @@ def write_card(
         overwrite (*optional*, defaults to False): If True, replace a card that this package did not write.
         published (*optional*): Card of the same model on the Hub. Additions to this card are kept, too. Additions to
             the card in the folder take precedence.
+        base_language (*optional*): Languages of the base model, for a card without languages.
         **metadata: Further metadata, such as `license` and `language`.
 
     Returns:
@@ -169,7 +171,7 @@ def write_card(
             )
         here = None
     own_part = ""
-    own_metadata: dict[str, Any] = {}
+    own_metadata: dict[str, Any] = {} if base_language is None else {"language": base_language}
     for card in filter(None, (published, here)):  # the card in the folder takes precedence
         if is_ours(card) or not has_text(card):
             own_metadata |= _added(_metadata_of(card, path), config, record)
@@ -247,24 +249,27 @@ def _template(name: str) -> str:
     return files("hf_localattn.hub").joinpath("templates", name).read_text(encoding="utf-8")
 
 
-def _metadata(name: str, model_type: str, task: str | None, record: TrainingRecord | None) -> ModelCardData:
+def _metadata(config: Mapping[str, Any], record: TrainingRecord | None, name: str = "") -> ModelCardData:
+    """Return the metadata that follow from the checkpoint."""
+    _, task = _architecture(config)
     results = _results(task, record) if record else []
     return ModelCardData(
-        base_model=record.base_model if record else None,
+        base_model=base_model_of(config, record),
         datasets=[record.dataset] if record and record.dataset else None,
         eval_results=results or None,
         library_name="transformers",
         metrics=sorted({result.metric_type for result in results}) or None,
         model_name=name if results else None,
         pipeline_tag=task,
-        tags=_tags(model_type),
+        tags=_tags(config["model_type"]),
     )
 
 
-def _own_metadata(config: Mapping[str, Any], record: TrainingRecord | None) -> dict[str, Any]:
-    """Return the metadata that follow from the checkpoint."""
-    _, task = _architecture(config)
-    return _metadata("", config["model_type"], task, record).to_dict()
+def base_model_of(config: Mapping[str, Any], record: TrainingRecord | None) -> str | None:
+    """Return the Hub id of the model that was fine-tuned, or of the backbone; None if neither is known."""
+    if record is not None and record.base_model:
+        return record.base_model
+    return (config.get("backbone_config") or {}).get("_name_or_path") or None
 
 
 def _architecture(config: Mapping[str, Any]) -> tuple[str, str | None]:
@@ -307,7 +312,7 @@ def _results(task: str | None, record: TrainingRecord) -> list[EvalResult]:
 
 def _added(found: dict[str, Any], config: Mapping[str, Any], record: TrainingRecord | None) -> dict[str, Any]:
     """Return the metadata that people have added to a card: entries, and additional values of lists."""
-    ours = _own_metadata(config, record)
+    ours = _metadata(config, record).to_dict()
     known = ours.keys() | (_OF_RECORDS if record is not None else set())
     added = {name: value for name, value in found.items() if name not in known and value is not None}
     for name in ("tags", "datasets", "base_model"):

@@ -12,14 +12,15 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import CommitInfo, HfApi, hf_hub_download
+from huggingface_hub import CommitInfo, HfApi, ModelCard, hf_hub_download
 from huggingface_hub.errors import EntryNotFoundError
 
 from hf_localattn.claims import claimed
 from hf_localattn.errors import hub_upload_errors
 from hf_localattn.hub.checkpoint import read_config, warn_of_parser_folder
 from hf_localattn.hub.eval_results import EVAL_RESULTS
-from hf_localattn.hub.model_card import CARD, has_text, is_ours, pinned_commit, renew_card
+from hf_localattn.hub.model_card import CARD, base_model_of, has_text, is_ours, pinned_commit, renew_card
+from hf_localattn.hub.record import TrainingRecord
 from hf_localattn.hub.verify import MISSING, is_regular, verify_checkpoint
 from hf_localattn.installed.files import CONVERSION, tensor_shapes
 from hf_localattn.parsing import parse_json, read_utf8
@@ -126,7 +127,8 @@ def _push(
         if card is not None and has_text(card) and not is_ours(card) and not has_custom_card:
             logger.warning("The card of %s was not written by hf-localattn and is kept.", repo_id)
             return commit
-        renew_card(folder, repo_id=repo_id, revision=commit.oid, published=card, **metadata)
+        language = _language_of_base(api, folder)
+        renew_card(folder, repo_id=repo_id, revision=commit.oid, published=card, base_language=language, **metadata)
         results = [] if has_custom_card else [EVAL_RESULTS]  # written with the card
         api.upload_folder(
             repo_id=repo_id,
@@ -137,6 +139,18 @@ def _push(
             delete_patterns=[name for name in results if name in there and not (folder / name).is_file()],
         )
     return commit
+
+
+def _language_of_base(api: HfApi, folder: Path) -> str | list[str] | None:
+    """Return the languages in the card of the base model; None if they are not known."""
+    base_model = base_model_of(read_config(folder), TrainingRecord.load(folder))
+    if base_model is None:
+        return None
+    try:
+        language = ModelCard(_card_of(api, base_model) or "", ignore_metadata_errors=True).data.get("language")
+    except (OSError, ValueError):  # no such model, no access, or metadata that cannot be read
+        return None
+    return language if isinstance(language, str | list) else None
 
 
 def _remedy(folder: Path, repo_id: str, options: Mapping[str, Any]) -> str:
@@ -181,7 +195,7 @@ def _has_custom_card(folder: Path) -> bool:
     return path.is_file() and not is_ours(path.read_text(encoding="utf-8"))
 
 
-def _card_of(api: HfApi, repo_id: str, revision: str) -> str | None:
+def _card_of(api: HfApi, repo_id: str, revision: str | None = None) -> str | None:
     """Return the card on the Hub; None if there is none."""
     try:
         path = hf_hub_download(repo_id, CARD, revision=revision, token=api.token)

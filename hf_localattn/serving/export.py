@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
 import tempfile
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -21,8 +25,11 @@ from hf_localattn.exported import GRAPH, SETTINGS
 from hf_localattn.extras import require
 from hf_localattn.files import atomic_directory, remove_leftovers
 from hf_localattn.hub.checkpoint import read_config
+from hf_localattn.models.forward_inputs import longest_input
+from hf_localattn.parsing import read_utf8
 from hf_localattn.pretrained import load_tokenizer, missing_inputs
 from hf_localattn.registry import Family, get_family, task_of_class
+from hf_localattn.resources import reading_comprehension
 
 logger = logging.getLogger(__name__)
 
@@ -43,12 +50,16 @@ CHECKS = ((1, 6), (3, 9))
 TOLERANCE = 1e-3
 """Largest difference between the graph and the model, as a share of the largest output."""
 
+BATCH = 8
+"""Number of texts that the quantized graph and the model decide at a time."""
+
 
 def export_checkpoint(
     checkpoint: str | os.PathLike[str],
     output_dir: str | os.PathLike[str],
     *,
     quantize: str | None = None,
+    check_file: str | Path | None = None,
     settings: Sequence[str] = (),
 ) -> Path:
     """Write a folder with the ONNX graph of a checkpoint, its tokenizer, and `infer.py`, which needs no torch model.
@@ -62,6 +73,8 @@ def export_checkpoint(
         quantize (*optional*): "int8" for products of 8-bit integers: each output feature of a weight has a scale, and
             each input tensor gets one while the graph runs. "int8-weights" for 8-bit weights in products of 32-bit
             floats: each `BLOCK` of weights has a scale. Defaults to 32-bit floats.
+        check_file (*optional*): Text file with the input of a decision in each line, several texts of one separated by
+            tabs. A log message says how many decisions the quantization changes. Defaults to sample texts.
         settings (*optional*): `setting=value` strings for the tokenizer.
 
     Returns:
@@ -71,15 +84,19 @@ def export_checkpoint(
         FileExistsError: The output folder is not empty, or is a file.
         FileNotFoundError: There is no checkpoint.
         ImportError: onnx, onnxscript or onnxruntime is not installed.
-        ValueError: `quantize` is unknown, the model cannot be exported, or the graph's outputs differ.
+        ValueError: `quantize` is unknown, `check_file` has no such lines or no use, the model cannot be exported, or
+            the graph's outputs differ.
     """
     if quantize is not None and quantize not in QUANTIZATIONS:
         raise ValueError(f"`quantize` is {quantize!r}; choose one of {', '.join(map(repr, QUANTIZATIONS))}.")
+    if check_file is not None and quantize is None:
+        raise ValueError("`check_file` is for quantized graphs: give `quantize`, too.")
     require("onnx", "An ONNX graph")
     output = Path(output_dir)
     if output.is_file():
         raise FileExistsError(f"{str(output)!r} is a file: choose a new or empty folder.")
     model, tokenizer, family = _load(checkpoint, settings)
+    rows = check_rows(check_file, task_of_class(type(model).__name__)) if quantize else []
     with claimed(output):
         remove_leftovers(output)
         if {path.name for path in output.iterdir()} - {LOCK}:
@@ -89,9 +106,12 @@ def export_checkpoint(
             _write_graph(model, family, graph)
             _compare(model, family, graph)
             if quantize is not None:
-                quantize_graph(graph, quantize)
+                whole = graph.rename(Path(unfinished, f"whole-{GRAPH}"))
+                quantize_graph(whole, graph, quantize)
                 difference = _largest_difference(model, family, graph)
                 logger.warning("After `%s`, outputs differ by up to %.2g of the largest.", quantize, difference)
+                _report_decisions(model, tokenizer, whole, graph, quantize, rows)
+                _remove(whole)
             _write_program(model, tokenizer, family, Path(unfinished))
     return output
 
@@ -149,7 +169,8 @@ def _write_graph(model: PreTrainedModel, family: Family, path: Path) -> None:
     example = _inputs(model, family, *EXAMPLE)
     shapes = {name: dict.fromkeys(range(value.dim()), torch.export.Dim.DYNAMIC) for name, value in example.items()}
     try:
-        exported = OnnxExporter().export(model, example, OnnxConfig(dynamic_shapes=shapes))
+        with _quiet_libraries():
+            exported = OnnxExporter().export(model, example, OnnxConfig(dynamic_shapes=shapes))
     except Exception as error:  # torch and onnxscript raise anything
         kind = model.config.backbone_config.model_type
         raise ValueError(
@@ -167,32 +188,43 @@ def _write_graph(model: PreTrainedModel, family: Family, path: Path) -> None:
     onnx.save_model(proto, str(path), save_as_external_data=is_large, location=f"{GRAPH}.data")
 
 
-def quantize_graph(path: Path, quantize: str) -> None:
-    """Replace the weights of a graph by 8-bit integers, as `export_checkpoint` describes."""
-    from onnxruntime.quantization import QuantType, quantize_dynamic
+def quantize_graph(whole: Path, path: Path, quantize: str) -> None:
+    """Write a graph anew, with its weights as 8-bit integers, as `export_checkpoint` describes."""
+    with _quiet_libraries():
+        import onnx
+        from onnxruntime.quantization import QuantType, quantize_dynamic
+        from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 
-    # Seven bits: processors without VNNI add products of full 8-bit integers in 16 bits, which overflow.
-    settings = {"weight_type": QuantType.QInt8, "per_channel": True, "reduce_range": True}
-    whole = path.rename(path.with_name(f"whole-{path.name}"))
-    if quantize == WEIGHTS:
-        _round_weights(whole)
+        # Seven bits: processors without VNNI add products of full 8-bit integers in 16 bits, which overflow.
+        settings = {"weight_type": QuantType.QInt8, "per_channel": True, "reduce_range": True}
+        if quantize != WEIGHTS:
+            quantize_dynamic(whole, path, **settings)
+            return
+        quantizer = MatMulNBitsQuantizer(onnx.load(whole), bits=8, block_size=BLOCK, is_symmetric=True)
+        quantizer.process()
         settings |= {"op_types_to_quantize": ["Gather"], "reduce_range": False}  # the embeddings
-    quantize_dynamic(whole, path, **settings)
-    whole.unlink()
+        with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+            rounded = Path(scratch, GRAPH)
+            quantizer.model.save_model_to_file(str(rounded))
+            quantize_dynamic(rounded, path, **settings)
 
 
-def _round_weights(path: Path) -> None:
-    """Replace the weights of a graph's matrix products by 8-bit integers, which are multiplied as 32-bit floats."""
-    import onnx
-
+@contextmanager
+def _quiet_libraries() -> Iterator[None]:
+    """Drop what torch prints and warns, what onnxruntime logs, and its configuration of the root logger."""
     placeholder = logging.NullHandler()
-    logging.root.addHandler(placeholder)  # the import configures a root logger that has no handler
-    from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+    logging.root.addHandler(placeholder)  # a root logger without a handler would be configured
+    logging.root.addFilter(_drop)
+    try:
+        with redirect_stdout(io.StringIO()), warnings.catch_warnings(action="ignore"):
+            yield
+    finally:
+        logging.root.removeHandler(placeholder)
+        logging.root.removeFilter(_drop)
 
-    logging.root.removeHandler(placeholder)
-    quantizer = MatMulNBitsQuantizer(onnx.load(path), bits=8, block_size=BLOCK, is_symmetric=True)
-    quantizer.process()
-    quantizer.model.save_model_to_file(str(path))
+
+def _drop(record: logging.LogRecord) -> bool:
+    return False
 
 
 def _compare(model: PreTrainedModel, family: Family, path: Path) -> None:
@@ -231,11 +263,119 @@ def _largest_difference(model: PreTrainedModel, family: Family, path: Path) -> f
     return largest
 
 
+def check_rows(path: str | Path | None, task: str | None) -> list[tuple[str, ...]]:
+    """Return the texts of each decision of a task: those of a file, or sample texts.
+
+    Raises:
+        ValueError: The file is empty, or a line has not the number of texts that the task needs.
+    """
+    if path is None:
+        groups = json.loads(reading_comprehension()["validation"].read_text(encoding="utf-8"))["data"]
+        passages = [passage for group in groups for passage in group["paragraphs"]]
+        if task == "question-answering":
+            return [(one["question"], passage["context"]) for passage in passages for one in passage["qas"]]
+        sentences = [passage["context"].split(". ") for passage in passages]
+        if task == CHOICES:
+            return [(one["qas"][0]["question"], *own[:2]) for one, own in zip(passages, sentences, strict=True)]
+        return [(sentence,) for own in sentences for sentence in own]
+    rows = [tuple(line.split("\t")) for line in read_utf8(path).splitlines() if line.strip()]
+    if not rows:
+        raise ValueError(f"{os.fspath(path)}: is empty; write one text per line.")
+    least, most = {"question-answering": (2, 2), CHOICES: (3, len(max(rows, key=len)))}.get(task or "", (1, 2))
+    for number, row in enumerate(rows, 1):
+        if not least <= len(row) <= most or len(row) != len(rows[0]):
+            raise ValueError(
+                f"{os.fspath(path)}: row {number} has the wrong number of texts, {len(row)}: each row needs"
+                f" {ARGUMENTS.get(task or '', 'TEXT, or a pair of texts')}, with a tab between the texts."
+            )
+    return rows
+
+
+def _report_decisions(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    whole: Path,
+    graph: Path,
+    quantize: str,
+    rows: Sequence[tuple[str, ...]],
+) -> None:
+    """Log how many decisions a quantized graph changes, and how many the other quantization would change."""
+    expected = decisions(model, tokenizer, whole, rows)
+    if expected is None:
+        return
+
+    def changed(path: Path) -> float:
+        return float(np.mean(decisions(model, tokenizer, path, rows) != expected))
+
+    share = changed(graph)
+    logger.warning("`%s` changes %s of %d decisions.", quantize, f"{share:.1%}", len(expected))
+    if quantize == WEIGHTS or not share:
+        return
+    with tempfile.TemporaryDirectory(dir=graph.parent) as scratch:
+        other = Path(scratch, GRAPH)
+        quantize_graph(whole, other, WEIGHTS)
+        if (less := changed(other)) < share:
+            logger.warning("`%s` changes only %s: use it where exact answers matter.", WEIGHTS, f"{less:.1%}")
+
+
+def decisions(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, graph: Path, rows: Sequence[tuple[str, ...]]
+) -> np.ndarray | None:
+    """Return the labels, tokens or choices that a graph decides on, and the first and last tokens of its answers.
+
+    Args:
+        model: Model of the graph.
+        tokenizer: Tokenizer of the model.
+        graph: File of the graph.
+        rows: Texts of each decision.
+
+    Returns:
+        Array with a decision in each place; None if the model makes none, such as a regression.
+    """
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(graph), providers=["CPUExecutionProvider"])
+    task, several = task_of_class(type(model).__name__), model.config.problem_type == "multi_label_classification"
+    names = {one.name for one in session.get_outputs()} & {"logits", "start_logits", "end_logits"}
+    is_regression = model.config.problem_type == "regression" or model.config.num_labels == 1
+    if not names or (is_regression and task == "text-classification"):
+        return None
+    found = []
+    for start in range(0, len(rows), BATCH):
+        batch = rows[start : start + BATCH]
+        if task == CHOICES:
+            batch = [(row[0], choice) for row in batch for choice in row[1:]]
+        encoded = tokenizer(
+            *([*column] for column in zip(*batch, strict=True)),
+            truncation="only_second" if task == "question-answering" else "longest_first",
+            padding=True,
+            return_tensors="np",
+        )
+        inputs = {one.name: np.asarray(encoded[one.name], dtype=np.int64) for one in session.get_inputs()}
+        if task == CHOICES:
+            inputs = {name: value.reshape(-1, len(rows[0]) - 1, value.shape[-1]) for name, value in inputs.items()}
+        real = np.asarray(encoded["attention_mask"]) > 0
+        for name in sorted(names):
+            scores = session.run([name], inputs)[0]
+            if name != "logits":
+                scores = np.where(real, scores, -np.inf)
+            best = scores > 0 if several else scores.argmax(-1)
+            found.append((best[real] if scores.ndim == 3 else best).flatten())
+    return np.concatenate(found)
+
+
+def _remove(graph: Path) -> None:
+    """Remove a graph with the file of its weights, if they are in one."""
+    graph.unlink()
+    graph.with_name(f"{GRAPH}.data").unlink(missing_ok=True)
+
+
 def _write_program(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, family: Family, folder: Path) -> None:
     """Write tokenizer and configuration, and `infer.py` with the settings that it reads in `export.json`."""
     task = task_of_class(type(model).__name__)
-    limits = (model.base_model.most_tokens, model.config.max_tokens, tokenizer.model_max_length)
-    tokenizer.model_max_length = min(limit for limit in limits if limit is not None)
+    limit = longest_input(model, tokenizer)
+    if limit is not None:
+        tokenizer.model_max_length = limit
     tokenizer.save_pretrained(folder)
     private = ("_name_or_path", "auto_map")  # folder and code of the checkpoint
     config = {name: value for name, value in model.config.to_dict().items() if name not in private}
@@ -245,10 +385,18 @@ def _write_program(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, f
         "task": task,
         "labels": [model.config.id2label[label] for label in range(model.config.num_labels)],
         "problem_type": model.config.problem_type,
-        "max_length": tokenizer.model_max_length,
+        "max_length": limit,
+        "mask_token": tokenizer.mask_token,
         # The family's tokenizer is code in this folder.
         "trust_remote_code": family.tokenizer is not None,
     }
+    if family.tokenizer is None and (folder / "tokenizer.json").is_file():
+        settings["padding"] = {
+            "pad_id": tokenizer.pad_token_id,
+            "pad_token": tokenizer.pad_token,
+            "pad_type_id": tokenizer.pad_token_type_id,
+            "direction": tokenizer.padding_side,
+        }
     (folder / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
     program = files("hf_localattn.serving").joinpath("templates", "infer.py").read_text(encoding="utf-8")
     (folder / "infer.py").write_text(program, encoding="utf-8")

@@ -7,10 +7,12 @@ import shutil
 
 import pytest
 import torch
+from huggingface_hub import ModelCard
 
 from hf_localattn import SamRobertaModel
 from hf_localattn.hub import Score, TrainingRecord, init_checkpoint, push_checkpoint, write_card
 from hf_localattn.hub.eval_results import EVAL_RESULTS
+from hf_localattn.resources import tiny_backbone
 from tests.hub.loopback import Fault, Repository
 
 NAME = "somebody/weighing"
@@ -274,3 +276,24 @@ def test_what_is_no_checkpoint_is_refused(hub, folder, remove, error, message):
     with pytest.raises(error, match=message):
         push_checkpoint(folder, NAME)
     assert not hub.requests
+
+
+def test_base_model_and_its_languages_are_in_the_card(hub, tmp_path):
+    encoder = shutil.copytree(tiny_backbone(), tmp_path / "encoder")
+    (encoder / "README.md").write_text("---\nlanguage: [en, de]\n---\n")
+    hub.add("somebody/encoder", encoder)
+    model = SamRobertaModel.from_backbone("somebody/encoder")
+    assert model.config._name_or_path == "somebody/encoder"  # for the card of a plain Trainer
+    model.save_pretrained(tmp_path / "model")
+    SamRobertaModel.from_pretrained(tmp_path / "model").save_pretrained(tmp_path / "second")
+    push_checkpoint(tmp_path / "second", NAME)
+    data = ModelCard(hub.files(NAME)["README.md"].decode()).data
+    assert (data.base_model, data.language) == ("somebody/encoder", ["en", "de"])
+
+
+def test_a_folder_is_no_base_model(tmp_path):
+    shutil.copytree(tiny_backbone(), tmp_path / "private")
+    model = SamRobertaModel.from_backbone(tmp_path / "private")
+    model.save_pretrained(tmp_path / "model")
+    assert "private" not in (tmp_path / "model" / "config.json").read_text()
+    assert "base_model" not in write_card(tmp_path / "model").read_text()

@@ -1,4 +1,4 @@
-"""Answers of the ONNX model in this folder. Needs transformers, numpy and onnxruntime.
+"""Answers of the ONNX model in this folder. Needs onnxruntime and tokenizers, and transformers for SLA and OA.
 
 python infer.py TEXT [SECOND TEXT]        # labels of a text, of its tokens, tokens for its masks, or its features
 python infer.py QUESTION CONTEXT          # question answering
@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import onnxruntime
-from transformers import AutoTokenizer
 
 FOLDER = Path(__file__).resolve().parent
 
@@ -22,10 +21,12 @@ class Model:
 
     def __init__(self, folder: Path = FOLDER):
         self.settings = json.loads((folder / "export.json").read_text(encoding="utf-8"))
-        # If true, the tokenizer's code is in this folder.
-        trust = self.settings["trust_remote_code"]
-        self.tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trust)
-        self.session = onnxruntime.InferenceSession(str(folder / "model.onnx"), providers=["CPUExecutionProvider"])
+        self.tokenizer = load_tokenizer(folder, self.settings)
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3  # errors
+        self.session = onnxruntime.InferenceSession(
+            str(folder / "model.onnx"), options, providers=["CPUExecutionProvider"]
+        )
 
     def __call__(self, *texts: str) -> Any:
         """Return the answer for one text or several texts, as the task needs them."""
@@ -38,26 +39,35 @@ class Model:
             raise ValueError(f"Give one text or two texts, not {len(texts)}.")
         if task == "multiple-choice":
             return self.choose(*texts)
-        shorten = "only_second" if task == "question-answering" else True
-        encoded = self.encode(*([text] for text in texts), truncation=shorten)
-        outputs = self.run(encoded)
+        inputs, (encoding,) = self.encode([texts])
+        outputs = self.run(inputs)
         if task == "question-answering":
-            return self.answer(texts[1], encoded, outputs)
+            return self.answer(texts[1], encoding, outputs)
         if task == "text-classification":
             return self.label(outputs["logits"][0])
         if task == "token-classification":
             best = outputs["logits"][0].argmax(-1)
-            tokens = encoded.tokens(0)
-            return [[token, self.settings["labels"][label]] for token, label in zip(tokens, best, strict=True)]
+            return [
+                [token, self.settings["labels"][label]] for token, label in zip(encoding.tokens, best, strict=True)
+            ]
         if task == "fill-mask":
-            return self.fill(encoded["input_ids"][0], outputs["logits"][0])
+            return self.fill(encoding, outputs["logits"][0])
         return outputs["last_hidden_state"][0].mean(0).tolist()
 
-    def encode(self, *texts: Any, **options: Any) -> Any:
-        """Tokenize texts, and return the inputs as arrays."""
-        return self.tokenizer(
-            *texts, max_length=self.settings["max_length"], padding=True, return_tensors="np", **options
-        )
+    def encode(self, rows: list[tuple[str, ...]]) -> tuple[dict[str, Any], list[Any]]:
+        """Return the inputs of rows of one text or two as arrays, and the rows' `tokenizers.Encoding`."""
+        strategy = "only_second" if self.settings["task"] == "question-answering" else "longest_first"
+        length = self.settings["max_length"]
+        if hasattr(self.tokenizer, "encode_batch"):
+            if length is not None:
+                self.tokenizer.enable_truncation(length, strategy=strategy)
+            self.tokenizer.enable_padding(**self.settings["padding"])
+            encodings = self.tokenizer.encode_batch([row if len(row) > 1 else row[0] for row in rows])
+            names = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
+            return {name: [getattr(one, own) for one in encodings] for name, own in names.items()}, encodings
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        encoded = self.tokenizer(*columns, truncation=strategy, max_length=length, padding=True)
+        return dict(encoded), encoded.encodings
 
     def run(self, inputs: Any) -> dict[str, Any]:
         """Run the graph and return its outputs by name."""
@@ -74,34 +84,47 @@ class Model:
         scores = 1 / (1 + np.exp(-logits)) if several else softmax(logits)
         return dict(zip(labels, scores.tolist(), strict=True))
 
-    def answer(self, passage: str, encoded: Any, outputs: dict[str, Any], most_tokens: int = 30) -> dict[str, Any]:
+    def answer(self, passage: str, encoding: Any, outputs: dict[str, Any], most_tokens: int = 30) -> dict[str, Any]:
         """Return the most probable span of a passage, with at most `most_tokens` tokens."""
-        inside = np.array([number == 1 for number in encoded.sequence_ids(0)])
+        inside = np.array([number == 1 for number in encoding.sequence_ids])
         scores = [np.where(inside, outputs[name][0], -np.inf) for name in ("start_logits", "end_logits")]
         first, last = (softmax(one) for one in scores)
         spans = np.triu(first[:, None] * last[None, :]) - np.triu(np.ones((len(first),) * 2), most_tokens)
         start, end = np.unravel_index(spans.argmax(), spans.shape)
-        begin, stop = encoded.token_to_chars(0, start).start, encoded.token_to_chars(0, end).end
+        begin, stop = encoding.offsets[start][0], encoding.offsets[end][1]
         return {"answer": passage[begin:stop], "start": begin, "end": stop, "score": float(spans[start, end])}
 
-    def fill(self, ids: Any, logits: Any, most: int = 5) -> list[list[list[Any]]]:
+    def fill(self, encoding: Any, logits: Any, most: int = 5) -> list[list[list[Any]]]:
         """Return the `most` probable tokens for each mask, each with its probability."""
-        masks = np.flatnonzero(ids == self.tokenizer.mask_token_id)
-        if not len(masks):
-            raise ValueError(f"The text has no {self.tokenizer.mask_token}: put one where a token is to be predicted.")
+        mask = self.settings["mask_token"]
+        masks = [place for place, token in enumerate(encoding.tokens) if token == mask]
+        if not masks:
+            raise ValueError(f"The text has no {mask}: put one where a token is to be predicted.")
+        token_of = getattr(self.tokenizer, "id_to_token", None) or self.tokenizer.convert_ids_to_tokens
         filled = []
         for place in masks:
             scores = softmax(logits[place])
             best = scores.argsort()[::-1][:most]
-            tokens = self.tokenizer.convert_ids_to_tokens(best)
-            filled.append([list(pair) for pair in zip(tokens, scores[best].tolist(), strict=True)])
+            filled.append([[token_of(int(token)), float(scores[token])] for token in best])
         return filled
 
     def choose(self, prompt: str, *choices: str) -> dict[str, float]:
         """Return the probability of each choice."""
-        encoded = self.encode([prompt] * len(choices), list(choices), truncation=True)
-        logits = self.run({name: value[None] for name, value in encoded.items()})["logits"]
+        inputs, _ = self.encode([(prompt, choice) for choice in choices])
+        logits = self.run({name: [value] for name, value in inputs.items()})["logits"]
         return dict(zip(choices, softmax(logits[0]).tolist(), strict=True))
+
+
+def load_tokenizer(folder: Path, settings: dict[str, Any]) -> Any:
+    """Return a `tokenizers.Tokenizer`, or a tokenizer of transformers if the folder has the tokenizer's code."""
+    if "padding" in settings:
+        from tokenizers import Tokenizer
+
+        return Tokenizer.from_file(str(folder / "tokenizer.json"))
+    from transformers import AutoTokenizer, logging
+
+    logging.set_verbosity_error()
+    return AutoTokenizer.from_pretrained(folder, trust_remote_code=settings["trust_remote_code"])
 
 
 def softmax(values: Any) -> Any:
