@@ -91,22 +91,32 @@ def checkpoint_predictions(checkpoint: str, traps: Sequence[Trap]) -> list[bool]
 
 
 def negspacy_predictions(terms: str, traps: Sequence[Trap]) -> list[bool]:
-    """Run negspacy with one of its sets of terms. The only entity of a text is its target.
-
-    A target that is a part of a word is extended to the whole word.
-    """
-    import spacy
+    """Run negspacy with one of its sets of terms."""
     from negspacy.negation import Negex  # noqa: F401 (registers the component)
     from negspacy.termsets import termset
 
+    return _rule_predictions("negex", {"neg_termset": termset(terms).get_patterns()}, "negex", traps)
+
+
+def context_predictions(traps: Sequence[Trap]) -> list[bool]:
+    """Run medspaCy's ConText with its own rules."""
+    import medspacy.context  # noqa: F401 (registers the component)
+
+    return _rule_predictions("medspacy_context", {}, "is_negated", traps)
+
+
+def _rule_predictions(name: str, settings: dict[str, Any], attribute: str, traps: Sequence[Trap]) -> list[bool]:
+    """Run a component of spaCy. The only entity of a text is its target, or the word that the target is a part of."""
+    import spacy
+
     nlp = spacy.blank("en")
     nlp.add_pipe("sentencizer")
-    nlp.add_pipe("negex", config={"neg_termset": termset(terms).get_patterns()})
+    nlp.add_pipe(name, config=settings)
     predictions = []
     for trap in traps:
         doc = nlp.make_doc(trap.text)
         doc.ents = [doc.char_span(trap.start, trap.end, label="TARGET", alignment_mode="expand")]
-        predictions.append(bool(nlp(doc).ents[0]._.negex))
+        predictions.append(bool(getattr(nlp(doc).ents[0]._, attribute)))
     return predictions
 
 
@@ -172,15 +182,16 @@ def evaluate(predict: Callable[[Sequence[Trap]], list[bool]], traps: Sequence[Tr
 
 
 def run(checkpoints: Sequence[str], traps: Sequence[Trap]) -> dict[str, Any]:
-    """Evaluate the checkpoints, negspacy if it is installed, and both constant answers."""
+    """Evaluate the checkpoints, the rule systems that are installed, and both constant answers."""
     systems: dict[str, Any] = {name: evaluate(partial(checkpoint_predictions, name), traps) for name in checkpoints}
     versions = {name: version(name) for name in ("hf_localattn", "numpy")}
-    for terms in TERMS:
+    rules = {f"negspacy {terms}": ("negspacy", partial(negspacy_predictions, terms)) for terms in TERMS}
+    for name, (library, predict) in {**rules, "medspaCy ConText": ("medspacy", context_predictions)}.items():
         try:
-            systems[f"negspacy {terms}"] = evaluate(partial(negspacy_predictions, terms), traps)
-            versions |= {name: version(name) for name in ("spacy", "negspacy")}
+            systems[name] = evaluate(predict, traps)
+            versions |= {one: version(one) for one in ("spacy", library)}
         except ImportError as error:
-            systems[f"negspacy {terms}"] = {"skipped": f"{error}; `pip install negspacy`"}
+            systems[name] = {"skipped": f"{error}; `pip install 'hf_localattn[benchmark]'`"}
     for answer, name in ((True, "always negated"), (False, "never negated")):
         systems[name] = evaluate(partial(constant_predictions, answer), traps)
     return {"environment": {**environment(torch.device("cpu")), **versions}, "systems": systems}
@@ -194,6 +205,12 @@ def report(result: dict[str, Any]) -> str:
     lines.append(f"\n{'':{width}}" + "".join(f"  {name:20}" for name in MEASURES))
     for name, one in systems.items():
         lines.append(f"{name:{width}}" + "".join(f"  {_cell(one['all'][measure]):20}" for measure in MEASURES))
+    for domain in systems[next(iter(systems))]["domain"]:
+        lines.append(f"\n{domain}")
+        for name, one in systems.items():
+            lines.append(
+                f"{name:{width}}" + "".join(f"  {_cell(one['domain'][domain][measure]):20}" for measure in MEASURES)
+            )
     lines.append("\nAccuracy by domain and category; columns: " + ", ".join(systems))
     first = next(iter(systems.values()))
     for field in ("domain", "category"):

@@ -40,14 +40,19 @@ def find_family_option(name: str) -> str:
         raise ValueError(f"--family must be one of {', '.join([*family_names(), PLAIN])}; got {name!r}.") from None
 
 
+def split_paths(given: str) -> list[str]:
+    """Return the paths that commas separate in an option; the whole text if it is the path of a file."""
+    return [given] if Path(given).exists() else [path.strip() for path in given.split(",")]
+
+
 def find_files(given: str) -> str:
     """Return the path of a data file, or of several separated by commas. `sample:NAME` is one of the package.
 
     Raises:
         FileNotFoundError: A file does not exist.
     """
-    if not Path(given).exists() and "," in given:
-        return ",".join(find_files(path.strip()) for path in given.split(","))
+    if len(paths := split_paths(given)) > 1:
+        return ",".join(map(find_files, paths))
     path = SAMPLES / given.removeprefix("sample:") if given.startswith("sample:") else Path(given)
     if path.exists() and given != "sample:":
         return str(path) if given.startswith("sample:") else given

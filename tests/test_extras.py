@@ -103,6 +103,7 @@ def test_all_holds_every_extra_of_users():
     assert set(REQUIREMENTS) - own.extras == {
         "",
         "all",
+        "benchmark",
         "browser",
         "dev",
         "docs",

@@ -211,20 +211,17 @@ def quantize_graph(whole: Path, path: Path, quantize: str) -> None:
 
 @contextmanager
 def _quiet_libraries() -> Iterator[None]:
-    """Drop what torch prints and warns, what onnxruntime logs, and its configuration of the root logger."""
+    """Drop what torch and onnxruntime print, warn and log, and a configuration of the root logger."""
     placeholder = logging.NullHandler()
     logging.root.addHandler(placeholder)  # a root logger without a handler would be configured
-    logging.root.addFilter(_drop)
+    level = logging.root.manager.disable
+    logging.disable(logging.WARNING)
     try:
         with redirect_stdout(io.StringIO()), warnings.catch_warnings(action="ignore"):
             yield
     finally:
         logging.root.removeHandler(placeholder)
-        logging.root.removeFilter(_drop)
-
-
-def _drop(record: logging.LogRecord) -> bool:
-    return False
+        logging.disable(level)
 
 
 def _compare(model: PreTrainedModel, family: Family, path: Path) -> None:

@@ -27,6 +27,7 @@ from hf_localattn.files import atomic_write
 from hf_localattn.metrics import load_metric
 from hf_localattn.models.cue_markers import CUE_MARKER, is_marker
 from hf_localattn.models.negation_finder import SCOPE_LABELS, knows_cues
+from hf_localattn.names import split_paths
 from hf_localattn.tasks import starsem
 from hf_localattn.tasks.labels import choose_labels, label_fields
 from hf_localattn.tasks.lengths import input_length, padding
@@ -70,8 +71,8 @@ class NegationScope(Task):
 
     def read(self, data: Data, labeled: bool) -> datasets.Dataset:
         args = self.args
-        if isinstance(data, str) and not Path(data).exists() and "," in data:
-            data = [path.strip() for path in data.split(",")]
+        if isinstance(data, str) and len(paths := split_paths(data)) > 1:
+            data = paths
         return load_negation(
             data,
             args.cues,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hf_localattn.hub import Score, TrainingRecord
+from hf_localattn.names import split_paths
 from hf_localattn.pretrained import resolve_backbone
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 
@@ -35,7 +36,7 @@ def record_of(
     dataset = data_args.dataset_name
     is_local = dataset is not None and Path(dataset).exists()
     files = {
-        split: Path(name).name
+        split: ", ".join(Path(one).name for one in ([name] if is_local else split_paths(name)))
         for split in ("train", "validation", "test")
         if (name := dataset if is_local else getattr(data_args, f"{split}_file")) is not None and split in rows
     }
