@@ -53,7 +53,7 @@ else:
         return importlib.import_module(f"{__name__}.{name}")
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *__getattr__("__all__")})
+        return __getattr__("__all__")
 
 
 __version__ = "0.2.0"

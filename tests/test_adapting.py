@@ -96,6 +96,49 @@ def train(model, task, **inputs):
     return model.eval()
 
 
+@pytest.mark.parametrize("is_frozen", [True, False])
+def test_the_embedding_of_a_marker_is_trained_and_saved(is_frozen, tmp_path):
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tiny_backbone())
+    tokenizer.add_special_tokens({"extra_special_tokens": ["[CUE]"]})
+    (marker,) = tokenizer.convert_tokens_to_ids(["[CUE]"])
+
+    def base():
+        model = FAMILIES["oa-xlnet"].heads[TASK].from_backbone(tiny_backbone(), num_labels=3)
+        model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+        return model
+
+    model = base()
+    if is_frozen:
+        config = peft.TrainableTokensConfig(target_modules=["word_embeddings"], token_indices=[marker])
+    else:
+        config = peft.LoraConfig(
+            target_modules=TARGETS["bert"],
+            modules_to_save=model.new_modules(),
+            trainable_token_indices={"word_embeddings": [marker]},
+        )
+    names = model.new_modules()
+    adapted = peft.get_peft_model(model, config)
+    for name in names if is_frozen else []:
+        model.get_submodule(name).requires_grad_(True)
+    inputs = dict(tokenizer("He did [CUE] not go.", return_tensors="pt"))
+    inputs["query_mask"] = (inputs["input_ids"] == marker).long()
+    both = torch.tensor([marker, 5])
+    before = model.get_input_embeddings()(both).detach().clone()
+    train(adapted, TASK, **inputs)
+    changed = (model.get_input_embeddings()(both) != before).any(-1)
+    assert changed.tolist() == [True, False]
+    expected = adapted(**inputs).logits
+    if is_frozen:
+        adapted.merge_and_unload().save_pretrained(tmp_path)
+        loaded = type(model).from_pretrained(tmp_path)
+        torch.testing.assert_close(loaded(**inputs).logits, expected, rtol=1e-5, atol=1e-5)
+        return
+    adapted.save_pretrained(tmp_path)
+    loaded = peft.PeftModel.from_pretrained(base(), tmp_path).eval()
+    torch.testing.assert_close(loaded(**inputs).logits, expected)
+    torch.testing.assert_close(loaded.merge_and_unload()(**inputs).logits, expected, rtol=1e-5, atol=1e-5)
+
+
 def test_the_table_is_complete():
     assert TARGETS.keys() == {name for family in FAMILIES.values() for name in backbones(family)}
 
