@@ -185,8 +185,11 @@ def run(checkpoints: Sequence[str], traps: Sequence[Trap]) -> dict[str, Any]:
     """Evaluate the checkpoints, the rule systems that are installed, and both constant answers."""
     systems: dict[str, Any] = {name: evaluate(partial(checkpoint_predictions, name), traps) for name in checkpoints}
     versions = {name: version(name) for name in ("hf_localattn", "numpy")}
-    rules = {f"negspacy {terms}": ("negspacy", partial(negspacy_predictions, terms)) for terms in TERMS}
-    for name, (library, predict) in {**rules, "medspaCy ConText": ("medspacy", context_predictions)}.items():
+    rules: dict[str, tuple[str, Callable[[Sequence[Trap]], list[bool]]]] = {
+        f"negspacy {terms}": ("negspacy", partial(negspacy_predictions, terms)) for terms in TERMS
+    }
+    rules["medspaCy ConText"] = ("medspacy", context_predictions)
+    for name, (library, predict) in rules.items():
         try:
             systems[name] = evaluate(predict, traps)
             versions |= {one: version(one) for one in ("spacy", library)}
