@@ -3,7 +3,10 @@
 import importlib
 import importlib.util
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 EXTRAS = {
     "train": (
@@ -43,8 +46,10 @@ def require(extra: str, option: str) -> None:
 
 def require_parser(family: str, fields: Sequence[str]) -> None:
     """Raise `ImportError` without spaCy if a family with these fields (`name=value` strings) reads parses."""
-    if family == "sla-bert" and not {"local_attention=window", "local_attention=none"} & {*fields}:
-        require("parser", "Syntax-aware local attention")
+    path = Path(__file__).parent / "registry" / f"{family.replace('-', '_')}.yaml"
+    notes = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    if "parser_unless" in notes and not {*notes["parser_unless"]} & {*fields}:
+        require("parser", notes["title"])
 
 
 class LazyExtra:

@@ -259,7 +259,9 @@ def test_every_layer_of_a_backbone_is_adapted_and_nothing_else(backbone):
 
 
 def test_the_program_of_the_document_runs():
-    (program,) = (block for block in re.findall("```python\n(.*?)```", DOCUMENT, flags=re.DOTALL) if "peft" in block)
+    (program,) = (
+        block for block in re.findall("```python\n(.*?)```", DOCUMENT, flags=re.DOTALL) if "from peft" in block
+    )
     namespace = {}
     exec(compile(program.replace('"bert-base-cased"', repr(str(tiny_backbone()))), "adapting.md", "exec"), namespace)
     trainable = [key for key, value in namespace["adapted"].named_parameters() if value.requires_grad]

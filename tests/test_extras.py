@@ -81,7 +81,10 @@ ALL_OF_ONNX = "onnx, onnxruntime, onnxscript"
     [
         ("train", f"error: Training needs {ALL_OF_TRAIN}: run `pip install 'hf_localattn[train]'`."),
         ("compare", f"error: `hf-localattn compare` needs {ALL_OF_TRAIN}: run `pip install 'hf_localattn[train]'`."),
-        ("init sla", "error: Syntax-aware local attention needs spacy: run `pip install 'hf_localattn[parser]'`."),
+        (
+            "init sla",
+            "error: SLA, syntax-aware local attention needs spacy: run `pip install 'hf_localattn[parser]'`.",
+        ),
         ("inspect file", f"error: --file needs {ALL_OF_TRAIN}: run `pip install 'hf_localattn[train]'`."),
         ("plot", "error: -o map.png needs matplotlib: run `pip install 'hf_localattn[plot]'`."),
         ("export", f"error: `hf-localattn export` needs {ALL_OF_ONNX}: run `pip install 'hf_localattn[onnx]'`."),
