@@ -26,6 +26,7 @@ from hf_localattn.extras import require
 from hf_localattn.files import atomic_directory, remove_leftovers
 from hf_localattn.hub.checkpoint import read_config
 from hf_localattn.models.forward_inputs import longest_input
+from hf_localattn.names import SAMPLES
 from hf_localattn.parsing import read_utf8
 from hf_localattn.pretrained import load_tokenizer, missing_inputs
 from hf_localattn.registry import Family, get_family, task_of_class
@@ -274,6 +275,8 @@ def check_rows(path: str | Path | None, task: str | None) -> list[tuple[str, ...
         sentences = [passage["context"].split(". ") for passage in passages]
         if task == CHOICES:
             return [(one["qas"][0]["question"], *own[:2]) for one, own in zip(passages, sentences, strict=True)]
+        columns = read_utf8(SAMPLES / "negation" / "starsem.txt").strip().split("\n\n")  # these have cues of negation
+        sentences.append([" ".join(line.split("\t")[3] for line in each.splitlines()) for each in columns])
         return [(sentence,) for own in sentences for sentence in own]
     rows = [tuple(line.split("\t")) for line in read_utf8(path).splitlines() if line.strip()]
     if not rows:
