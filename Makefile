@@ -131,7 +131,7 @@ $(KERNELS)/.installed: setup.cfg constraints.txt
 
 $(FLOORS)/.installed: setup.cfg scripts/floors.py
 	$(call create,$(FLOORS))
-	$(FLOORS)/bin/python scripts/floors.py train test search lookahead plot > $(FLOORS)/floors.txt
+	$(FLOORS)/bin/python scripts/floors.py train parser test search lookahead plot > $(FLOORS)/floors.txt
 	$(FLOORS)/bin/python -m pip install --quiet --requirement $(FLOORS)/floors.txt
 	$(FLOORS)/bin/python -m pip install --quiet --constraint $(FLOORS)/floors.txt --editable '.[train,parser,test,search,lookahead,plot]'
 	touch $@

@@ -201,25 +201,20 @@ def run(checkpoints: Sequence[str], traps: Sequence[Trap]) -> dict[str, Any]:
 
 
 def report(result: dict[str, Any]) -> str:
-    """Return the scores as tables: measures with intervals, then the accuracy by domain and category."""
+    """Return the scores as tables: measures with intervals, whole and by domain; accuracy by category."""
     systems = {name: one for name, one in result["systems"].items() if "skipped" not in one}
     lines = [f"{name}: skipped ({one['skipped']})" for name, one in result["systems"].items() if "skipped" in one]
     width = max(map(len, systems))
-    lines.append(f"\n{'':{width}}" + "".join(f"  {name:20}" for name in MEASURES))
-    for name, one in systems.items():
-        lines.append(f"{name:{width}}" + "".join(f"  {_cell(one['all'][measure]):20}" for measure in MEASURES))
-    for domain in systems[next(iter(systems))]["domain"]:
-        lines.append(f"\n{domain}")
-        for name, one in systems.items():
-            lines.append(
-                f"{name:{width}}" + "".join(f"  {_cell(one['domain'][domain][measure]):20}" for measure in MEASURES)
-            )
-    lines.append("\nAccuracy by domain and category; columns: " + ", ".join(systems))
+    parts = {name: {"all": one["all"], **one["domain"]} for name, one in systems.items()}
     first = next(iter(systems.values()))
-    for field in ("domain", "category"):
-        for value, part in first[field].items():
-            accuracies = (f"{one[field][value]['accuracy']['value']:7.2f}" for one in systems.values())
-            lines.append(f"{value:16}{part['negated']:4} of {part['count']:3} negated" + "".join(accuracies))
+    for part in ("all", *first["domain"]):
+        lines.append(f"\n{part:{width}}" + "".join(f"  {name:20}" for name in MEASURES))
+        for name, one in parts.items():
+            lines.append(f"{name:{width}}" + "".join(f"  {_cell(one[part][measure]):20}" for measure in MEASURES))
+    lines.append("\nAccuracy by category; columns: " + ", ".join(systems))
+    for value, part in first["category"].items():
+        accuracies = (f"{one['category'][value]['accuracy']['value']:7.2f}" for one in systems.values())
+        lines.append(f"{value:16}{part['negated']:4} of {part['count']:3} negated" + "".join(accuracies))
     return "\n".join(lines)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ class OnnxModel(nn.Module):
 
         return type(exported.__name__, (cls,), {"forward": forward})(session, config)
 
-    def run(self, inputs: dict[str, Any]) -> ModelOutput:
+    def run(self, inputs: Mapping[str, Any]) -> ModelOutput:
         """Return the outputs of the graph as tensors.
 
         Args:

@@ -2,11 +2,7 @@
 
 import importlib
 import importlib.util
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
-
-import yaml
 
 EXTRAS = {
     "train": (
@@ -42,14 +38,6 @@ def require(extra: str, option: str) -> None:
     """Raise `ImportError` if modules of an extra, which `option` needs, are not installed. It imports none of them."""
     if missing := [module for module in EXTRAS[extra] if importlib.util.find_spec(module) is None]:
         raise ImportError(_advice(option, ", ".join(missing), extra))
-
-
-def require_parser(family: str, fields: Sequence[str]) -> None:
-    """Raise `ImportError` without spaCy if a family with these fields (`name=value` strings) reads parses."""
-    path = Path(__file__).parent / "registry" / f"{family.replace('-', '_')}.yaml"
-    notes = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    if "parser_unless" in notes and not {*notes["parser_unless"]} & {*fields}:
-        require("parser", notes["title"])
 
 
 class LazyExtra:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 PLAIN = "baseline"
 """Value of --family for a backbone without local attention."""
@@ -16,6 +19,13 @@ SAMPLES = _PACKAGE / "resources" / "samples"
 def family_names() -> list[str]:
     """Return the names of all families. Each family has a file of text for its cards."""
     return sorted(path.stem.replace("_", "-") for path in (_PACKAGE / "registry").glob("*.yaml"))
+
+
+def family_notes(name: str) -> dict[str, Any]:
+    """Read the text about a family for its model cards, and what its options need."""
+    path = _PACKAGE / "registry" / f"{name.replace('-', '_')}.yaml"
+    notes: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return notes
 
 
 def find_family(name: str) -> str:

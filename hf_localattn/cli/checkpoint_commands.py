@@ -6,8 +6,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from hf_localattn.cli.options import ASSIGNMENT
-from hf_localattn.extras import require_parser
+from hf_localattn.cli.options import ASSIGNMENT, require_parser
 from hf_localattn.names import family_names, find_family
 
 # Commands import their functions when they run, because importing torch and transformers would slow down `--help`.

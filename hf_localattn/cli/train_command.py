@@ -10,8 +10,9 @@ from typing import Annotated
 
 from typer import Argument
 
+from hf_localattn.cli.options import require_parser
 from hf_localattn.errors import exit_on_user_error
-from hf_localattn.extras import require, require_parser
+from hf_localattn.extras import require
 from hf_localattn.names import find_family_option, find_files
 from hf_localattn.parsing import read_json
 from hf_localattn_command import end_on_interrupt

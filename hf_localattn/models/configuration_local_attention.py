@@ -214,7 +214,7 @@ class LocalAttentionConfig(PreTrainedConfig):
         return any(re.match("(negation|speculation):", str(label)) for label in (self.id2label or {}).values())
 
     def _build_backbone_config(self, backbone_config: Any) -> PreTrainedConfig:
-        name = ""
+        hub_id = ""
         if isinstance(backbone_config, PreTrainedConfig):
             backbone_config = copy.deepcopy(backbone_config)
         elif not isinstance(backbone_config, Mapping | None):
@@ -225,10 +225,10 @@ class LocalAttentionConfig(PreTrainedConfig):
             # The labels of the backbone are not used.
             labels = ("id2label", "label2id", "num_labels")
             given = {name: value for name, value in dict(backbone_config or {}).items() if name not in labels}
-            name = str(given.pop("_name_or_path", ""))
+            hub_id = str(given.pop("_name_or_path", ""))
             backbone_config = AutoConfig.for_model(given.pop("model_type", self.default_backbone), **given)
         # An id on the Hub is kept. A path may be that of a private folder, and this configuration may be published.
-        backbone_config._name_or_path = name if re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name) else ""
+        backbone_config._name_or_path = hub_id if re.fullmatch(r"[\w.-]+(/[\w.-]+)?", hub_id) else ""
         # The backbone is always a class of transformers, never code of a checkpoint.
         for name in ("auto_map", "custom_pipelines", "trust_remote_code"):
             vars(backbone_config).pop(name, None)

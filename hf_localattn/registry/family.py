@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
 from typing import Any
 
 import torch
-import yaml
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.installed.backbones import check_config_fields
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
+from hf_localattn.names import family_notes
 from hf_localattn.registry.views import Gates, LocalMap, Query, View
 
 
@@ -86,8 +85,7 @@ class Family:
         Returns:
             `title`, `summary`, `inputs` and `limits` of the models; `paper`, `url` and `bibtex` of their paper.
         """
-        file = files("hf_localattn.registry").joinpath(f"{self.name.replace('-', '_')}.yaml")
-        return yaml.safe_load(file.read_text(encoding="utf-8"))
+        return family_notes(self.name)
 
     def needs_parse(self, config: PreTrainedConfig) -> bool:
         """Return True if a model with this configuration reads the dependency parse of a text."""

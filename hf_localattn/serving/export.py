@@ -8,20 +8,19 @@ import logging
 import os
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.assignments import parse_tokenizer_settings
 from hf_localattn.claims import LOCK, claimed
 from hf_localattn.errors import loading
-from hf_localattn.exported import GRAPH, SETTINGS
+from hf_localattn.exported import GRAPH, SETTINGS, OnnxModel
 from hf_localattn.extras import require
 from hf_localattn.files import atomic_directory, remove_leftovers
 from hf_localattn.hub.checkpoint import read_config
@@ -102,17 +101,16 @@ def export_checkpoint(
         remove_leftovers(output)
         if {path.name for path in output.iterdir()} - {LOCK}:
             raise FileExistsError(f"{str(output)!r} exists already: choose a new or empty folder.")
-        with atomic_directory(output) as unfinished:
+        with atomic_directory(output) as unfinished, tempfile.TemporaryDirectory() as scratch:
             graph = Path(unfinished, GRAPH)
-            _write_graph(model, family, graph)
-            _compare(model, family, graph)
+            whole = graph if quantize is None else Path(scratch, GRAPH)
+            _write_graph(model, family, whole)
+            _compare(model, family, whole)
             if quantize is not None:
-                whole = graph.rename(Path(unfinished, f"whole-{GRAPH}"))
                 quantize_graph(whole, graph, quantize)
                 difference = _largest_difference(model, family, graph)
                 logger.warning("After `%s`, outputs differ by up to %.2g of the largest.", quantize, difference)
                 _report_decisions(model, tokenizer, whole, graph, quantize, rows)
-                _remove(whole)
             _write_program(model, tokenizer, family, Path(unfinished))
     return output
 
@@ -140,6 +138,7 @@ def _load(
             f"The model needs {missing}, which the tokenizer of {str(checkpoint)!r} does not return: set its "
             "`parser`, with `--config parser=NAME`."
         )
+    tokenizer.model_max_length = longest_input(model, tokenizer) or tokenizer.model_max_length
     return model, tokenizer, family
 
 
@@ -204,7 +203,7 @@ def quantize_graph(whole: Path, path: Path, quantize: str) -> None:
         quantizer = MatMulNBitsQuantizer(onnx.load(whole), bits=8, block_size=BLOCK, is_symmetric=True)
         quantizer.process()
         settings |= {"op_types_to_quantize": ["Gather"], "reduce_range": False}  # the embeddings
-        with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+        with tempfile.TemporaryDirectory() as scratch:
             rounded = Path(scratch, GRAPH)
             quantizer.model.save_model_to_file(str(rounded))
             quantize_dynamic(rounded, path, **settings)
@@ -281,9 +280,9 @@ def check_rows(path: str | Path | None, task: str | None) -> list[tuple[str, ...
     rows = [tuple(line.split("\t")) for line in read_utf8(path).splitlines() if line.strip()]
     if not rows:
         raise ValueError(f"{os.fspath(path)}: is empty; write one text per line.")
-    least, most = {"question-answering": (2, 2), CHOICES: (3, len(max(rows, key=len)))}.get(task or "", (1, 2))
+    numbers = {"question-answering": (2,), CHOICES: range(3, len(rows[0]) + 1)}.get(task or "", (1, 2))
     for number, row in enumerate(rows, 1):
-        if not least <= len(row) <= most or len(row) != len(rows[0]):
+        if len(row) != len(rows[0]) or len(row) not in numbers:
             raise ValueError(
                 f"{os.fspath(path)}: row {number} has the wrong number of texts, {len(row)}: each row needs"
                 f" {ARGUMENTS.get(task or '', 'TEXT, or a pair of texts')}, with a tab between the texts."
@@ -300,82 +299,69 @@ def _report_decisions(
     rows: Sequence[tuple[str, ...]],
 ) -> None:
     """Log how many decisions a quantized graph changes, and how many the other quantization would change."""
-    expected = decisions(model, tokenizer, whole, rows)
-    if expected is None:
+    task, problem = task_of_class(type(model).__name__), model.config.problem_type
+    is_regression = task == "text-classification" and (problem == "regression" or model.config.num_labels == 1)
+    if task is None or is_regression:
         return
+    batches = [encode(tokenizer, task, rows[start : start + BATCH]) for start in range(0, len(rows), BATCH)]
+    expected = decisions(whole, model.config, batches)
 
     def changed(path: Path) -> float:
-        return float(np.mean(decisions(model, tokenizer, path, rows) != expected))
+        return (decisions(path, model.config, batches) != expected).double().mean().item()
 
     share = changed(graph)
     logger.warning("`%s` changes %s of %d decisions.", quantize, f"{share:.1%}", len(expected))
     if quantize == WEIGHTS or not share:
         return
-    with tempfile.TemporaryDirectory(dir=graph.parent) as scratch:
+    with tempfile.TemporaryDirectory() as scratch:
         other = Path(scratch, GRAPH)
         quantize_graph(whole, other, WEIGHTS)
         if (less := changed(other)) < share:
             logger.warning("`%s` changes only %s: use it where exact answers matter.", WEIGHTS, f"{less:.1%}")
 
 
-def decisions(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, graph: Path, rows: Sequence[tuple[str, ...]]
-) -> np.ndarray | None:
-    """Return the labels, tokens or choices that a graph decides on, and the first and last tokens of its answers.
+def encode(tokenizer: PreTrainedTokenizerBase, task: str, rows: Sequence[tuple[str, ...]]) -> dict[str, torch.Tensor]:
+    """Return the inputs of a batch of decisions: (B, L), or (B, choices, L)."""
+    pairs = [(row[0], choice) for row in rows for choice in row[1:]] if task == CHOICES else rows
+    encoded = tokenizer(
+        *([*column] for column in zip(*pairs, strict=True)),
+        truncation="only_second" if task == "question-answering" else "longest_first",
+        padding=True,
+        return_tensors="pt",
+    )
+    if task != CHOICES:
+        return dict(encoded)
+    return {name: value.view(len(rows), -1, value.shape[-1]) for name, value in encoded.items()}
+
+
+def decisions(graph: Path, config: PreTrainedConfig, batches: Sequence[Mapping[str, torch.Tensor]]) -> torch.Tensor:
+    """Return what a graph decides: labels, tokens or choices, or the first and last tokens of its answers.
 
     Args:
-        model: Model of the graph.
-        tokenizer: Tokenizer of the model.
         graph: File of the graph.
-        rows: Texts of each decision.
-
-    Returns:
-        Array with a decision in each place; None if the model makes none, such as a regression.
+        config: Configuration of its model.
+        batches: Inputs, as `encode` returns them.
     """
     import onnxruntime
 
-    session = onnxruntime.InferenceSession(str(graph), providers=["CPUExecutionProvider"])
-    task, several = task_of_class(type(model).__name__), model.config.problem_type == "multi_label_classification"
-    names = {one.name for one in session.get_outputs()} & {"logits", "start_logits", "end_logits"}
-    is_regression = model.config.problem_type == "regression" or model.config.num_labels == 1
-    if not names or (is_regression and task == "text-classification"):
-        return None
+    model = OnnxModel(onnxruntime.InferenceSession(str(graph), providers=["CPUExecutionProvider"]), config)
     found = []
-    for start in range(0, len(rows), BATCH):
-        batch = rows[start : start + BATCH]
-        if task == CHOICES:
-            batch = [(row[0], choice) for row in batch for choice in row[1:]]
-        encoded = tokenizer(
-            *([*column] for column in zip(*batch, strict=True)),
-            truncation="only_second" if task == "question-answering" else "longest_first",
-            padding=True,
-            return_tensors="np",
-        )
-        inputs = {one.name: np.asarray(encoded[one.name], dtype=np.int64) for one in session.get_inputs()}
-        if task == CHOICES:
-            inputs = {name: value.reshape(-1, len(rows[0]) - 1, value.shape[-1]) for name, value in inputs.items()}
-        real = np.asarray(encoded["attention_mask"]) > 0
-        for name in sorted(names):
-            scores = session.run([name], inputs)[0]
-            if name != "logits":
-                scores = np.where(real, scores, -np.inf)
-            best = scores > 0 if several else scores.argmax(-1)
-            found.append((best[real] if scores.ndim == 3 else best).flatten())
-    return np.concatenate(found)
-
-
-def _remove(graph: Path) -> None:
-    """Remove a graph with the file of its weights, if they are in one."""
-    graph.unlink()
-    graph.with_name(f"{GRAPH}.data").unlink(missing_ok=True)
+    for inputs in batches:
+        outputs, real = model.run(inputs), inputs["attention_mask"].bool()
+        if "logits" not in outputs:
+            ends = (outputs[name].masked_fill(~real, -torch.inf) for name in ("start_logits", "end_logits"))
+            found += [each.argmax(-1) for each in ends]
+        elif config.problem_type == "multi_label_classification":
+            found.append((outputs["logits"] > 0).flatten())
+        else:
+            best = outputs["logits"].argmax(-1)
+            found.append(best[real] if best.shape == real.shape else best)  # labels of tokens
+    return torch.cat(found)
 
 
 def _write_program(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, family: Family, folder: Path) -> None:
     """Write tokenizer and configuration, and `infer.py` with the settings that it reads in `export.json`."""
     task = task_of_class(type(model).__name__)
-    limit = longest_input(model, tokenizer)
-    if limit is not None:
-        tokenizer.model_max_length = limit
     tokenizer.save_pretrained(folder)
     private = ("_name_or_path", "auto_map")  # folder and code of the checkpoint
     config = {name: value for name, value in model.config.to_dict().items() if name not in private}
@@ -385,7 +371,7 @@ def _write_program(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, f
         "task": task,
         "labels": [model.config.id2label[label] for label in range(model.config.num_labels)],
         "problem_type": model.config.problem_type,
-        "max_length": limit,
+        "max_length": longest_input(model, tokenizer),
         "mask_token": tokenizer.mask_token,
         # The family's tokenizer is code in this folder.
         "trust_remote_code": family.tokenizer is not None,

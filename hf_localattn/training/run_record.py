@@ -36,7 +36,7 @@ def record_of(
     dataset = data_args.dataset_name
     is_local = dataset is not None and Path(dataset).exists()
     files = {
-        split: ", ".join(Path(one).name for one in ([name] if is_local else split_paths(name)))
+        split: ", ".join(Path(path).name for path in split_paths(name))
         for split in ("train", "validation", "test")
         if (name := dataset if is_local else getattr(data_args, f"{split}_file")) is not None and split in rows
     }

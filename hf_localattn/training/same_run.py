@@ -18,17 +18,8 @@ RUN = "run.json"
 
 MAY_DIFFER = (
     *("output_dir", "resume_from_checkpoint", "do_eval", "do_predict", "per_device_eval_batch_size", "run_name"),
-    *(
-        "save_steps",
-        "save_total_limit",
-        "keep_checkpoints",
-        "use_cpu",
-        "workers",
-        "ray_address",
-        "local_rank",
-        "report_to",
-        "project",
-    ),
+    *("save_steps", "save_total_limit", "keep_checkpoints"),
+    *("use_cpu", "workers", "ray_address", "local_rank", "report_to", "project"),
     *("disable_tqdm", "debug", "skip_memory_metrics", "eval_accumulation_steps", "preprocessing_num_workers"),
     *("overwrite_cache", "cache_dir", "token", "gradient_checkpointing", "torch_empty_cache_steps"),
     *("train_file", "validation_file", "test_file"),  # digests tell if the rows are others

@@ -140,17 +140,19 @@ def test_decisions_are_those_of_the_graph(tmp_path, monkeypatch):
             self.model = model
 
         def get_outputs(self):
-            return [Namespace(name=name) for name in ("start_logits", "end_logits", "local_attentions")]
+            return [Namespace(name=name) for name in ("local_attentions", "start_logits", "end_logits")]
 
         def get_inputs(self):
             return [Namespace(name="input_ids"), Namespace(name="attention_mask")]
 
         def run(self, names, inputs):
-            starts = inputs["input_ids"].cumsum(1) if names == ["start_logits"] else -inputs["input_ids"].cumsum(1)
-            return [starts]
+            ends = inputs["input_ids"].cumsum(1).astype(np.float32)
+            return [-ends if name == "start_logits" else ends for name in names]
 
     monkeypatch.setattr(onnxruntime, "InferenceSession", Session)
-    found = export.decisions(model, tokenizer, tmp_path, rows)
+    parts = rows[: export.BATCH], rows[export.BATCH :]
+    batches = [export.encode(tokenizer, "question-answering", part) for part in parts]
+    found = export.decisions(tmp_path, model.config, batches)
     lengths = [len(tokenizer(*row).input_ids) for row in rows]
     first = [0] * export.BATCH, [0]
     assert found.tolist() == [*first[0], *(one - 1 for one in lengths[:-1]), 0, lengths[-1] - 1]
