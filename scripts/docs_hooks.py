@@ -75,7 +75,8 @@ GENERATORS: dict[str, Callable[[], str]] = {
 
 def _root_page(name: str) -> str:
     """Return a page of the repository below its title, with links from this folder."""
-    return (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](").partition("\n")[2]
+    text = (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](").partition("\n")[2]
+    return text.replace("[SECURITY.md](SECURITY.md)", "SECURITY.md")  # has no page
 
 
 def _name(parameter: Any) -> str:
