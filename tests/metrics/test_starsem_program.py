@@ -1,7 +1,7 @@
 """The program of the *SEM 2012 shared task beside `starsem_scores`, on sentences with random errors.
 
 The program may not be passed on, so the test runs where an environment variable says where it is; version 2.2 is
-needed, changed as docs/scripts.md says. Further variables may name the corpora.
+needed, changed as docs/negation.md says. Further variables may name the corpora.
 """
 
 import os

@@ -148,7 +148,9 @@ def test_models_of_scopes_and_of_cues(run, refused, tmp_path):
 
 def test_the_page_about_negation_runs(tmp_path, monkeypatch):
     page = (ROOT / "docs" / "negation.md").read_text()
-    (command,) = re.findall(r"```bash\nhf-localattn train ner (.*?)```", page, flags=re.DOTALL)
+    command, _ = re.findall(
+        r"```bash\nhf-localattn train ner (.*?)```", page, flags=re.DOTALL
+    )  # tests/test_readme.py: the other
     programs = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
     arguments = shlex.split(command.replace("\\\n", " "))
     monkeypatch.chdir(tmp_path)
