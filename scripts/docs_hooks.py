@@ -74,9 +74,9 @@ GENERATORS: dict[str, Callable[[], str]] = {
 
 
 def _root_page(name: str) -> str:
-    """Return a page of the repository below its title, with links from this folder."""
+    """Return a page of the repository below its title, with links from this folder; other files have no page."""
     text = (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](").partition("\n")[2]
-    return text.replace("[SECURITY.md](SECURITY.md)", "SECURITY.md")  # has no page
+    return re.sub(r"\[([^]]+)\]\([A-Z]+\.md\)", r"\1", text)
 
 
 def _name(parameter: Any) -> str:

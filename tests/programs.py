@@ -1,11 +1,27 @@
-"""Programs of a page of the documentation, with the output that the page shows."""
+"""Commands and programs of a page of the documentation, with the output that the page shows."""
 
 import contextlib
 import io
 import re
+import shlex
 from pathlib import Path
 
+from hf_localattn.resources import tiny_backbone
+from tests.parsers import tiny_parser
+
 ROOT = Path(__file__).parent.parent
+
+
+def commands(page):
+    """Return the commands that a page shows, as lists of words."""
+    blocks = re.findall(r"```bash\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
+    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+    return [shlex.split(line, comments=True) for line in lines]
+
+
+def training_command(page):
+    """Return the words after `hf-localattn train` in the first such command of a page."""
+    return next(command[2:] for command in commands(page) if command[:2] == ["hf-localattn", "train"])
 
 
 def programs(page):
@@ -19,3 +35,19 @@ def run_program(program, expected, page, namespace):
     with contextlib.redirect_stdout(printed):
         exec(compile(program, page, "exec"), namespace)
     assert printed.getvalue().endswith(expected), printed.getvalue()
+
+
+def run_page(page):
+    """Run the programs of a page in order and in one namespace, as a reader would type them."""
+    namespace = {}
+    assert programs(page)
+    for program, expected in programs(page):
+        run_program(offline(program), expected, page, namespace)
+
+
+def offline(text):
+    """Names on the Hub become the tiny encoder that ships, the parser's name that of one of a few sentences."""
+    names = {'"bert-base-cased"': str(tiny_backbone()), '"en_core_web_sm"': tiny_parser()}
+    for name, folder in names.items():
+        text = text.replace(name, repr(folder))
+    return text

@@ -14,6 +14,7 @@ from tests.fresh_process import run_fresh
 from tests.models.ablations import ablations_of
 from tests.models.test_generation import TINY_GENERATORS, tiny_generator
 from tests.models.tiny import CASES, adapted, loss, main_outputs, tiny_model, token_ids
+from tests.programs import offline, programs, run_program
 
 peft = pytest.importorskip("peft")
 # peft 0.21 still asks by the old name, which transformers 5 keeps for it.
@@ -259,11 +260,10 @@ def test_every_layer_of_a_backbone_is_adapted_and_nothing_else(backbone):
 
 
 def test_the_program_of_the_document_runs():
-    (program,) = (
-        block for block in re.findall("```python\n(.*?)```", DOCUMENT, flags=re.DOTALL) if "from peft" in block
-    )
+    page = "docs/adapting.md"
+    (program,) = (program for program, _ in programs(page) if "from peft" in program)
     namespace = {}
-    exec(compile(program.replace('"bert-base-cased"', repr(str(tiny_backbone()))), "adapting.md", "exec"), namespace)
+    run_program(offline(program), "", page, namespace)
     trainable = [key for key, value in namespace["adapted"].named_parameters() if value.requires_grad]
     assert trainable
     assert all(any(part in key for part in ADAPTED) for key in trainable)

@@ -1,13 +1,11 @@
 """ONNX by transformers' exporter: the settings of docs/adapting.md give equal logits at another batch and length."""
 
-import re
-
 import pytest
 import torch
 
 from hf_localattn.registry import FAMILIES
 from tests.models.tiny import adapted, tiny_config, token_ids
-from tests.script_helpers import ROOT
+from tests.programs import programs, run_program
 
 onnx_ir = pytest.importorskip("onnx_ir")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -74,7 +72,7 @@ def test_exported_logits_are_equal_at_another_batch_and_length(name, backbone, f
 @SLOW
 def test_the_program_of_the_document_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    document = (ROOT / "docs" / "adapting.md").read_text()
-    (program,) = (block for block in re.findall("```python\n(.*?)```", document, flags=re.DOTALL) if "Onnx" in block)
-    exec(compile(program, "adapting.md", "exec"), {})
+    page = "docs/adapting.md"
+    (program,) = (program for program, _ in programs(page) if "Onnx" in program)
+    run_program(program, "", page, {})
     assert (tmp_path / "exported" / "model.onnx").is_file()

@@ -5,18 +5,16 @@ from transformers import Trainer
 
 from hf_localattn import CoolForSequenceClassification, LocalAttentionTrainer, LocalAttentionTrainingArguments
 from hf_localattn.resources import tiny_backbone
-from tests.programs import programs, run_program
+from tests.programs import programs, run_page
 
 PAGE = "docs/python.md"
 
 
 def test_the_programs_of_the_page(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    namespace = {}
     assert len(programs(PAGE)) == 5
-    for program, expected in programs(PAGE):
-        assert expected
-        run_program(program, expected, PAGE, namespace)
+    assert all(expected for _, expected in programs(PAGE))
+    run_page(PAGE)
 
 
 @pytest.mark.parametrize("metric", [None, "eval_accuracy"])

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shlex
 import subprocess
 from pathlib import Path
 
@@ -11,11 +10,9 @@ from typer.main import get_command
 
 from hf_localattn.cli import app, main
 from hf_localattn.cli.train_command import SCRIPTS
-from hf_localattn.resources import tiny_backbone
 from hf_localattn.tasks import QuestionAnswering, TextClassification, TokenClassification
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments, parse_arguments
-from tests.parsers import tiny_parser
-from tests.programs import programs, run_program
+from tests.programs import commands, programs, run_page, training_command
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -29,24 +26,9 @@ RUN = ["docs/index.md", "docs/backbones.md", *FAMILY_PAGES]
 ASK = "docs/question_answering.md"
 
 
-def commands(page):
-    """Return the commands that a page shows, as lists of words."""
-    blocks = re.findall(r"```bash\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
-    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
-    return [shlex.split(line, comments=True) for line in lines]
-
-
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "families").glob("*.md"))]
 # The record of first runs has programs of the shell.
 COMMANDS = [command for page in PAGES if page.name != "first_runs.md" for command in commands(page)]
-
-
-def offline(text):
-    """Names on the Hub become the tiny encoder that ships, the parser's name that of one of a few sentences."""
-    names = {'"bert-base-cased"': str(tiny_backbone()), '"en_core_web_sm"': tiny_parser()}
-    for name, folder in names.items():
-        text = text.replace(name, repr(folder))
-    return text
 
 
 @pytest.mark.parametrize("page", RUN)
@@ -65,26 +47,13 @@ def test_programs_that_ask_the_model_of_the_demo(demo_output, monkeypatch):
 @pytest.mark.parametrize("page", TASKS)
 def test_programs_of_a_task_ask_the_model_that_its_page_trains(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    main([*training_command(page)[1:], "--use_cpu", "true"])
+    main(["train", *training_command(page), "--use_cpu", "true"])
     run_page(page)
-
-
-def training_command(page):
-    """Return the command that trains the model of a page: its first one."""
-    return next(command for command in commands(page) if command[:2] == ["hf-localattn", "train"])
-
-
-def run_page(page):
-    namespace = {}
-    assert programs(page)
-    for program, expected in programs(page):
-        run_program(offline(program), expected, page, namespace)
 
 
 def test_the_scripts_from_python(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    ((program, expected),) = programs("docs/scripts.md")
-    run_program(program, expected, "docs/scripts.md", {})
+    run_page("docs/scripts.md")
 
 
 def test_the_readme_is_a_shop_window():
@@ -99,25 +68,23 @@ def test_make_targets_exist():
     assert named <= targets
 
 
-def test_init_commands_run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_init_commands_run(tmp_path_factory, monkeypatch):
     ours = [command for command in COMMANDS if command[:1] == ["hf-localattn"]]
     known = get_command(app).commands
     assert ours
-    for number, command in enumerate(ours):
+    for command in ours:
         arguments = ["tiny" if word == "bert-base-cased" else word for word in command[1:]]
         assert known[arguments[0]].make_context(arguments[0], arguments[1:])
-        if arguments[0] == "init" and "--from" not in arguments:  # the others want a model that is trained: tests/hub/
-            Path(str(number)).mkdir()
-            monkeypatch.chdir(str(number))
+        if arguments[0] == "init":  # the others want a model that is trained: tests/hub/
+            monkeypatch.chdir(tmp_path_factory.mktemp("init"))
             assert main(arguments) == 0
 
 
-# Without those that leave out options or take them from variables of the shell.
 TRAINING = [
     command[2:]
     for command in COMMANDS
-    if command[:2] == ["hf-localattn", "train"] and not {"...", "$"} & {*command, *"".join(command)}
+    # Not those that leave out options, or take one from a variable of the shell.
+    if command[:2] == ["hf-localattn", "train"] and "..." not in command and "$" not in "".join(command)
 ]
 
 
@@ -136,10 +103,11 @@ def test_training_commands_are_understood(command):
 
 
 SEVERAL_RUNS = pytest.mark.slow(reason="several runs; test_run_folds.py and test_run_search.py have their like")
+OF_TASKS = [training_command(page) for page in (*TASKS, "docs/negation.md")]  # run with the programs of their pages
 SMALL = [
     pytest.param(c, marks=SEVERAL_RUNS if {"--num_folds", "--search_space"} & {*c} else ())
     for c in TRAINING
-    if "tiny" in c and c not in [training_command(page)[2:] for page in (*TASKS, "docs/negation.md")]
+    if "tiny" in c and c not in OF_TASKS
 ]
 
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shlex
 
 import pytest
 from transformers import AutoTokenizer, pipeline
@@ -14,6 +13,7 @@ from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
 from hf_localattn.tasks.starsem import score_sentences
 from tests.parsers import tiny_parser
+from tests.programs import programs, run_page, training_command
 from tests.script_helpers import ROOT, load_main
 from tests.scripts.conftest import ROWS, SAMPLES, json_lines
 
@@ -147,16 +147,11 @@ def test_models_of_scopes_and_of_cues(run, refused, tmp_path):
 
 
 def test_the_page_about_negation_runs(tmp_path, monkeypatch):
-    page = (ROOT / "docs" / "negation.md").read_text()
-    command, _ = re.findall(
-        r"```bash\nhf-localattn train ner (.*?)```", page, flags=re.DOTALL
-    )  # tests/test_readme.py: the other
-    programs = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
-    arguments = shlex.split(command.replace("\\\n", " "))
+    page = "docs/negation.md"
     monkeypatch.chdir(tmp_path)
-    metrics = load_main("run_ner")([*arguments, "--use_cpu", "--report_to", "none"])
-    documented = set(re.findall(r"`(\w+_f1|f1|scope_exact_match)`", page))
+    script, *arguments = training_command(page)
+    metrics = load_main(f"run_{script}")([*arguments, "--use_cpu", "--report_to", "none"])
+    documented = set(re.findall(r"`(\w+_f1|f1|scope_exact_match)`", (ROOT / page).read_text()))
     assert {f"eval_{name}" for name in documented} <= set(metrics)
-    assert len(programs) == 2
-    for program in programs:
-        exec(compile(program, "negation.md", "exec"), {})
+    assert len(programs(page)) == 2
+    run_page(page)
