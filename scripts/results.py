@@ -2,7 +2,7 @@
 
 `python -m reproduction TABLE` writes `TABLE.json`. An optional `TABLE.md` has remarks on the data and on the result.
 
-Usage: python scripts/results.py
+Usage: python -m scripts.results
 """
 
 from __future__ import annotations
