@@ -1,6 +1,6 @@
 """Test the capabilities of each family on each tested backbone, and write the table of docs/backbones.md.
 
-`python scripts/capabilities.py [FAMILY ...]` takes minutes, because models are compiled. If families are given, the
+`python -m scripts.capabilities [FAMILY ...]` takes minutes, because models are compiled. If families are given, the
 rows of other families are kept. A cell is "yes" if a tiny model runs with this capability and returns the same as
 without it. The backbone is also tested by itself: "backbone only" if the backbone passes and the family fails.
 """
@@ -19,12 +19,10 @@ import torch
 from transformers import AutoModel
 from transformers.utils import logging as transformers_logging
 
+from hf_localattn.registry import FAMILIES
+from tests.models.tiny import TRACEABLE, adapted, tiny_model, token_ids
+
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
-
-from hf_localattn.registry import FAMILIES  # noqa: E402
-from tests.models.tiny import TRACEABLE, adapted, tiny_model, token_ids  # noqa: E402
-
 PAGE = ROOT / "docs" / "backbones.md"
 BEGIN, END = "<!-- written by scripts/capabilities.py -->", "<!-- end -->"
 

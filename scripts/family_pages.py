@@ -2,7 +2,7 @@
 
 The lines between `<!-- generated: KIND FAMILY -->` and `<!-- end -->` are replaced.
 
-Usage: python scripts/family_pages.py
+Usage: python -m scripts.family_pages
 """
 
 from __future__ import annotations

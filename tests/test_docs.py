@@ -56,7 +56,7 @@ def test_every_family_has_a_page_with_its_current_fields():
     for name in FAMILIES:
         for kind in ("fields", "ablations"):
             assert any(f"<!-- generated: {kind} {name} -->" in page for page in pages)
-    assert pages == [render(page) for page in pages], "Run `python scripts/family_pages.py`."
+    assert pages == [render(page) for page in pages], "Run `python -m scripts.family_pages`."
 
 
 def build(config, folder):

@@ -16,7 +16,7 @@ FILES = [file for _, folder in PAGES.values() for file in sorted((DOCS / folder)
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_pages_are_written_from_the_files(page):
-    """To correct a failure, run `python scripts/results.py`."""
+    """To correct a failure, run `python -m scripts.results`."""
     assert (DOCS / page).read_text(encoding="utf-8") == render(page)
 
 
