@@ -50,7 +50,8 @@ def reproduce(
     """
     if workers < 1:
         raise ValueError(f"--workers must be at least 1; got {workers}.")
-    runner = Runner((output / RUNS).absolute(), keep_models, workers, ray_address)
+    output = output.resolve()
+    runner = Runner(output / RUNS, keep_models, workers, ray_address)
     runs = plan(selection)
     if not runs:
         raise ValueError(

@@ -6,7 +6,6 @@ families are written by `scripts/family_pages.py` instead, so that they can be r
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable
 from importlib import import_module
@@ -32,15 +31,6 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 def equation(latex: str) -> str:
     """Return a displayed equation as HTML that scrolls on a narrow screen."""
     return f'<div class="equation">{convert(latex, display="block")}</div>'
-
-
-def metrics() -> str:
-    """Return the description and the inputs of each metric."""
-    parts = []
-    for name, (function, *_) in import_module("hf_localattn.metrics").METRICS.items():
-        description, _, inputs = inspect.cleandoc(function.__doc__).partition("\n\n")
-        parts.append(f"## {name}\n\n{description}\n\n```text\n{inputs}\n```\n")
-    return "\n".join(parts)
 
 
 def commands() -> str:
@@ -69,7 +59,6 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "changelog": changelog,
     "commands": commands,
     "contributing": contributing,
-    "metrics": metrics,
 }
 
 

@@ -37,7 +37,7 @@ def compare(
     correction for all scores with the number of pairs. Results without a common seed, on other data, or
     with a NaN score are refused.
 
-    Example: hf-localattn compare 'runs/cool-*' 'runs/bert-*' --metric eval_f1
+    Example: `hf-localattn compare 'runs/cool-*' 'runs/bert-*' --metric eval_f1`
     """
     require("train", "`hf-localattn compare`")
     from hf_localattn.studies.compare import compare

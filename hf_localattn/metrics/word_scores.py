@@ -118,7 +118,7 @@ def entities(predictions: Labels, references: Labels) -> dict[str, Any]:
     Returns:
         overall_precision, overall_recall, overall_f1: micro averages over all types, 0 if undefined.
         overall_accuracy: share of words with the right label.
-        <type>: precision, recall, f1 and number (of true entities) of each type.
+        each type: its precision, recall, f1 and number (of true entities) of each type.
 
     Example:
         >>> from hf_localattn.metrics import load_metric

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
 import math
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
@@ -79,9 +79,9 @@ class Installed:
         """Return the content of a `config.json`, unchecked."""
         return content
 
-    def loading(self, name_or_path: Any, arguments: dict[str, Any]) -> AbstractContextManager[None]:
+    def loading(self, name_or_path: Any, arguments: dict[str, Any]) -> contextlib.AbstractContextManager[None]:
         """Return the context in which `from_pretrained` loads weights."""
-        return nullcontext()
+        return contextlib.nullcontext()
 
     def from_backbone(self, *args: Any, **kwargs: Any) -> Any:
         """Raise `ImportError`: only the package builds models from a backbone."""
@@ -280,7 +280,11 @@ class LocalAttentionConfig(PreTrainedConfig):
         self.check()
         folder = Path(save_directory)
         folder.mkdir(parents=True, exist_ok=True)
-        self.auto_map, pipelines = self.auto_classes(), self.pipelines()
+        self.auto_map, pipelines = self.auto_classes(), {}
+        for task, entry in self.pipelines().items():
+            with contextlib.suppress(OSError):  # fine-tuned from a folder without a head, which has no pipelines
+                self._code_file(f"{entry['impl'].partition('.')[0]}.py")
+                pipelines[task] = entry
         named = [*self.auto_map.values(), *(entry["impl"] for entry in pipelines.values())]
         waiting, known = [name.partition(".")[0] for name in named], set()
         while waiting:

@@ -59,6 +59,11 @@ for name, (auto_class, inputs, expected) in cases.items():
             assert code(name) == first and content(name) == written, name
 
 sam = transformers.AutoModel.from_pretrained("baseline", trust_remote_code=True)
+# As a stock script fine-tunes a folder without a head: the code of its pipeline is nowhere.
+reader = transformers.AutoModelForQuestionAnswering.from_pretrained("headless", trust_remote_code=True)
+reader.save_pretrained("reader")
+assert code("reader") == code("headless") and "custom_pipelines" not in content("reader")
+transformers.AutoModelForQuestionAnswering.from_pretrained("reader", trust_remote_code=True)
 lisa = transformers.AutoModelForTokenClassification.from_pretrained("lisa", trust_remote_code=True)
 ids = torch.arange(7, 16)[None]
 short = AutoConfig.from_pretrained("sam", trust_remote_code=True, tam_max_length=3)
@@ -89,6 +94,7 @@ def test_three_generations_without_the_package(tmp_path):
             output = {key: value for key, value in model(**inputs).items() if torch.is_tensor(value)}
         auto_class = "AutoModel" if task == "headless" else AUTO_CLASSES[task].__name__
         cases[name] = (auto_class, inputs, output)
+    tiny_model("cool", "headless").save_pretrained(tmp_path / "headless")
     torch.save(cases, tmp_path / "cases.pt")
     done = run_fresh(PROGRAM, tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -1,6 +1,7 @@
 """`python -m reproduction` on the tiny encoder and the samples: numbers that mean nothing, machinery that is real."""
 
 import json
+import os
 import re
 import shutil
 
@@ -20,8 +21,8 @@ TINY = ("--backbone", "tiny", "--parser", "tiny", "--data", "samples", "--max-sa
 
 
 def reproduce(folder, table, *arguments):
-    """Run the command, and return what it has written."""
-    main([table, *TINY, "-o", str(folder), *arguments])
+    """Run the command with a relative folder, as the default is, and return what it has written."""
+    main([table, *TINY, "-o", os.path.relpath(folder), *arguments])
     path = folder / f"{table}.json"
     return json.loads(path.read_text()) if path.is_file() else None
 
