@@ -79,8 +79,8 @@ def test_rows_of_a_table(tmp_path):
     [
         (["none", "plain-0"], "is no folder, no pattern of folders and no TABLE.json:ROW"),
         ([".", "plain-0"], "is not the output folder of a finished run"),
-        (["cool-0", "plain-1"], "has the seeds 0, and "),
-        (["cool-0", "plain-0", "--metric", "eval_f1"], "They share eval_accuracy."),
+        (["cool-0", "plain-1"], "eval_accuracy: no run of both has the same seed"),
+        (["cool-0", "plain-0", "--metric", "eval_f1"], "share the scores eval_accuracy: --metric"),
         (["cool-*", "again-*"], "several runs with seed 2"),
         (["cool-*", "other-0"], "the runs have other data (validation data): not compared"),
         (["cool-*", "nan-0"], "eval_accuracy: a score is NaN: not compared."),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hf_localattn.studies.statistics import compare_runs, holm
+from hf_localattn.studies.compare import compare_runs, holm
 
 OWN, OTHER = {1: 81.0, 2: 83.0, 3: 82.5, 4: 84.0}, {1: 79.5, 2: 80.5, 3: 81.0, 4: 83.9}
 DIFFERENCES = np.subtract([*OWN.values()], [*OTHER.values()])
