@@ -32,6 +32,7 @@ class Repository:
     commits: dict[str, dict[str, bytes]] = field(default_factory=dict)
     messages: list[str] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
+    parents: dict[str, str | None] = field(default_factory=dict)
 
     def __post_init__(self):
         self.commit("main", {}, "initial commit")
@@ -43,6 +44,7 @@ class Repository:
         sha = hashlib.sha1(content.encode()).hexdigest()
         self.commits[sha] = files
         self.messages.append(message)
+        self.parents[sha] = self.names.get(branch)
         self.names[branch] = sha
         return sha
 
@@ -184,6 +186,7 @@ class _Handler(BaseHTTPRequestHandler):
             r"POST /api/validate-yaml": self.validate,
             r"POST /api/repos/create": self.create,
             r"GET /api/models/([^/]+/[^/]+)/refs": self.refs,
+            r"GET /api/models/([^/]+/[^/]+)/commits/(.+)": self.history,
             r"GET /api/models/([^/]+/[^/]+)(?:/revision/(.+))?": self.information,
             r"GET /api/models/([^/]+/[^/]+)/tree/([^/]+)(?:/(.*))?": self.tree,
             r"POST /api/models/([^/]+/[^/]+)/preupload/([^/]+)": self.announce,
@@ -267,6 +270,15 @@ class _Handler(BaseHTTPRequestHandler):
         sha, files = self.files_of(name, revision)
         siblings = [{"rfilename": path} for path in sorted(files)]
         raise _json({"id": name, "sha": sha, "private": self.repository(name).private, "siblings": siblings})
+
+    def history(self, name, revision):
+        repository = self.repository(name)
+        found, last = [], repository.sha(revision)
+        while last is not None:
+            title, last_date = repository.messages[list(repository.commits).index(last)], "2026-01-01T00:00:00.000Z"
+            found.append({"id": last, "title": title, "message": "", "date": last_date, "authors": []})
+            last = repository.parents[last]
+        raise _json(found)
 
     def tree(self, name, revision, folder):
         _, files = self.files_of(name, revision)

@@ -12,8 +12,7 @@ from transformers import AutoTokenizer
 
 from hf_localattn.cli import main
 from hf_localattn.hub import Score, TrainingRecord, render_card, write_card
-from hf_localattn.hub.eval_results import EVAL_RESULTS
-from hf_localattn.hub.model_card import BOUNDARY
+from hf_localattn.hub.model_card import BOUNDARY, EVAL_RESULTS
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
 from tests.models.tiny import MARKED_CASES, tiny_model

@@ -11,7 +11,7 @@ from huggingface_hub import ModelCard
 
 from hf_localattn import SamRobertaModel
 from hf_localattn.hub import Score, TrainingRecord, init_checkpoint, push_checkpoint, write_card
-from hf_localattn.hub.eval_results import EVAL_RESULTS
+from hf_localattn.hub.model_card import EVAL_RESULTS
 from hf_localattn.resources import tiny_backbone
 from tests.hub.loopback import Fault, Repository
 

@@ -7,8 +7,7 @@ from transformers import AutoTokenizer
 
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone, tiny_parser
-from hf_localattn.serving.demo import create_widget
-from hf_localattn.serving.widgets import Negation
+from hf_localattn.serving.demo import pipe_of
 
 ENTITIES = {0: "O", 1: "B-PER", 2: "I-PER", 3: "B-LOC"}
 
@@ -27,8 +26,8 @@ def loaded(name, task, **fields):
     return model.eval(), family.adapt_tokenizer(AutoTokenizer.from_pretrained(folder), model, **parser)
 
 
-def widget(name, task, **fields):
-    return create_widget(task, *loaded(name, task, **fields))
+def pipe(name, task, **fields):
+    return pipe_of(task, *loaded(name, task, **fields))
 
 
 def span(text, part):
@@ -62,5 +61,8 @@ def find_cues(text):
     return [neither, affix]
 
 
-def negation_widget():
-    return Negation(*loaded("oa-xlnet", "token-classification"), find_cues)
+class CuesOfTheExample:
+    """Pipeline "negation" with a model that knows one text."""
+
+    model, tokenizer = loaded("oa-xlnet", "token-classification")
+    __call__ = staticmethod(find_cues)
