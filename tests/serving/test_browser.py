@@ -131,7 +131,7 @@ def test_bad_texts_are_answered_by_a_message(visit):
 def space(demo_output, tmp_path):
     """URL of a Space's program, which runs in a process that cannot import this package."""
     (tmp_path / "app.py").write_text(space_files(demo_output, str(demo_output), "main")["app.py"])
-    program = "import sys, runpy; sys.modules['hf_localattn'] = None; runpy.run_path('app.py')"
+    program = "import sys, runpy; sys.modules['hf_localattn'] = None; runpy.run_path('app.py', run_name='__main__')"
     port = free_port()
     environment = {**os.environ, "GRADIO_SERVER_PORT": str(port), "HF_HOME": str(tmp_path / "home"), "PYTHONPATH": ""}
     command = [sys.executable, "-c", program]
