@@ -18,7 +18,7 @@ TEXT = ("Text", "The baker Mira grows white roses.", 3)
 
 
 class Answer(NamedTuple):
-    """What the page shows."""
+    """An answer on the page."""
 
     result: str | dict[str, float]  # text, or probabilities by class
     rows: Any = ()  # of the table
