@@ -21,11 +21,10 @@ from transformers.utils import logging
 from hf_localattn.installed import install
 from hf_localattn.pipelines import register_pipelines
 from hf_localattn.registry.cool import COOL
-from hf_localattn.registry.family import Family
+from hf_localattn.registry.family import HEADS, Family, Gates, LocalMap, Query, View
 from hf_localattn.registry.oa_xlnet import OA_XLNET
 from hf_localattn.registry.sam_roberta import SAM_ROBERTA
 from hf_localattn.registry.sla_bert import SLA_BERT
-from hf_localattn.registry.views import Gates, LocalMap, Query, View
 
 __all__ = [
     "AUTO_CLASSES",
@@ -55,15 +54,6 @@ AUTO_CLASSES: dict[str, Any] = {
     "text2text-generation": AutoModelForSeq2SeqLM,
 }
 """Auto class of each task, for the families and for models of transformers."""
-
-_CLASS_ENDINGS = {
-    "ForQuestionAnswering": "question-answering",
-    "ForSequenceClassification": "text-classification",
-    "ForTokenClassification": "token-classification",
-    "ForMultipleChoice": "multiple-choice",
-    "ForMaskedLM": "fill-mask",
-    "ForConditionalGeneration": "text2text-generation",
-}
 
 
 def note_fields(config: PreTrainedConfig) -> None:
@@ -109,7 +99,7 @@ def family_of(config: PreTrainedConfig) -> Family | None:
 
 def task_of_class(name: str) -> str | None:
     """Return the task for a class name of this package or of transformers; None for a model without a head."""
-    return next((task for ending, task in _CLASS_ENDINGS.items() if name.endswith(ending)), None)
+    return next((task for task, ending in HEADS.items() if name.endswith(ending)), None)
 
 
 register()
