@@ -121,7 +121,7 @@ def compare(run: Run, exported: dict[str, Path], arguments: argparse.Namespace) 
 
 def scores_of(run: Run) -> dict[str, float]:
     """Return the metrics of the validation rows, without times and counts."""
-    metrics = run.evaluate_split("validation", "eval")
+    metrics = run.trainer.evaluate()
     return {
         name.removeprefix(PREFIX): value
         for name, value in metrics.items()

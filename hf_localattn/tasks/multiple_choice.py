@@ -10,7 +10,6 @@ from typing import Any
 
 import datasets
 import numpy as np
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.data.choices import (
     ChoiceColumns,
@@ -20,7 +19,7 @@ from hf_localattn.data.choices import (
 )
 from hf_localattn.data.rows import Data
 from hf_localattn.metrics.classification_scores import SCORES
-from hf_localattn.tasks.task import DataArguments, Scored, Task, check_room, report_cut, write_results
+from hf_localattn.tasks.task import DataArguments, Scored, Task, write_results
 from hf_localattn.training.arguments import documented
 
 SWAG = ("allenai/swag", "regular")
@@ -62,6 +61,7 @@ class MultipleChoice(Task):
     name = model_task = "multiple-choice"
     DataArguments = MultipleChoiceDataArguments
     collator_class = MultipleChoiceCollator
+    is_pairs = True
     metrics = MappingProxyType({"loss": False, "accuracy": True})
     args: MultipleChoiceDataArguments
 
@@ -72,16 +72,8 @@ class MultipleChoice(Task):
         )
         return load_choices(data, columns, require_labels=labeled, skip_empty=args.skip_empty)
 
-    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-        super().adapt(model, tokenizer)
-        check_room(tokenizer, self.max_length, pair=True)
-
     def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
         return choice_features, {"max_length": self.max_length}
-
-    def finish_features(self, split: str, rows: datasets.Dataset, features: datasets.Dataset) -> datasets.Dataset:
-        report_cut(split, features, self.max_length)
-        return features
 
     def score(self, split: str, outputs: Any, labels: Any) -> Scored:
         """Return the index of the greatest logit (rows, choices) of each row, and the accuracy."""

@@ -109,6 +109,9 @@ class QuestionAnswering(Task):
         function = train_features if split == "train" else evaluation_features
         return function, {"max_length": self.max_length, "doc_stride": self.args.doc_stride}
 
+    def finish_features(self, split: str, rows: datasets.Dataset, features: datasets.Dataset) -> datasets.Dataset:
+        return features  # long passages are split into windows
+
     def collator(self, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, multiple: int | None) -> Any:
         length = self.max_length if self.args.pad_to_max_length else None
         return QuestionAnsweringCollator(tokenizer, max_length=length, pad_to_multiple_of=multiple)

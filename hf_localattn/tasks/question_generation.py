@@ -119,6 +119,9 @@ class QuestionGeneration(Task):
             "label_pad_token_id": self.label_padding,
         }
 
+    def finish_features(self, split: str, rows: datasets.Dataset, features: datasets.Dataset) -> datasets.Dataset:
+        return features  # long passages are cut around the answer
+
     def collator(self, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, multiple: int | None) -> Any:
         return GenerationCollator(
             tokenizer, model=model, label_pad_token_id=self.label_padding, pad_to_multiple_of=multiple

@@ -134,17 +134,12 @@ def check_streaming(task: type[Task], training_args: TrainingArguments) -> None:
 
 def needed_parts(training_args: TrainingArguments) -> dict[str, str]:
     """Return the parts of the data that a run needs, each with the option that requires it."""
-    evaluated = "--do_eval"
-    if training_args.search_space is not None:
-        evaluated = "--search_space"
-    elif training_args.early_stopping_patience is not None:
-        evaluated = "--early_stopping_patience"
-    parts = {
-        "train": (training_args.do_train, "--do_train"),
-        "validation": (training_args.do_eval, evaluated),
-        "test": (training_args.do_predict, "--do_predict"),
-    }
-    return {part: option for part, (needed, option) in parts.items() if needed}
+    parts = {"train": "train", "validation": "eval", "test": "predict"}
+    needed = {part: f"--do_{name}" for part, name in parts.items() if getattr(training_args, f"do_{name}")}
+    for name in ("early_stopping_patience", "search_space"):
+        if "validation" in needed and getattr(training_args, name) is not None:
+            needed["validation"] = f"--{name}"
+    return needed
 
 
 def choose_best_metric(training_args: TrainingArguments, task: Task) -> None:
@@ -234,7 +229,8 @@ class Run:
                 found = trainer.train(resume_from_checkpoint=checkpoint).metrics
         trainer.save_model(_internal_call=True)  # `_internal_call` prevents an upload before the model has scores
         metrics = {**found, "train_samples": self._num_rows("train")}
-        self._report("train", metrics)
+        trainer.log_metrics("train", metrics)
+        trainer.save_metrics("train", metrics)  # also written to all_results.json
         trainer.save_state()  # last, because this file marks training as complete
         return metrics
 
@@ -275,36 +271,27 @@ class Run:
         if is_writer and not args.keep_checkpoints:
             remove_optimizers(args.output_dir)
 
-    def evaluate_split(self, split: str, prefix: str) -> dict[str, Any]:
-        """Return the metrics of one split, and write its predictions.
-
-        Args:
-            split: name of the split.
-            prefix: prefix of the metrics, "eval" or "predict" with the suffix of the split.
-        """
-        trainer, task, features = self.trainer, self.task, self.features[split]
-        is_test = "test" in split
-        if is_test:
-            metrics = trainer.predict(features, metric_key_prefix=prefix).metrics
-        else:
-            metrics = trainer.evaluate(features, metric_key_prefix=prefix)
-        scored, trainer.scored = trainer.scored, None  # frees memory
-        if scored is None:
-            return metrics
-        if trainer.args.should_save and (is_test or task.writes_validation):
-            task.write_predictions(Path(trainer.args.output_dir), split, prefix, scored.predictions)
-        return metrics | {f"{prefix}_{name}": note for name, note in scored.notes.items()}
-
     def _evaluate_splits(self, part: str, name: str) -> dict[str, float]:
-        """Evaluate the splits of a part, and write their metrics, whose prefixes begin with `name`."""
-        metrics: dict[str, float] = {}
-        for split in filter(lambda split: part in split, self.features):
-            prefix = split.replace(part, name)
-            own = {**self.evaluate_split(split, prefix), f"{prefix}_samples": len(self.data[split])}
-            self._report(prefix, own)
-            self.scores += scores_of_split(own, prefix)
-            metrics |= own
-        return metrics
+        """Evaluate the splits of a part; write their metrics, whose prefixes begin with `name`, and predictions."""
+        trainer, task, found = self.trainer, self.task, dict[str, Any]()
+        is_test = part == "test"
+        for split in [split for split in self.features if part in split]:
+            prefix, features = split.replace(part, name), self.features[split]
+            if is_test:
+                metrics = trainer.predict(features, metric_key_prefix=prefix).metrics
+            else:
+                metrics = trainer.evaluate(features, metric_key_prefix=prefix)
+            scored, trainer.scored = trainer.scored, None  # frees memory
+            if scored is not None:
+                if trainer.args.should_save and (is_test or task.writes_validation):
+                    task.write_predictions(Path(trainer.args.output_dir), split, prefix, scored.predictions)
+                metrics |= {f"{prefix}_{name}": note for name, note in scored.notes.items()}
+            metrics |= {f"{prefix}_samples": len(self.data[split])}
+            trainer.log_metrics(prefix, metrics)
+            trainer.save_metrics(prefix, metrics)
+            self.scores += scores_of_split(metrics, prefix)
+            found |= metrics
+        return found
 
     def _num_rows(self, split: str) -> int:
         """Return the number of rows of a split, or of features that are trained on if the rows are streamed."""
@@ -312,7 +299,3 @@ class Run:
         if split in self.features:
             return len(self.data[split])
         return args.max_steps * args.train_batch_size * args.gradient_accumulation_steps * args.world_size
-
-    def _report(self, stage: str, metrics: dict[str, float]) -> None:
-        self.trainer.log_metrics(stage, metrics)
-        self.trainer.save_metrics(stage, metrics)  # also written to all_results.json

@@ -53,7 +53,12 @@ def load_splits(task: Task, parts: Mapping[str, str], **hub_arguments: Any) -> t
         ValueError: a part has no data, or its data are invalid.
         OSError: the data cannot be downloaded or read.
     """
-    args, hub = task.args, _open_hub(task, **hub_arguments)
+    args = task.args
+    hub: Mapping[str, Any] = {}
+    if args.dataset_name is not None:
+        hub_arguments |= {"streaming": args.streaming}
+        with loading("data set", args.dataset_name):
+            hub = datasets.load_dataset(args.dataset_name, args.dataset_config_name, **hub_arguments)
     folded: Splits = {}
     if args.held_out is not None:
         held_out = [part for part in ("test", "validation") if args.files[part] is None]
@@ -97,17 +102,6 @@ def warn_of_no_query(split: str, features: datasets.Dataset) -> None:
         masks = chain.from_iterable(([mask] if not mask or isinstance(mask[0], int) else mask) for mask in rows)
         if not any(any(mask) for mask in masks):
             logger.warning("No %s row (of the first %d) has a query: %s", split, len(rows), query.warning)
-
-
-def _open_hub(task: Task, **arguments: Any) -> Mapping[str, Any]:
-    """Return the splits of the data set on the Hub; none if the data are files."""
-    args = task.args
-    if args.dataset_name is None:
-        return {}
-    with loading("data set", args.dataset_name):
-        return datasets.load_dataset(
-            args.dataset_name, args.dataset_config_name, streaming=args.streaming, **arguments
-        )
 
 
 def _training_data(task: Task, hub: Mapping[str, Any]) -> Data:

@@ -191,6 +191,8 @@ class Task:
     """
     best_metric: str | None = None
     """Score that selects the best model, if the arguments name one."""
+    is_pairs: bool = False
+    """True if an input has two texts, which need more special tokens. Known after `choose_labels`."""
     max_length: int
     """Maximum number of tokens of an input, known after `adapt`."""
 
@@ -242,6 +244,12 @@ class Task:
             ValueError: model or tokenizer does not suit the task, or a length leaves no room for text.
         """
         self.max_length = input_length(model, tokenizer, self.args)
+        special = tokenizer.num_special_tokens_to_add(pair=self.is_pairs)
+        if self.max_length <= special:
+            raise ValueError(
+                f"--max_seq_length {self.max_length} leaves no room for text: {special} tokens are special ones;"
+                " choose more."
+            )
 
     def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
         """Return the function that turns a batch of rows into features, and its keyword arguments."""
@@ -252,7 +260,11 @@ class Task:
         return True
 
     def finish_features(self, split: str, rows: datasets.Dataset, features: datasets.Dataset) -> datasets.Dataset:
-        """Return the features for the model, and warn about cut inputs."""
+        """Return the features for the model, and warn of inputs of maximum length: nearly all of them are cut."""
+        lengths = ([ids] if not ids or isinstance(ids[0], int) else ids for ids in features["input_ids"])
+        if full := sum(any(len(one) >= self.max_length for one in own) for own in lengths):
+            message = "%d of %d %s rows fill the %d tokens of --max_seq_length: longer inputs are cut."
+            logger.warning(message, full, len(features), split, self.max_length)
         return features
 
     def collator(self, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, multiple: int | None) -> Any:
@@ -305,23 +317,6 @@ def input_length(
     own = f" ({family.length_limit})" if family is not None and of_local_layers else ""
     logger.warning("%s %d is more than the model takes%s: using %d.", name, wanted, own, limit)
     return limit
-
-
-def check_room(tokenizer: PreTrainedTokenizerBase, max_length: int, *, pair: bool) -> None:
-    """Raise `ValueError` if special tokens leave no room for text in `max_length`."""
-    special = tokenizer.num_special_tokens_to_add(pair=pair)
-    if max_length <= special:
-        raise ValueError(
-            f"--max_seq_length {max_length} leaves no room for text: {special} tokens are special ones; choose more."
-        )
-
-
-def report_cut(split: str, features: datasets.Dataset, max_length: int) -> None:
-    """Warn of inputs of maximum length: nearly all of these inputs have been cut."""
-    lengths = ([ids] if not ids or isinstance(ids[0], int) else ids for ids in features["input_ids"])
-    if full := sum(any(len(one) >= max_length for one in own) for own in lengths):
-        message = "%d of %d %s rows fill the %d tokens of --max_seq_length: longer inputs are cut."
-        logger.warning(message, full, len(features), split, max_length)
 
 
 def write_results(path: Path, rows: datasets.Dataset, predictions: Sequence[Any]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import datasets
 import numpy as np
-from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedConfig
 
 from hf_localattn.data.folds import warn_of_lone_classes
 from hf_localattn.data.rows import Data
@@ -36,8 +36,6 @@ from hf_localattn.tasks.task import (
     Scored,
     Splits,
     Task,
-    check_room,
-    report_cut,
     write_results,
 )
 from hf_localattn.training.arguments import ModelArguments, documented
@@ -130,7 +128,6 @@ class TextClassification(Task):
     streams = True
     args: TextClassificationDataArguments
     labels: Labels
-    is_pairs: bool
 
     def __init__(self, args: TextClassificationDataArguments, training_args: Any):
         super().__init__(args, training_args)
@@ -164,16 +161,8 @@ class TextClassification(Task):
     def prepare_rows(self, data: Splits) -> Splits:
         return {split: number_labels(rows, self.labels) for split, rows in data.items()}
 
-    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-        super().adapt(model, tokenizer)
-        check_room(tokenizer, self.max_length, pair=self.is_pairs)
-
     def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
         return tokenize_texts, {"max_length": self.max_length}
-
-    def finish_features(self, split: str, rows: datasets.Dataset, features: datasets.Dataset) -> datasets.Dataset:
-        report_cut(split, features, self.max_length)
-        return features
 
     def score(self, split: str, outputs: Any, labels: Any) -> Scored:
         """Return the logits, the reported scores, and GLUE's combined score for tasks with several metrics."""

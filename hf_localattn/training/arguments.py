@@ -6,6 +6,7 @@ The dataclasses are parsed by `transformers.HfArgumentParser`. Each field is a c
 import argparse
 import difflib
 import inspect
+import logging
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar, get_type_hints
 
+import transformers
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from transformers import HfArgumentParser
 from transformers import Seq2SeqTrainingArguments as StockGenerationArguments
@@ -23,7 +25,6 @@ from hf_localattn.assignments import parse_config_fields
 from hf_localattn.names import PLAIN, find_family_option
 from hf_localattn.parsing import read_json
 from hf_localattn.registry import FAMILIES
-from hf_localattn.training.optimizers import DEFAULT_ALPHA, check_lookahead
 
 ANY_TYPE = ConfigDict(arbitrary_types_allowed=True)
 
@@ -179,18 +180,19 @@ class TrainingArguments(StockTrainingArguments):
 
     def __post_init__(self) -> None:
         undecided = self.early_stopping_patience is not None and self.metric_for_best_model is None
-        check_lookahead(self.lookahead_steps, self.lookahead_alpha)
+        for name in ("lookahead_steps", "search_trials", "workers", "early_stopping_patience"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise ValueError(f"--{name} must be at least 1; got {value}.")
+        if self.lookahead_alpha is not None and self.lookahead_steps is None:
+            raise ValueError("--lookahead_alpha needs --lookahead_steps, such as --lookahead_steps 5.")
+        if self.lookahead_alpha is not None and not 0 < self.lookahead_alpha <= 1:
+            raise ValueError(f"--lookahead_alpha must be above 0 and at most 1; got {self.lookahead_alpha}.")
         if self.lookahead_steps is not None and self.lookahead_alpha is None:
-            self.lookahead_alpha = DEFAULT_ALPHA
-        if self.search_trials is not None:
-            if self.search_space is None:
-                raise ValueError("--search_trials needs --search_space, a file of the values to try.")
-            if self.search_trials < 1:
-                raise ValueError(f"--search_trials must be at least 1; got {self.search_trials}.")
-        if self.workers < 1:
-            raise ValueError(f"--workers must be at least 1; got {self.workers}.")
+            self.lookahead_alpha = 0.5  # as in the paper
+        if self.search_trials is not None and self.search_space is None:
+            raise ValueError("--search_trials needs --search_space, a file of the values to try.")
         if self.early_stopping_patience is not None:
-            self._prepare_early_stopping(self.early_stopping_patience)
+            self._prepare_early_stopping()
         self.eval_strategy = self.eval_strategy or "no"
         self.save_strategy = self.save_strategy or "steps"
         if self.save_steps is None:  # every evaluated model may be the best one
@@ -210,9 +212,7 @@ class TrainingArguments(StockTrainingArguments):
         copied.__dict__.update(self.__dict__)
         return copied
 
-    def _prepare_early_stopping(self, patience: int) -> None:
-        if patience < 1:
-            raise ValueError(f"--early_stopping_patience must be at least 1; got {patience}.")
+    def _prepare_early_stopping(self) -> None:
         for name in ("eval_strategy", "save_strategy"):
             if getattr(self, name) == "no":
                 raise ValueError(
@@ -259,7 +259,10 @@ def parse_arguments(classes: Sequence[type], arguments: Sequence[str] | None = N
         FileNotFoundError: the file does not exist.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    parser = HfArgumentParser(classes, prog=_program())
+    name = Path(sys.argv[0]).name
+    words = [word for word in sys.argv[1:3] if word.isalpha()] if name in ("hf-localattn", "__main__.py") else []
+    name = "python -m hf_localattn" if name == "__main__.py" else name
+    parser = HfArgumentParser(classes, prog=" ".join([name, *words]))
     if {"-h", "--help", "--help-all"} & {*arguments}:
         print_help(parser, everything="--help-all" in arguments)
         sys.exit(0)
@@ -285,13 +288,6 @@ def print_help(parser: HfArgumentParser, *, everything: bool) -> None:
     parser.print_help()
 
 
-def _program() -> str:
-    """Return the words of the command before its options."""
-    name = Path(sys.argv[0]).name
-    words = [word for word in sys.argv[1:3] if word.isalpha()] if name in ("hf-localattn", "__main__.py") else []
-    return " ".join(["python -m hf_localattn" if name == "__main__.py" else name, *words])
-
-
 def build_arguments(classes: Sequence[type], options: Mapping[str, Any], where: str = "") -> tuple[Any, ...]:
     """Build dataclasses from options by name.
 
@@ -313,3 +309,25 @@ def build_arguments(classes: Sequence[type], options: Mapping[str, Any], where: 
 def _unknown(name: str, known: Iterable[str]) -> str:
     nearest = difflib.get_close_matches(name, list(known), n=1)
     return f"Unknown option {name}." + (f" Did you mean {nearest[0]}?" if nearest else "")
+
+
+def set_up_logging(training_args: TrainingArguments) -> None:
+    """Log this package, transformers and datasets to stdout, at the level in the arguments."""
+    import datasets  # an extra, which the arguments do not need
+
+    logging.basicConfig(
+        format="%(asctime)s - %(levelname)s - %(name)s - %(message)s",
+        datefmt="%m/%d/%Y %H:%M:%S",
+        handlers=[logging.StreamHandler(sys.stdout)],
+    )
+    level = training_args.get_process_log_level()
+    # Show INFO messages of this package unless a log level is set.
+    package_level = logging.INFO if training_args.log_level == "passive" and training_args.should_log else level
+    logging.getLogger("hf_localattn").setLevel(package_level)
+    if training_args.disable_tqdm:
+        datasets.disable_progress_bars()
+        transformers.utils.logging.disable_progress_bar()
+    datasets.utils.logging.set_verbosity(level)
+    transformers.utils.logging.set_verbosity(level)
+    transformers.utils.logging.enable_default_handler()
+    transformers.utils.logging.enable_explicit_format()

@@ -1,6 +1,5 @@
 """Trainers with two learning rates, Lookahead, whole files, and the scores of a task."""
 
-import dataclasses
 import inspect
 import json
 import logging
@@ -32,7 +31,6 @@ from hf_localattn.hub.background import upload_in_background
 from hf_localattn.metrics import load_metric
 from hf_localattn.parsing import read_json
 from hf_localattn.training.optimizers import (
-    describe_optimizer,
     pretrained_parameters,
     split_parameter_groups,
     with_lookahead,
@@ -108,7 +106,7 @@ class LocalAttentionTrainer(Trainer):
         return metrics
 
     def save_metrics(self, split: str, metrics: dict[str, float], combined: bool = True) -> None:
-        """Write the files of `Trainer.save_metrics` atomically."""
+        """Write the files of `Trainer.save_metrics` completely or not at all."""
         if not self.is_world_process_zero():
             return
         folder = Path(self.args.output_dir)
@@ -117,12 +115,6 @@ class LocalAttentionTrainer(Trainer):
             path = folder / "all_results.json"
             known = read_json(path) if path.is_file() else {}
             atomic_write(path, json.dumps(known | metrics, indent=4, sort_keys=True))
-
-    def save_state(self) -> None:
-        """Write the file of `Trainer.save_state` atomically."""
-        if self.is_world_process_zero():
-            content = json.dumps(dataclasses.asdict(self.state), indent=2, sort_keys=True) + "\n"
-            atomic_write(Path(self.args.output_dir, STATE), content)
 
     def create_optimizer(self, model: PreTrainedModel | None = None) -> torch.optim.Optimizer:
         """Create Trainer's optimizer, split it into groups for `local_learning_rate`, and wrap it with Lookahead."""
@@ -134,7 +126,11 @@ class LocalAttentionTrainer(Trainer):
             groups = optimizer.param_groups
             groups[:] = split_parameter_groups(groups, pretrained_parameters(model or self.model), rate)
         steps = getattr(self.args, "lookahead_steps", None)
-        logger.info("%s.", describe_optimizer(optimizer, steps))
+        trained: dict[float, int] = {}
+        for group in optimizer.param_groups:
+            trained[group["lr"]] = trained.get(group["lr"], 0) + sum(one.numel() for one in group["params"])
+        rates = " and ".join(f"{count:,} parameters at {rate:g}" for rate, count in trained.items() if count)
+        logger.info("Training %s%s.", rates, f", Lookahead every {steps} steps" if steps else "")
         if steps is not None:
             optimizer = self.optimizer = with_lookahead(optimizer, steps, self.args.lookahead_alpha)
         return optimizer
