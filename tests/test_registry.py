@@ -8,6 +8,7 @@ import pytest
 
 import hf_localattn
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
+from hf_localattn.names import family_notes
 from hf_localattn.registry import AUTO_CLASSES, FAMILIES, family_of, get_family, task_of_class
 
 PACKAGE = Path(hf_localattn.__file__).parent
@@ -81,7 +82,7 @@ def test_an_entry_is_complete(name):
     assert set(family.heads) <= set(AUTO_CLASSES)
     assert all(task_of_class(head.__name__) == task for task, head in family.heads.items())
     assert task_of_class(family.model.__name__) is None
-    assert set(family.card_notes()) - {"parser_unless"} == {
+    assert set(family_notes(name)) - {"parser_unless"} == {
         *("title", "summary", "paper", "url", "bibtex", "inputs", "limits")
     }
     config = family.config(**family.tiny_fields)

@@ -13,7 +13,6 @@ from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 from hf_localattn import models
 from hf_localattn.installed.backbones import check_config_fields
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
-from hf_localattn.names import family_notes
 
 HEADS = {
     "question-answering": "ForQuestionAnswering",
@@ -92,7 +91,7 @@ class Gates(View):
 class Family:
     """A family of models: its classes, and all other differences between families.
 
-    The text of its model cards is in `<model_type>.yaml` in the folder of its entry (see `card_notes`).
+    The text of its model cards is in `<model_type>.yaml` in the folder of its entry, which `names.family_notes` reads.
 
     Attributes:
         config: Configuration class. Its `model_type` is the name of the family.
@@ -156,14 +155,6 @@ class Family:
     def tokenizer_settings(self) -> tuple[str, ...]:
         """Names of the settings of the family's tokenizer."""
         return () if self.tokenizer is None else tuple(self.tokenizer.SETTINGS)
-
-    def card_notes(self) -> dict[str, Any]:
-        """Read the text about the family for model cards.
-
-        Returns:
-            `title`, `summary`, `inputs` and `limits` of the models; `paper`, `url` and `bibtex` of their paper.
-        """
-        return family_notes(self.name)
 
     def needs_parse(self, config: PreTrainedConfig) -> bool:
         """Return True if a model with this configuration reads the dependency parse of a text."""

@@ -22,7 +22,7 @@ from transformers import Seq2SeqTrainingArguments as StockGenerationArguments
 from transformers import TrainingArguments as StockTrainingArguments
 
 from hf_localattn.assignments import parse_config_fields
-from hf_localattn.names import PLAIN, find_family_option
+from hf_localattn.names import PLAIN, find_family
 from hf_localattn.parsing import read_json
 from hf_localattn.registry import FAMILIES
 
@@ -103,7 +103,7 @@ class ModelArguments:
         if self.family is None and self.backbone is not None:
             raise ValueError(f"--backbone needs --family, one of {', '.join([*FAMILIES, PLAIN])}.")
         if self.family is not None:
-            self.family = find_family_option(self.family)
+            self.family = find_family(self.family, PLAIN)
         if self.local_config and self.family == PLAIN:
             raise ValueError("--local_config sets fields of a family's config: it needs --family and --backbone.")
         if self.family not in (None, PLAIN):

@@ -16,7 +16,7 @@ DATA = ["--train_file", "x.json", "--output_dir", "out"]
         (["--model_name_or_path", "x", "--family", "cool", "--backbone", "y"], "Give either"),
         (["--family", "cool"], "--family cool needs --backbone"),
         (["--model_name_or_path", "x", "--backbone", "y"], "--backbone needs --family"),
-        (["--family", "hot", "--backbone", "x"], "--family must be one of cool, .*baseline; got 'hot'"),
+        (["--family", "hot", "--backbone", "x"], "no family 'hot'. Choose one of cool, .*baseline"),
         (["--family", "baseline", "--backbone", "x", "--local_config", "a=1"], "--local_config sets fields"),
         (["--family", "cool", "--backbone", "x", "--local_config", "mod=l2g"], "no field 'mod'. Did you mean 'mode'"),
         (["--family", "cool", "--backbone", "x", "--config_name", "y"], "--config_name cannot be used with"),
