@@ -25,21 +25,6 @@ TASKS: dict[str, type[Task]] = {
 """Task classes by name."""
 
 
-def get_task(name: str) -> type[Task]:
-    """Return the task class with this name.
-
-    Raises:
-        ValueError: there is no task with this name.
-
-    Example:
-        >>> get_task("multiple-choice").__name__
-        'MultipleChoice'
-    """
-    if name not in TASKS:
-        raise ValueError(f"There is no task {name!r}; choose one of {', '.join(TASKS)}.")
-    return TASKS[name]
-
-
 __all__ = [
     "TASKS",
     "DataArguments",
@@ -54,6 +39,5 @@ __all__ = [
     "TextClassification",
     "TokenClassification",
     "choose_task",
-    "get_task",
     "prepare_run",
 ]

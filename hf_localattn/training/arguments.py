@@ -116,6 +116,11 @@ class ModelArguments:
         """Hub id or folder of the weights."""
         return self.model_name_or_path or self.backbone or ""
 
+    @property
+    def hub(self) -> dict[str, Any]:
+        """Arguments of `from_pretrained` for files of the model on the Hub."""
+        return {"cache_dir": self.cache_dir, "revision": self.model_revision, "token": self.token}
+
 
 @documented
 @dataclass

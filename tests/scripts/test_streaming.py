@@ -9,7 +9,7 @@ import pytest
 from datasets import ClassLabel, Dataset, Features, Value
 from safetensors.torch import load_file
 
-from hf_localattn.tasks import get_task, prepare_run, splits
+from hf_localattn.tasks import TASKS, prepare_run, splits
 from hf_localattn.training.arguments import ModelArguments
 from tests.qa_helpers import write_jsonl
 
@@ -38,7 +38,7 @@ def _small_parts(monkeypatch):
 
 
 def prepare(name, folder, output="out", run=prepare_run, data=None, **arguments):
-    task = get_task(name)
+    task = TASKS[name]
     rows = folder / "train.jsonl"
     if not rows.exists():
         write_jsonl(rows, ROWS[name])
