@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from transformers import (
-    AutoConfig,
-    AutoModel,
-    AutoModelForMaskedLM,
-    AutoModelForMultipleChoice,
-    AutoModelForQuestionAnswering,
-    AutoModelForSeq2SeqLM,
-    AutoModelForSequenceClassification,
-    AutoModelForTokenClassification,
-    AutoTokenizer,
-    PreTrainedConfig,
-)
+import transformers
+from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedConfig
 from transformers.utils import logging
 
 from hf_localattn.installed import install
@@ -46,12 +36,8 @@ FAMILIES: dict[str, Family] = {family.name: family for family in (COOL, SLA_BERT
 """All families by name."""
 
 AUTO_CLASSES: dict[str, Any] = {
-    "question-answering": AutoModelForQuestionAnswering,
-    "text-classification": AutoModelForSequenceClassification,
-    "token-classification": AutoModelForTokenClassification,
-    "multiple-choice": AutoModelForMultipleChoice,
-    "fill-mask": AutoModelForMaskedLM,
-    "text2text-generation": AutoModelForSeq2SeqLM,
+    task: getattr(transformers, f"AutoModel{ending.replace('ConditionalGeneration', 'Seq2SeqLM')}")
+    for task, ending in HEADS.items()
 }
 """Auto class of each task, for the families and for models of transformers."""
 

@@ -35,13 +35,10 @@ class MultipleChoiceDataArguments(DataArguments):
     data set, SWAG is loaded from the Hub.
 
     Args:
-        context_column_name (str, *optional*, defaults to "context"): Column with the text that the choices refer to or
-            continue.
-        question_column_name (str, *optional*, defaults to "question"): Column with the question, if there is one.
-        choices_column_name (str, *optional*, defaults to "choices"): Column with the lists of choices; not needed for
-            SWAG.
-        label_column_name (str, *optional*, defaults to "label"): Column with the right choice: its index, counted from
-            0, or its letter.
+        context_column_name: Column with the text that the choices refer to or continue.
+        question_column_name: Column with the question, if there is one.
+        choices_column_name: Column with the lists of choices; not needed for SWAG.
+        label_column_name: Column with the right choice: its index, counted from 0, or its letter.
     """
 
     context_column_name: str = "context"

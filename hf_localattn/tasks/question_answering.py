@@ -40,17 +40,15 @@ class QuestionAnsweringDataArguments(DataArguments):
     Files are `.json` (SQuAD's format, or rows) or `.jsonl`; data sets on the Hub have SQuAD's columns.
 
     Args:
-        max_seq_length (int, *optional*, defaults to 384): Number of tokens of a window: question, passage and special
-            tokens.
-        pad_to_max_length (bool, *optional*, defaults to True): Pad all windows to max_seq_length; if false, to the
-            longest in the batch (faster except on TPUs).
-        version_2_with_negative (bool, *optional*, defaults to False): Some questions have no answer (SQuAD 2.0).
-        null_score_diff_threshold (float, *optional*, defaults to 0): Predict 'no answer' if its score exceeds that of
-            the best answer by more than this (SQuAD 2.0).
-        doc_stride (int, *optional*, defaults to 128): Number of tokens by which the windows of a long passage overlap.
-        n_best_size (int, *optional*, defaults to 20): Number of start and end positions combined, and of answers kept,
-            per question.
-        max_answer_length (int, *optional*, defaults to 30): Maximum number of tokens of an answer.
+        max_seq_length: Number of tokens of a window: question, passage and special tokens.
+        pad_to_max_length: Pad all windows to max_seq_length; if false, to the longest in the batch (faster except on
+            TPUs).
+        version_2_with_negative: Some questions have no answer (SQuAD 2.0).
+        null_score_diff_threshold: Predict 'no answer' if its score exceeds that of the best answer by more than this
+            (SQuAD 2.0).
+        doc_stride: Number of tokens by which the windows of a long passage overlap.
+        n_best_size: Number of start and end positions combined, and of answers kept, per question.
+        max_answer_length: Maximum number of tokens of an answer.
     """
 
     max_seq_length: int = 384

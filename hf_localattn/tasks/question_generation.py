@@ -39,16 +39,15 @@ class QuestionGenerationDataArguments(DataArguments):
     on need answers, but no questions.
 
     Args:
-        max_source_length (int, *optional*, defaults to 384): Maximum number of tokens of answer and passage; a longer
-            passage is cut to the part around the answer.
-        max_target_length (int, *optional*, defaults to 64): Maximum number of tokens of a training question; longer
-            ones are cut.
-        val_max_target_length (int, *optional*): Maximum number of tokens of evaluation and generated questions;
-            default: max_target_length.
-        pad_to_max_length (bool, *optional*, defaults to False): Pad inputs and questions to these lengths instead of
-            the longest in the batch; for TPUs, slower elsewhere.
-        num_beams (int, *optional*): Number of beams for generation; overrides --generation_num_beams.
-        ignore_pad_token_for_loss (bool, *optional*, defaults to True): Ignore the padding of questions in the loss.
+        max_source_length: Maximum number of tokens of answer and passage; a longer passage is cut to the part around
+            the answer.
+        max_target_length: Maximum number of tokens of a training question; longer ones are cut.
+        val_max_target_length: Maximum number of tokens of evaluation and generated questions; default:
+            max_target_length.
+        pad_to_max_length: Pad inputs and questions to these lengths instead of the longest in the batch; for TPUs,
+            slower elsewhere.
+        num_beams: Number of beams for generation; overrides --generation_num_beams.
+        ignore_pad_token_for_loss: Ignore the padding of questions in the loss.
     """
 
     max_seq_length: int = field(default=384, init=False)  # not an option: source and target have separate lengths

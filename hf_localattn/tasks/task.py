@@ -41,36 +41,32 @@ class DataArguments:
     A file may be `sample:NAME`, one of the small files of the package.
 
     Args:
-        dataset_name (str, *optional*): Name of a data set on the Hub, which must load without a script.
-        dataset_config_name (str, *optional*): Configuration name of the data set on the Hub.
-        train_file (str, *optional*): Local file with training data.
-        validation_file (str, *optional*): Local file with evaluation data.
-        test_file (str, *optional*): Local file with data to predict on; labels are not needed.
-        overwrite_cache (bool, *optional*, defaults to False): Overwrite cached features.
-        preprocessing_num_workers (int, *optional*): Number of processes for preprocessing.
-        max_seq_length (int, *optional*, defaults to 128): Maximum number of input tokens, with special tokens; longer
-            inputs are cut.
-        pad_to_max_length (bool, *optional*, defaults to False): Pad all inputs to max_seq_length, not to the longest
-            in the batch: for TPUs; slower elsewhere.
-        skip_empty (bool, *optional*, defaults to False): Leave out rows with an empty text (question, context,
-            sentence, choice) instead of raising an error, and log their number. Predictions keep the index of each
-            row in its file.
-        metric (str, *optional*): Further metric to report: one of hf_localattn.metrics, or a module of evaluate by its
-            name on the Hub or its path, whose code is executed.
-        max_train_samples (int, *optional*): Maximum number of training rows.
-        draw_train_samples (bool, *optional*, defaults to False): Draw the --max_train_samples rows at random, by
-            --seed, instead of using the first ones. A larger number with the same seed adds rows to those of a
-            smaller one.
-        max_eval_samples (int, *optional*): Maximum number of evaluation rows.
-        max_predict_samples (int, *optional*): Maximum number of rows to predict on.
-        streaming (bool, *optional*, defaults to False): Read the training rows while the model is trained, and keep
-            none of them: for data sets that do not fit into memory or on the disk. Needs --max_steps. Files must be
-            .jsonl.
-        num_folds (int, *optional*): Number of folds for cross-validation. The runs write to OUTPUT_DIR/fold-1 and so
-            on, and each is tested on another part of the training data; mean and deviation of the scores are
-            reported. All runs use the --test_file or --validation_file, if given.
-        fold (int, *optional*): Run only this fold of --num_folds, from 1, such as one task of a SLURM array. When all
-            are finished, the same command without --fold reports mean and deviation.
+        dataset_name: Name of a data set on the Hub, which must load without a script.
+        dataset_config_name: Configuration name of the data set on the Hub.
+        train_file: Local file with training data.
+        validation_file: Local file with evaluation data.
+        test_file: Local file with data to predict on; labels are not needed.
+        overwrite_cache: Overwrite cached features.
+        preprocessing_num_workers: Number of processes for preprocessing.
+        max_seq_length: Maximum number of input tokens, with special tokens; longer inputs are cut.
+        pad_to_max_length: Pad all inputs to max_seq_length, not to the longest in the batch: for TPUs; slower
+            elsewhere.
+        skip_empty: Leave out rows with an empty text (question, context, sentence, choice) instead of raising an
+            error, and log their number. Predictions keep the index of each row in its file.
+        metric: Further metric to report: one of hf_localattn.metrics, or a module of evaluate by its name on the Hub
+            or its path, whose code is executed.
+        max_train_samples: Maximum number of training rows.
+        draw_train_samples: Draw the --max_train_samples rows at random, by --seed, instead of using the first ones. A
+            larger number with the same seed adds rows to those of a smaller one.
+        max_eval_samples: Maximum number of evaluation rows.
+        max_predict_samples: Maximum number of rows to predict on.
+        streaming: Read the training rows while the model is trained, and keep none of them: for data sets that do not
+            fit into memory or on the disk. Needs --max_steps. Files must be .jsonl.
+        num_folds: Number of folds for cross-validation. The runs write to OUTPUT_DIR/fold-1 and so on, and each is
+            tested on another part of the training data; mean and deviation of the scores are reported. All runs use
+            the --test_file or --validation_file, if given.
+        fold: Run only this fold of --num_folds, from 1, such as one task of a SLURM array. When all are finished, the
+            same command without --fold reports mean and deviation.
 
     Raises:
         ValueError: there are no data, or options contradict each other.

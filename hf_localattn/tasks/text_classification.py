@@ -67,17 +67,15 @@ class TextClassificationDataArguments(DataArguments):
     Files are `.csv`, `.tsv`, `.json` or `.jsonl`.
 
     Args:
-        task_name (str, *optional*): GLUE task, from the Hub or from files with its columns: cola, mnli, mrpc, qnli,
-            qqp, rte, sst2, stsb, wnli.
-        text_column_names (str, *optional*): Column of the texts, or two columns separated by a comma; by default
-            common names are tried.
-        label_column_name (str, *optional*): Column of the labels; default: label.
-        metric_name (str, *optional*): Metric that selects the best model, reported with the usual ones: accuracy, f1,
-            macro_f1, micro_f1, subset_accuracy, matthews_correlation, pearson, spearmanr, mse, rmse.
-        do_regression (bool, *optional*): true: labels are scores; false: labels are classes; default: scores if they
-            have a decimal point.
-        skip_unlabeled (bool, *optional*, defaults to False): Leave out training and evaluation rows without a label
-            instead of raising an error.
+        task_name: GLUE task, from the Hub or from files with its columns: cola, mnli, mrpc, qnli, qqp, rte, sst2,
+            stsb, wnli.
+        text_column_names: Column of the texts, or two columns separated by a comma; by default common names are tried.
+        label_column_name: Column of the labels; default: label.
+        metric_name: Metric that selects the best model, reported with the usual ones: accuracy, f1, macro_f1,
+            micro_f1, subset_accuracy, matthews_correlation, pearson, spearmanr, mse, rmse.
+        do_regression: true: labels are scores; false: labels are classes; default: scores if they have a decimal
+            point.
+        skip_unlabeled: Leave out training and evaluation rows without a label instead of raising an error.
     """
 
     task_name: str | None = None

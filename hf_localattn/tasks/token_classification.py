@@ -59,28 +59,24 @@ class TokenClassificationDataArguments(DataArguments):
     `.tsv`, `.bio`, `.iob`).
 
     Args:
-        task_name (str, *optional*, defaults to "ner"): Labels are in the column <task_name>_tags, such as ner, pos or
-            chunk. With negation, the words in the scope of a given cue are found; data with part-of-speech tags also
-            get the scores of *SEM 2012.
-        text_column_name (str, *optional*): Column with the lists of words; default: tokens.
-        label_column_name (str, *optional*): Column with the lists of labels; default: <task_name>_tags, or labels.
-        label_column_index (int, *optional*, defaults to -1): Index of the labels' column in a column file; -1: the
-            last one.
-        conllu_column (str, *optional*, defaults to "upos"): Column with the labels in a CoNLL-U file: upos or xpos.
-        label_names_file (str, *optional*): .json file with a list of all labels, or an object with such a list per
-            column; labels may be its indices.
-        label_all_tokens (bool, *optional*, defaults to False): Train on all tokens of a word (with I- instead of B-
-            after the first), not only on the first one.
-        return_entity_level_metrics (bool, *optional*, defaults to False): Report precision, recall and F1 of each type
-            of entity, or of each label, in addition to the overall ones.
-        cues (str, *optional*, defaults to "negation"): With --task negation: kind of cues, negation or speculation or
-            both.
-        detect_cues (bool, *optional*, defaults to False): With --task negation: train one model that finds the cues of
-            a sentence, too, not only their scopes.
-        cue_in_scope (str, *optional*, defaults to "never"): With --task negation: never removes the cue's words from
-            its scope; corpus keeps the scope.
-        unmatched_scopes (str, *optional*, defaults to "error"): With --task negation: scopes without a cue raise an
-            error, or are dropped with a warning (skip).
+        task_name: Labels are in the column <task_name>_tags, such as ner, pos or chunk. With negation, the words in
+            the scope of a given cue are found; data with part-of-speech tags also get the scores of *SEM 2012.
+        text_column_name: Column with the lists of words; default: tokens.
+        label_column_name: Column with the lists of labels; default: <task_name>_tags, or labels.
+        label_column_index: Index of the labels' column in a column file; -1: the last one.
+        conllu_column: Column with the labels in a CoNLL-U file: upos or xpos.
+        label_names_file: .json file with a list of all labels, or an object with such a list per column; labels may be
+            its indices.
+        label_all_tokens: Train on all tokens of a word (with I- instead of B- after the first), not only on the first
+            one.
+        return_entity_level_metrics: Report precision, recall and F1 of each type of entity, or of each label, in
+            addition to the overall ones.
+        cues: With --task negation: kind of cues, negation or speculation or both.
+        detect_cues: With --task negation: train one model that finds the cues of a sentence, too, not only their
+            scopes.
+        cue_in_scope: With --task negation: never removes the cue's words from its scope; corpus keeps the scope.
+        unmatched_scopes: With --task negation: scopes without a cue raise an error, or are dropped with a warning
+            (skip).
     """
 
     task_name: str = field(default="ner", metadata={"aliases": ["--task"]})

@@ -46,7 +46,7 @@ def documented(arguments: Arguments) -> Arguments:
         arguments: dataclass. Inherited fields that the docstring does not name keep their help.
     """
     section = inspect.cleandoc(arguments.__doc__ or "").partition("Args:\n")[2].partition("\n\n")[0]
-    found = re.findall(r"^    (\w+) \(.*?\): (.*(?:\n {8}.*)*)", section, re.MULTILINE)
+    found = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", section, re.MULTILINE)
     helps = {name: " ".join(text.split()).replace("%", "%%") for name, text in found}
     for one in fields(arguments):
         if one.name in helps:
@@ -60,24 +60,21 @@ class ModelArguments:
     """The model to fine-tune: a checkpoint, or a pretrained backbone with new layers of a family.
 
     Args:
-        model_name_or_path (str, *optional*): Hub id or folder of the model to fine-tune. Give either this, or `family`
-            and `backbone`.
-        family (str, *optional*): Family of the local attention layers to add to the backbone, or `baseline` for the
-            backbone alone. New layers are initialized randomly.
-        backbone (str, *optional*): Hub id or folder of the pretrained encoder for the family, or `tiny` for a small
-            random one.
-        local_config (list[str], *optional*): Fields of the family's configuration, such as `num_local_layers=2
-            use_conv=false`, and settings of its tokenizer, such as `parser=de_core_news_sm`. With
-            `model_name_or_path` only settings of the tokenizer.
-        config_name (str, *optional*): Hub id or folder of the configuration, if not the model's.
-        tokenizer_name (str, *optional*): Hub id or folder of the tokenizer, if not the model's.
-        cache_dir (str, *optional*): Cache folder for files from the Hub.
-        model_revision (str, *optional*, defaults to "main"): Branch, tag or commit of the model on the Hub.
-        token (str, *optional*): Token for private repositories on the Hub; by default the one of `hf auth login`.
-        ignore_mismatched_sizes (bool, *optional*, defaults to False): Initialize a new head if that of the checkpoint
-            has another size, such as another number of labels.
-        trust_remote_code (bool, *optional*, defaults to False): Run the Python code of the model's repository. Use it
-            only if you have read that code.
+        model_name_or_path: Hub id or folder of the model to fine-tune. Give either this, or `family` and `backbone`.
+        family: Family of the local attention layers to add to the backbone, or `baseline` for the backbone alone. New
+            layers are initialized randomly.
+        backbone: Hub id or folder of the pretrained encoder for the family, or `tiny` for a small random one.
+        local_config: Fields of the family's configuration, such as `num_local_layers=2 use_conv=false`, and settings
+            of its tokenizer, such as `parser=de_core_news_sm`. With `model_name_or_path` only settings of the
+            tokenizer.
+        config_name: Hub id or folder of the configuration, if not the model's.
+        tokenizer_name: Hub id or folder of the tokenizer, if not the model's.
+        cache_dir: Cache folder for files from the Hub.
+        model_revision: Branch, tag or commit of the model on the Hub.
+        token: Token for private repositories on the Hub; by default the one of `hf auth login`.
+        ignore_mismatched_sizes: Initialize a new head if that of the checkpoint has another size, such as another
+            number of labels.
+        trust_remote_code: Run the Python code of the model's repository. Use it only if you have read that code.
 
     Raises:
         ValueError: options contradict each other, or the family or one of its fields does not exist.
@@ -132,36 +129,32 @@ class TrainingArguments(StockTrainingArguments):
     its main score, or the trainer to "loss".
 
     Args:
-        local_learning_rate (float, *optional*): Learning rate of all parameters outside the backbone (local layers and
-            head); by default `learning_rate`.
-        early_stopping_patience (int, *optional*): Stop training after this number of evaluations in a row without a
-            better score, and keep the best model. The score is `metric_for_best_model`, by default the task's main
-            score.
-        lookahead_steps (int, *optional*): Use Lookahead (Zhang et al. 2019): update its slow weights after every N
-            steps of the optimizer. The paper uses 5.
-        lookahead_alpha (float, *optional*): Step size of Lookahead's slow weights, above 0 and at most 1; by default
-            0.5. Needs `lookahead_steps`.
-        search_space (str, *optional*): Search hyperparameters: a .yaml or .json file of training arguments and fields
-            of the family's configuration, each with a list of values or a range such as {low: 1e-5, high: 1e-4, log:
-            true}. Each trial trains a model. The best trial is chosen by `metric_for_best_model`, by default the
-            task's main score.
-        search_trials (int, *optional*): Number of trials of the search; by default all combinations of values, if
-            their number is finite.
-        workers (int, *optional*, defaults to 1): Number of folds or of search trials to run at a time, each in a
-            process of its own and, if there are GPUs, on a GPU of its own.
-        ray_address (str, *optional*): Run folds or search trials on a Ray cluster: auto, HOST:PORT, or local. Its
-            nodes must share a file system. `workers` limits how many run at a time; by default one on each GPU.
-        logging_steps (float, *optional*, defaults to 0.05): Number of steps between two logs of the loss, or their
-            share of all steps.
-        save_steps (float, *optional*): Number of steps between two checkpoints, or their share of all steps; by
-            default 0.1, or as `eval_steps` if the best model is loaded at the end.
-        save_total_limit (int, *optional*, defaults to 2): Number of checkpoints to keep.
-        keep_checkpoints (bool, *optional*, defaults to False): Keep the optimizer states of a finished run, which
-            training it further needs.
-        eval_strategy (str, *optional*): When to evaluate during training: no, steps or epoch. By default no, or epoch
-            with early stopping.
-        save_strategy (str, *optional*): When to save checkpoints: no, steps, epoch or best. By default steps, or as
-            `eval_strategy` with early stopping.
+        local_learning_rate: Learning rate of all parameters outside the backbone (local layers and head); by default
+            `learning_rate`.
+        early_stopping_patience: Stop training after this number of evaluations in a row without a better score, and
+            keep the best model. The score is `metric_for_best_model`, by default the task's main score.
+        lookahead_steps: Use Lookahead (Zhang et al. 2019): update its slow weights after every N steps of the
+            optimizer. The paper uses 5.
+        lookahead_alpha: Step size of Lookahead's slow weights, above 0 and at most 1; by default 0.5. Needs
+            `lookahead_steps`.
+        search_space: Search hyperparameters: a .yaml or .json file of training arguments and fields of the family's
+            configuration, each with a list of values or a range such as {low: 1e-5, high: 1e-4, log: true}. Each trial
+            trains a model. The best trial is chosen by `metric_for_best_model`, by default the task's main score.
+        search_trials: Number of trials of the search; by default all combinations of values, if their number is
+            finite.
+        workers: Number of folds or of search trials to run at a time, each in a process of its own and, if there are
+            GPUs, on a GPU of its own.
+        ray_address: Run folds or search trials on a Ray cluster: auto, HOST:PORT, or local. Its nodes must share a
+            file system. `workers` limits how many run at a time; by default one on each GPU.
+        logging_steps: Number of steps between two logs of the loss, or their share of all steps.
+        save_steps: Number of steps between two checkpoints, or their share of all steps; by default 0.1, or as
+            `eval_steps` if the best model is loaded at the end.
+        save_total_limit: Number of checkpoints to keep.
+        keep_checkpoints: Keep the optimizer states of a finished run, which training it further needs.
+        eval_strategy: When to evaluate during training: no, steps or epoch. By default no, or epoch with early
+            stopping.
+        save_strategy: When to save checkpoints: no, steps, epoch or best. By default steps, or as `eval_strategy` with
+            early stopping.
 
     Raises:
         ValueError: a strategy contradicts early stopping, a value is invalid, or an option needs another one.
@@ -237,11 +230,9 @@ class GenerationTrainingArguments(TrainingArguments, StockGenerationArguments):
     """`TrainingArguments` of this package and transformers' `Seq2SeqTrainingArguments` in one class.
 
     Args:
-        predict_with_generate (bool, *optional*, defaults to True): Generate texts and compare them with the
-            references; if false, evaluate the loss alone.
-        generation_max_length (int, *optional*): Maximum number of generated tokens; by default that of the longest
-            reference text.
-        generation_num_beams (int, *optional*, defaults to 5): Number of beams of the beam search; 1 is greedy search.
+        predict_with_generate: Generate texts and compare them with the references; if false, evaluate the loss alone.
+        generation_max_length: Maximum number of generated tokens; by default that of the longest reference text.
+        generation_num_beams: Number of beams of the beam search; 1 is greedy search.
     """
 
     predict_with_generate: bool = True
