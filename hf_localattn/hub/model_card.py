@@ -24,6 +24,7 @@ from hf_localattn.hub.record import TrainingRecord
 from hf_localattn.hub.verify import Verification, verify_checkpoint
 from hf_localattn.installed.backbones import family_fields
 from hf_localattn.models.negation_finder import CUE_LABELS
+from hf_localattn.names import family_notes
 from hf_localattn.parsing import read_utf8
 from hf_localattn.registry import AUTO_CLASSES, FAMILIES, Family, task_of_class
 
@@ -80,7 +81,7 @@ def render_card(
     template = files("hf_localattn.hub").joinpath("templates", "card.md").read_text(encoding="utf-8")
     body = environment.from_string(template).render(
         name=name,
-        family=family and family.card_notes(),
+        family=family and family_notes(family.name),
         example=family.example if family else Family.example,
         model_type=config["model_type"],
         backbone_type=(config.get("backbone_config") or {}).get("model_type"),

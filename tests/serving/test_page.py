@@ -9,7 +9,7 @@ import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
 from hf_localattn import CoolForTokenClassification, CoolModel
-from hf_localattn.cli import demo_command, main
+from hf_localattn.cli import main, model_commands
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
 from hf_localattn.serving import demo
@@ -155,7 +155,7 @@ def test_later_spans_win():
 
 
 def test_what_no_page_can_be_opened_for(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(demo_command, "require", lambda *_: None)
+    monkeypatch.setattr(model_commands, "require", lambda *_: None)
     for words, reason in (([], "config.json"), (["--port", "70000"], "--port")):
         with pytest.raises(SystemExit):
             main(["demo", str(tmp_path), *words])
