@@ -22,7 +22,7 @@ from hf_localattn.models.tokenization_sla_bert import DEFAULT_PARSER
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_parser
 from hf_localattn.studies.study import Study, content_digest
-from hf_localattn.tasks.splits import LIMITS
+from hf_localattn.tasks.task import LIMITS
 from reproduction.corpora import SAMPLES, corpus_arguments, load_corpora
 from reproduction.tables import Row, Table, TableTask, load_table
 

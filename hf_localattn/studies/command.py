@@ -24,8 +24,7 @@ from hf_localattn.studies.processes import RunFailed, finished, run_all, start_s
 from hf_localattn.studies.search import Search
 from hf_localattn.studies.study import FOLDS, Study, argument_classes, write_results
 from hf_localattn.tasks import Task
-from hf_localattn.training.arguments import parse_arguments
-from hf_localattn.training.console import set_up_logging
+from hf_localattn.training.arguments import parse_arguments, set_up_logging
 from hf_localattn.training.run_record import scores_of
 
 logger = logging.getLogger(__name__)

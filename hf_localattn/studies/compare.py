@@ -18,8 +18,8 @@ from hf_localattn.extras import LazyExtra
 from hf_localattn.parsing import read_json
 from hf_localattn.studies.processes import finished
 from hf_localattn.studies.study import FOLDS, write_results
+from hf_localattn.training.output_folder import RUN
 from hf_localattn.training.run_record import NO_SCORES
-from hf_localattn.training.same_run import RUN
 
 stats = LazyExtra("scipy.stats", "train", "A test of significance")
 

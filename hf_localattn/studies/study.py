@@ -28,8 +28,7 @@ from hf_localattn.registry import get_family
 from hf_localattn.studies.processes import ScriptRun
 from hf_localattn.tasks import DataArguments, Run, Task, prepare_run
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments, build_arguments
-from hf_localattn.training.output_folder import check_unused
-from hf_localattn.training.same_run import RUN, arguments_of, check_same_run, save_run
+from hf_localattn.training.output_folder import RUN, arguments_of, check_same_run, check_unused, save_run
 
 SCRIPTS: dict[str, type[Task]] = {
     "glue": tasks.TextClassification,

@@ -22,7 +22,7 @@ from hf_localattn.resources import tiny_backbone
 from hf_localattn.studies.search_space import SEARCHABLE, combinations, read_space
 from hf_localattn.studies.study import Study
 from hf_localattn.tasks import NegationScope, question_answering, text_classification
-from hf_localattn.tasks.starsem import OFFICIAL_SCORES
+from hf_localattn.tasks.negation import OFFICIAL_SCORES
 from reproduction.corpora import load_corpora
 from reproduction.plan import MEASURED
 from reproduction.tables import Row, load_table, table_names
