@@ -306,7 +306,7 @@ def check_runs(runs: Sequence[TableRun]) -> None:
     Raises:
         ValueError: some runs cannot be run. The message lists all problems with their rows and tasks.
     """
-    problems: dict[str, dict[str, list[str]]] = {}  # tasks by problem and row
+    problems: dict[str, list[str]] = {}
     for run in (own for own in first_of_each(runs) if own.task.script not in MEASURED):
         try:
             run.study(Path("unused")).config()
@@ -314,10 +314,9 @@ def check_runs(runs: Sequence[TableRun]) -> None:
                 if word.startswith("parser="):
                     load_pipeline(word.removeprefix("parser="))
         except (ValueError, OSError, ImportError) as error:
-            problems.setdefault(str(error), {}).setdefault(run.row.name, []).append(run.task.name)
+            problems.setdefault(str(error), []).append(f"{run.row.name} ({run.task.name})")
     if problems:
-        where = [", ".join(f"{row} ({', '.join(own)})" for row, own in rows.items()) for rows in problems.values()]
-        raise ValueError(listed([f"{place}: {problem}" for place, problem in zip(where, problems, strict=True)]))
+        raise ValueError(listed([f"{', '.join(where)}: {problem}" for problem, where in problems.items()]))
 
 
 def device_name() -> str:

@@ -91,13 +91,30 @@ def interrupted(runs, *machine, count, **options):
             raise KeyboardInterrupt
 
 
+def killed_when(monkeypatch, is_time):
+    """End the training of this process after the first checkpoint at which it is time."""
+    original = LocalAttentionTrainer._save_checkpoint
+
+    def save(self, *args, **kwargs):
+        original(self, *args, **kwargs)
+        if is_time(self.state):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(LocalAttentionTrainer, "_save_checkpoint", save)
+
+
 def test_a_killed_command_goes_on_and_ends_as_if_it_had_not_been(whole, files, tmp_path, monkeypatch):
+    """Killed after the first fold, and in the second one."""
     main, out = load_main("run_glue"), tmp_path / "out"
     with monkeypatch.context() as patched:
         patched.setattr(command, "run_all", partial(interrupted, count=1))
         with pytest.raises(KeyboardInterrupt):
             main(options(files, out, *STEPS))
+        killed_when(patched, lambda state: True)
+        with pytest.raises(KeyboardInterrupt):
+            main(options(files, out, *STEPS, "--fold", "2"))
     assert len(results(out)["folds"]) == 1
+    assert (out / "fold-2" / "checkpoint-1").is_dir()
     before = (out / "fold-1" / "model.safetensors").stat().st_mtime_ns
     assert main(options(files, out, *STEPS)) == whole[1]
     assert (out / "fold-1" / "model.safetensors").stat().st_mtime_ns == before
@@ -154,15 +171,8 @@ def test_patience_is_not_renewed_when_a_run_is_resumed(files, tmp_path, monkeypa
     main = load_main("run_glue")
     given = without("--num_folds", options(files, tmp_path / "out", *STOPPING, "--do_train"))
     given += ["--validation_file", f"{files}/classes.jsonl"]
-    original = LocalAttentionTrainer._save_checkpoint
-
-    def killed(self, *args, **kwargs):
-        original(self, *args, **kwargs)
-        if self.state.epoch == 2:
-            raise KeyboardInterrupt
-
     with monkeypatch.context() as patched:
-        patched.setattr(LocalAttentionTrainer, "_save_checkpoint", killed)
+        killed_when(patched, lambda state: state.epoch == 2)
         with pytest.raises(KeyboardInterrupt):
             main(given)
     main(given)

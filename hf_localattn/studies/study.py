@@ -100,7 +100,7 @@ class Study:
         data_args, training_args = copy.copy(self.data_args), copy.copy(self.training_args)
         assert data_args.num_folds is not None
         partition = training_args.seed if training_args.data_seed is None else training_args.data_seed
-        data_args.held_out = Fold(number, data_args.num_folds, partition)
+        data_args.fold, data_args.held_out = number, Fold(number, data_args.num_folds, partition)
         training_args.seed += number - 1
         training_args.output_dir = str(self.folder / f"fold-{number}")
         training_args.do_train = training_args.do_eval = training_args.do_predict = True

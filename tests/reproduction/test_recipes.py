@@ -182,11 +182,6 @@ def test_numbers_of_another_table_are_those_of_the_tasks_that_are_taken():
     assert [table.published(sam, humor, score) for score in ("F1", "T", "Acc.")] == [96.41, 92, None]
 
 
-def test_an_unknown_table_lists_those_there_are():
-    with pytest.raises(ValueError, match=re.escape("There is no table 'cool-10'. Choose one of cool-1, cool-2")):
-        load_table("cool-10")
-
-
 def settings_of(content):
     """Yield all values of nested settings."""
     for value in content.values() if isinstance(content, dict) else content:
