@@ -147,8 +147,10 @@ def _best_spans(context: str, windows: list[_Window], size: int, settings: Answe
     """Return at most `n_best_size` distinct spans of a passage, in descending order of score."""
     found = []
     for starts, ends, offsets, _ in windows:
-        tensors = map(torch.from_numpy, (starts, ends, offsets[:, 0] >= 0))
-        first, last = (own.numpy() for own in possible_spans(*tensors, settings.max_answer_length, size))
+        logits = torch.from_numpy(starts), torch.from_numpy(ends)
+        inside = torch.from_numpy(offsets[:, 0] >= 0)
+        pairs = possible_spans(*logits, inside, settings.max_answer_length, size)
+        first, last = (places.numpy() for places in pairs)
         found.append((offsets[first, 0], offsets[last, 1], starts[first], ends[last]))
     begin, end, start_logits, end_logits = map(np.concatenate, zip(*found, strict=True))
     spans: dict[tuple[int, int], Candidate] = {}

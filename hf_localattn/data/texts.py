@@ -181,7 +181,7 @@ def load_texts(
     if classes is None and layout.problem_type != REGRESSION:
         several = layout.problem_type == MULTI_LABEL
         found = {name for label in rows["label"][:] if label for name in (label if several else [label])}
-        classes = sorted(found, key=lambda name: (0, int(name), name) if _is_whole(name) else (1, 0, name))
+        classes = tuple(sorted(found, key=lambda name: (0, int(name), name) if _is_whole(name) else (1, 0, name)))
     if not classes or layout.problem_type == REGRESSION:
         return rows
     kind = ClassLabel(names=list(classes))
