@@ -22,7 +22,7 @@ from hf_localattn.hub.eval_results import EVAL_RESULTS
 from hf_localattn.hub.model_card import CARD, base_model_of, has_text, is_ours, pinned_commit, renew_card
 from hf_localattn.hub.record import TrainingRecord
 from hf_localattn.hub.verify import MISSING, is_regular, verify_checkpoint
-from hf_localattn.installed.files import CONVERSION, tensor_shapes
+from hf_localattn.installed.files import CONVERSION, check_weights
 from hf_localattn.parsing import parse_json, read_utf8
 from hf_localattn.registry import FAMILIES
 
@@ -178,7 +178,7 @@ def check_checkpoint(folder: Path) -> None:
     _check_code(folder)
     if weights := sorted(folder.glob("*.safetensors")):
         for path in weights:
-            tensor_shapes(path)
+            check_weights(path)
         return
     if pickled := sorted(path.name for path in folder.glob("*.bin")):
         raise ValueError(f"{folder} has its weights in {pickled[0]}. {CONVERSION}")

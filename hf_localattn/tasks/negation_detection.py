@@ -147,8 +147,8 @@ class NegationDetection(NegationScope):
             for start in range(0, len(missing), BATCH):
                 batch = missing[start : start + BATCH]
                 found = self.finder.find_scopes([sentences[number] for number, _ in batch], [cue for _, cue in batch])
-                for (number, cue), scope in zip(batch, found, strict=True):
-                    known[number][cue.kind, cue.words] = list(map(int, scope.words))
+                for (number, cue), (scope, _) in zip(batch, found, strict=True):
+                    known[number][cue.kind, cue.words] = list(map(int, scope))
         return [
             [Negation(cue.kind, cue.type, cue.words, known[number][cue.kind, cue.words]) for cue in own]
             for number, own in enumerate(cues)
