@@ -95,7 +95,7 @@ ALL_OF_ONNX = "onnx, onnxruntime, onnxscript"
         ("export", f"error: `hf-localattn export` needs {ALL_OF_ONNX}: run `pip install 'hf_localattn[onnx]'`."),
         ("data", f"hf_localattn.data needs {ALL_OF_TRAIN}: run `pip install 'hf_localattn[train]'`."),
         ("metrics", f"hf_localattn.metrics needs {ALL_OF_TRAIN}: run `pip install 'hf_localattn[train]'`."),
-        ("tasks", f"hf_localattn.data needs {ALL_OF_TRAIN}: run `pip install 'hf_localattn[train]'`."),
+        ("tasks", f"hf_localattn.tasks needs {ALL_OF_TRAIN}: run `pip install 'hf_localattn[train]'`."),
         ("training.trainer", f"hf_localattn.training needs {ALL_OF_TRAIN}: run `pip install 'hf_localattn[train]'`."),
         ("demo", "error: `hf-localattn demo` needs gradio: run `pip install 'hf_localattn[demo]'`."),
     ],
