@@ -8,8 +8,8 @@ import spacy
 from hf_localattn.models import sla_parser
 from hf_localattn.models.sla_alignment import Words
 from hf_localattn.models.sla_parser import ParseCache, load_pipeline, parse
-from scripts.tiny_parser import SENTENCES
 from tests.parsers import tiny_parser
+from tests.tiny_parser import SENTENCES
 
 CAT, DOG = "The cat sleeps.", "A small dog saw the red house."
 
@@ -112,14 +112,6 @@ def test_pipeline_without_a_parser(tmp_path):
     pipeline.to_disk(tmp_path / "blank")
     with pytest.raises(ValueError, match=r"blank' has no dependency parser \(its components: sentencizer\)"):
         parse([CAT], str(tmp_path / "blank"))
-
-
-@pytest.mark.parametrize("words", ["parser", "whitespace"])
-@pytest.mark.parametrize("text", [DOG, tuple(DOG.split())], ids=["text", "words"])
-def test_too_long_a_text(monkeypatch, text, words):
-    monkeypatch.setattr(load_pipeline(tiny_parser()), "max_length", 20)
-    with pytest.raises(ValueError, match=r"characters \('A small dog.*too long.*Split the text"):
-        parse([text], tiny_parser(), words)
 
 
 def test_a_pipeline_that_changes_the_text(monkeypatch):

@@ -19,10 +19,10 @@ from hf_localattn.models.sla_masks import without_open_keys
 from hf_localattn.models.sla_parser import load_pipeline
 from hf_localattn.models.tokenization_sla_bert import SlaBertTokenizer
 from hf_localattn.resources import tiny_backbone
-from scripts.tiny_parser import SENTENCES
 from tests.models.test_sla_masks import syntax_mask
 from tests.parsers import tiny_parser
 from tests.reference import sla as reference
+from tests.tiny_parser import SENTENCES
 
 CAT, DOG, TOWN = "The cat sleeps.", "A small dog saw the red house.", "Birds fly over the old town."
 KEYS = ("word_index", "dep_heads")
@@ -91,7 +91,7 @@ def test_open_punctuation_makes_the_masks_of_the_authors_code(wordpiece, thresho
 
 
 def test_open_punctuation_is_saved_and_off_by_default(tokenizer, tmp_path):
-    assert "open_punctuation" not in tokenizer.init_kwargs
+    assert tokenizer.init_kwargs["open_punctuation"] is False
     assert min(tokenizer(CAT)["word_index"]) == -1
     opened = SlaBertTokenizer.from_backbone(tokenizer, open_punctuation=True)
     opened.save_pretrained(tmp_path)
