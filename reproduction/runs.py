@@ -135,7 +135,7 @@ def best_setting(run: TableRun, given: Collection[str], **place: Any) -> tuple[d
     if not space:
         return {}, None
     searched = dataclasses.replace(run, options={**run.options, "grid": space})
-    folder = run.root / f"search-{searched.folder.name}"
+    folder = run.root / f"search-{searched.folder.relative_to(run.root).parts[0]}"
     atomic_write(folder / "grid.yaml", yaml.safe_dump(space))
     search = Search(run.study(folder / "trials", search_space=str(folder / "grid.yaml"), **place))
     search.execute()

@@ -85,8 +85,8 @@ def test_search_spaces(examples, tmp_path):
         path.write_bytes(content)
         space = outcome(lambda: read_space(str(path), ModelArguments(family=family, backbone="tiny")), path.name)
         if space is not None:
-            combinations = combinations(space)
-            assert combinations is None or all(setting.keys() == space.keys() for setting in combinations)
+            found = combinations(space)
+            assert found is None or all(setting.keys() == space.keys() for setting in found)
             for setting in some(space):
                 json.dumps(params_of(setting, space))
 

@@ -210,7 +210,7 @@ def test_the_grid_is_searched_first(folder):
     assert options["learning_rate"] in grid["learning_rate"]
     assert (found["row"], found["task"], len(found["tried"]), found["failed"]) == ("sam", "trec", 2, [])
     assert found["best"].keys() == {"learning_rate", "dropout"}
-    assert len(list((folder / "runs").glob("search-*/trials/search.json"))) == 1
+    assert len(list((folder / "runs").glob("search-run_glue-*/trials/search.json"))) == 1
 
 
 def test_a_plain_encoder_has_no_fields_to_search():
