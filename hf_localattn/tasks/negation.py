@@ -39,7 +39,6 @@ from hf_localattn.files import atomic_write
 from hf_localattn.metrics import load_metric
 from hf_localattn.metrics.starsem_scores import INSTANCE_SCORES, STARSEM_SCORES
 from hf_localattn.metrics.word_scores import set_scores
-from hf_localattn.model_utils import evaluating
 from hf_localattn.models.cue_markers import CUE_MARKER, is_marker
 from hf_localattn.models.negation_finder import (
     CUE_LABELS,
@@ -88,7 +87,6 @@ class NegationScope(Task):
 
     name = "negation"
     model_task = "token-classification"
-    head = "ForTokenClassification"
     DataArguments = NegationDataArguments
     collator_class = DataCollatorForTokenClassification
     scores_tokens = True
@@ -304,7 +302,7 @@ class NegationDetection(NegationScope):
         missing = [
             (number, cue) for number, own in enumerate(cues) for cue in own if (number, *_key(cue)) not in known
         ]
-        with evaluating(self.finder.model), torch.inference_mode():
+        with torch.inference_mode():  # the model evaluates already
             for start in range(0, len(missing), BATCH):
                 batch = missing[start : start + BATCH]
                 found = self.finder.find_scopes([sentences[number] for number, _ in batch], [cue for _, cue in batch])

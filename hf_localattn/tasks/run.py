@@ -90,8 +90,7 @@ def prepare_run(
         digests = {f"{split} data": digest_of(rows) for split, rows in data.items()}  # of a stream its first rows
         check_same_run(origin, digests)
         arguments |= digests
-    config = None if task.head is None else head_config(model_args, task.head)
-    fields = task.choose_labels(data, model_args, config)
+    fields = task.choose_labels(data, model_args, head_config(model_args, task.model_task))
     choose_best_metric(training_args, task)
     data = task.prepare_rows(data)
     model, tokenizer = load_model_and_tokenizer(task.model_task, model_args, training_args, **fields)

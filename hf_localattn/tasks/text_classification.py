@@ -120,7 +120,6 @@ class TextClassification(Task):
     """Prediction of a class, a set of classes or a score for texts or pairs of texts."""
 
     name = model_task = "text-classification"
-    head = "ForSequenceClassification"
     DataArguments = TextClassificationDataArguments
     class_column = "label"
     streams = True
