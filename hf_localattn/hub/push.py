@@ -24,7 +24,7 @@ from hf_localattn.hub.checkpoint import read_config, warn_of_parser_folder
 from hf_localattn.hub.model_card import CARD, EVAL_RESULTS, base_model_of, has_text, is_ours, renew_card
 from hf_localattn.hub.record import TrainingRecord
 from hf_localattn.hub.verify import MISSING, is_regular, verify_checkpoint
-from hf_localattn.installed.files import CONVERSION, tensor_shapes
+from hf_localattn.installed.files import CONVERSION, check_weights
 from hf_localattn.parsing import read_json, read_utf8
 from hf_localattn.registry import FAMILIES
 
@@ -215,7 +215,7 @@ def check_checkpoint(folder: Path) -> None:
             )
     weights = sorted(folder.glob("*.safetensors"))
     for path in weights:
-        tensor_shapes(path)
+        check_weights(path)
     if not weights:
         pickled = sorted(path.name for path in folder.glob("*.bin"))
         reason = f"has its weights in {pickled[0]}. {CONVERSION}" if pickled else "has no .safetensors file."

@@ -20,7 +20,7 @@ from transformers import (
 from hf_localattn import SlaBertConfig, SlaBertForSequenceClassification, SlaBertModel, SlaBertTokenizer
 from hf_localattn.models.sla_baselines import ancestor_mask
 from hf_localattn.models.sla_masks import limited_rows
-from hf_localattn.models.sla_self_attention import LocalAttentionRecord, self_attentions
+from hf_localattn.models.sla_self_attention import LocalAttentionRecord, prepared_mask, self_attentions
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
 from tests.models.tiny import (
@@ -285,9 +285,10 @@ def test_guided_layers_are_stacked_and_named_as_one_was(inputs):
     output = model(**given, output_hidden_states=True)
     expected, mask = output.hidden_states[-1], MASK.bool()
     seen = ancestor_mask(given["word_index"], given["dep_heads"])
-    allowed = model.prepared(limited_rows(lambda rows: seen[:, rows], mask)(slice(None)))
+    rows = limited_rows(lambda rows: seen[:, rows], mask)(slice(None))
+    allowed = prepared_mask(rows, model.backbone.config, model.dtype)
     for layer in (model.syntax_layer.layer, *model.syntax_layer.further_layers):
-        expected = layer(expected, allowed, record=LocalAttentionRecord(), is_local=True)
+        expected = layer(expected, allowed, record=LocalAttentionRecord(mask=allowed))
     torch.testing.assert_close(output.last_hidden_state[mask], expected[mask])
 
 

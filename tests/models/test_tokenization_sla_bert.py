@@ -91,7 +91,7 @@ def test_open_punctuation_makes_the_masks_of_the_authors_code(wordpiece, thresho
 
 
 def test_open_punctuation_is_saved_and_off_by_default(tokenizer, tmp_path):
-    assert "open_punctuation" not in tokenizer.init_kwargs
+    assert tokenizer.init_kwargs["open_punctuation"] is False
     assert min(tokenizer(CAT)["word_index"]) == -1
     opened = SlaBertTokenizer.from_backbone(tokenizer, open_punctuation=True)
     opened.save_pretrained(tmp_path)
