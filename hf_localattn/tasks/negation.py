@@ -330,12 +330,7 @@ def has_tags(rows: datasets.Dataset) -> bool:
 
 
 def score_sentences(gold: Sentences, predicted: Sentences) -> dict[str, float]:
-    """Return the official scores of *SEM 2012, and means over negations.
-
-    Args:
-        gold: sentences with tags and true negations.
-        predicted: the same sentences with predicted negations.
-    """
+    """Return the official scores of *SEM 2012, and means over negations, for sentences with tags."""
     predictions, references = (
         [
             [{"cue_text": row["cue_text"], "scope_text": row["scope_text"]} for row in rows if any(row["cue_text"])]

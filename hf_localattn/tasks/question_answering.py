@@ -140,11 +140,6 @@ def score_answers(
     """Return SQuAD's metrics for the best answers; empty without any gold answer.
 
     If "no answer" is allowed, `best_f1_thresh` and `best_exact_thresh` are values for `null_score_diff_threshold`.
-
-    Args:
-        answers: predicted answers by the id of their question.
-        references: id and gold answers of each question.
-        settings: settings of the answers.
     """
     if not any(row["answers"]["text"] for row in references):
         return {}

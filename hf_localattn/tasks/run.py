@@ -146,9 +146,6 @@ def choose_best_metric(training_args: TrainingArguments, task: Task) -> None:
 
     The metric is the given one, or that of the task's arguments. With early stopping or a search, it defaults to the
     task's main score: its first one other than "loss".
-
-    Raises:
-        ValueError: the given metric is not one of `task.metrics`.
     """
     compares = training_args.early_stopping_patience is not None or training_args.search_space is not None
     given = training_args.metric_for_best_model

@@ -186,11 +186,7 @@ class TextClassification(Task):
 
 
 def metric_names(labels: Labels, data_args: TextClassificationDataArguments) -> tuple[str, ...]:
-    """Return the metrics to report: the metrics of the GLUE task or of the problem type, and `--metric_name`.
-
-    Raises:
-        ValueError: `--metric_name` is not defined for these labels.
-    """
+    """Return the metrics to report: the metrics of the GLUE task or of the problem type, and `--metric_name`."""
     usual = METRICS[labels.problem_type]
     possible = usual
     if labels.problem_type == SINGLE_LABEL:

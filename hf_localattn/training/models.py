@@ -26,13 +26,6 @@ def load_model_and_tokenizer(
         model_args: the model.
         training_args: the seed of new layers, and the learning rate of local layers.
         **config_fields: fields of the configuration that depend on the data, such as `num_labels`.
-
-    Returns:
-        The model and the tokenizer.
-
-    Raises:
-        ValueError: a name or field is invalid, or model, tokenizer and task do not match.
-        OSError: a file cannot be loaded or downloaded.
     """
     set_seed(training_args.seed)  # for the initialization of new layers
     hub, trust = model_args.hub, {"trust_remote_code": model_args.trust_remote_code}
@@ -90,15 +83,7 @@ def load_model_and_tokenizer(
 
 
 def head_config(model_args: ModelArguments, task: str) -> PreTrainedConfig | None:
-    """Return the configuration of a checkpoint with a head for a task; None if the model gets a new head.
-
-    Args:
-        model_args: the model.
-        task: a key of `hf_localattn.registry.AUTO_CLASSES`.
-
-    Raises:
-        ValueError, OSError: the configuration cannot be loaded.
-    """
+    """Return the configuration of a checkpoint with a head for a task; None if the model gets a new head."""
     if model_args.family not in (None, PLAIN):
         return None
     source = model_args.config_name or resolve_backbone(model_args.source)
