@@ -145,8 +145,8 @@ def score_answers(
 ) -> dict[str, float]:
     """Return SQuAD's metrics for the best answers; empty without any gold answer.
 
-    `null_threshold` is `null_score_diff_threshold`, or None if "no answer" is not allowed. The metrics `best_f1_thresh`
-    and `best_exact_thresh` are better values for it.
+    `null_threshold` is `null_score_diff_threshold`, or None if "no answer" is not allowed. `best_f1_thresh` and
+    `best_exact_thresh` are better values for it.
     """
     if not any(row["answers"]["text"] for row in references):
         return {}
