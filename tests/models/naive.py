@@ -58,6 +58,8 @@ class EqualsLoop:
     """Tests of a mechanism. `case` is a name in `cases`. Each sequence that the mechanism reads has a mask."""
 
     cases = ()
+    few = ()
+    """Cases that stand for all in the tests without masks and of other types; by default all."""
     masks = (MASK,)
     shapes = (((1, 1),), ((2, 2),), ((3, 5),))
     """Batch and length of each input in the tests without masks."""
@@ -65,7 +67,8 @@ class EqualsLoop:
     """Sizes of inputs in the test that all is finite."""
 
     def pytest_generate_tests(self, metafunc):
-        for name, values in (("case", self.cases), ("shape", self.shapes), ("scale", self.scales)):
+        cases = self.cases if "every" in metafunc.function.__name__ else self.few or self.cases
+        for name, values in (("case", cases), ("shape", self.shapes), ("scale", self.scales)):
             if name in metafunc.fixturenames:
                 metafunc.parametrize(name, values, ids=str)
 

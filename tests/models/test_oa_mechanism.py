@@ -40,7 +40,7 @@ def combinations(interaction):
             }
 
 
-CASES = {"-".join(map(str, case.values())): case for one in INTERACTIONS for case in combinations(one)}
+CASES = {**PLAIN, **{"-".join(map(str, case.values())): case for one in INTERACTIONS for case in combinations(one)}}
 
 
 def config(interaction="emb", dropout=0.0, chunk_size=None, **case):
@@ -106,6 +106,7 @@ def head_parameters(module, number, case):
 
 class TestAttention(EqualsLoop):
     cases = CASES
+    few = INTERACTIONS
     masks = (CONTEXT, QUERY)
     shapes = (((1, 1), (1, 1)), ((2, 7), (2, 1)), ((3, 1), (3, 2)), ((1, 5), (1, 3)))
     scales = (1,)  # a product of features overflows sooner
@@ -279,7 +280,7 @@ def count_of(module):
 
 @pytest.mark.parametrize("case", CASES)
 def test_has_the_parameters_of_the_equations(case):
-    assert count_of(attention(**CASES[case])) == expected_count(SIZE, HEADS, *CASES[case].values())
+    assert count_of(OrthogonalAttention(config(**CASES[case]))) == expected_count(SIZE, HEADS, *CASES[case].values())
 
 
 @pytest.mark.parametrize(
