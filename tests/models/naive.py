@@ -5,6 +5,8 @@
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 MASK = torch.tensor(
     [
@@ -52,6 +54,19 @@ def with_gradients(function, inputs, parameters=()):
 def assert_same(actual, expected, tolerance=1e-12):
     for one, other in zip(actual, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
+
+
+class LargestTensor(TorchDispatchMode):
+    """Record the number of elements of the largest storage that operations return, forward and backward."""
+
+    largest = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        for one in tree_leaves(result):
+            if isinstance(one, torch.Tensor):
+                self.largest = max(self.largest, one.untyped_storage().nbytes() // one.element_size())
+        return result
 
 
 class EqualsLoop:

@@ -1,16 +1,13 @@
 """Orthogonal attention and its block against the paper's equations, under any padding, in chunks, with any options."""
 
 import itertools
-import math
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from hf_localattn.models.configuration_oa_xlnet import OaXLNetConfig
 from hf_localattn.models.oa_attention import OrthogonalAttention, OrthogonalAttentionBlock, query_positions
-from tests.models.naive import EqualsLoop, assert_same, pair, randomized, with_gradients
+from tests.models.naive import EqualsLoop, LargestTensor, assert_same, pair, randomized, with_gradients
 from tests.reference import oa as reference
 
 SIZE, HEADS, INNER = 18, 2, 11  # d_k = 9, whose root is an odd number of its own
@@ -215,18 +212,6 @@ def test_dropout(chunk_size):
     torch.testing.assert_close(many.mean(0, keepdim=True), expected.detach(), rtol=0.06, atol=0.06)
 
 
-class Largest(TorchDispatchMode):
-    """Record the number of elements of the largest tensor in forward and backward."""
-
-    largest = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **(kwargs or {}))
-        tensors = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
-        self.largest = max([self.largest, *(leaf.untyped_storage().nbytes() / 8 for leaf in tensors)])
-        return result
-
-
 def memory_of_a_step(module, length, queries):
     """Return the number of elements in the largest tensor of a training step, and in all saved for backward."""
     waiting = {}
@@ -236,7 +221,7 @@ def memory_of_a_step(module, length, queries):
         return tensor
 
     context, query = states(1, length), states(1, queries)
-    with Largest() as mode:
+    with LargestTensor() as mode:
         with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
             z, _ = module(context, query)
         z.square().sum().backward()
@@ -255,43 +240,14 @@ def test_memory_is_linear_in_the_queries(interaction, chunk_size):
     assert chunk_size is None or waiting < length * queries * SIZE
 
 
-def expected_count(size, heads, interaction, kv_sharing="trunk", shared=False, query_summary="tanh", filters=None):
-    """Return the number of parameters of the attention, from the paper's equations."""
-    wide, width = size * size + size, size // heads
-    root = math.isqrt(width)
-    filters = filters or root
-    if interaction in ("em", "emb"):
-        trunk, features = 2 * wide, width
-    else:
-        trunk, features = wide + (size + 1) * heads * filters * (root + 1), filters * root
-    count = trunk * (2 if kv_sharing == "none" else 1)
-    count += heads * (features + 1) * width * (1 if kv_sharing == "all" else 2)
-    count += wide + size * size
-    if interaction in ("emb", "ca"):
-        count += 0 if shared else wide
-        count += heads * 2 * width * width if query_summary == "tanh" else 0
-        count += heads * (width + 1) * (width if interaction == "emb" else width + root)
-    return count
-
-
-def count_of(module):
-    return sum(parameter.numel() for parameter in module.parameters())
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_has_the_parameters_of_the_equations(case):
-    assert count_of(OrthogonalAttention(config(**CASES[case]))) == expected_count(SIZE, HEADS, *CASES[case].values())
-
-
 @pytest.mark.parametrize(
     ("interaction", "parameters"), [("em", 6_006_528), ("emb", 6_745_344), ("c", 6_080_352), ("ca", 6_825_408)]
 )
 def test_a_block_over_xlnet_base_has_the_parameters_in_the_docs(interaction, parameters):
     with torch.device("meta"):
         of_base_size = OaXLNetConfig(backbone_config={"model_type": "bert"}, local_attention=interaction)
-        count = count_of(OrthogonalAttentionBlock(of_base_size))
-    around = 4 * 768 * 768 + 3 * 768 + 2 * 768 * 768 + 768 + 2 * 2 * 768
-    assert count == parameters == expected_count(768, 12, interaction) + around
+        block = OrthogonalAttentionBlock(of_base_size)
+    assert sum(parameter.numel() for parameter in block.parameters()) == parameters
 
 
 @pytest.mark.parametrize("rows", [[[0, 1, 0, 1, 1], [1, 0, 0, 0, 0]], [[0, 0, 1, 0, 0]], [[0, 0, 0], [0, 0, 0]]])

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 import pytest
 import torch
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
 from transformers.models.bert.modeling_bert import eager_attention_forward
 
 from hf_localattn import SlaBertConfig, SlaBertModel
@@ -13,7 +12,7 @@ from hf_localattn.models import sla_row_blocks
 from hf_localattn.models.sla_attention import LocalGate, gated_attention
 from hf_localattn.models.sla_baselines import parent_loss
 from hf_localattn.models.sla_masks import syntax_tables, window_tables
-from tests.models.naive import DTYPES, EqualsLoop, assert_same, pair, randomized, with_gradients
+from tests.models.naive import DTYPES, EqualsLoop, LargestTensor, assert_same, pair, randomized, with_gradients
 from tests.models.test_sla_masks import syntax_mask, window_mask
 from tests.models.tiny import COMMON, adapted, enable_checkpointing, tiny_model, token_ids
 from tests.reference import sla as reference
@@ -279,19 +278,6 @@ def test_attentions_that_are_asked_for_are_whole(monkeypatch):
     model = build(implementation="eager")
     output = model(**adapted(model, **INPUTS), output_attentions=True)
     assert {weights.shape for weights in (*output.attentions, *output.local_attentions)} == {(3, 2, LONG, LONG)}
-
-
-class LargestTensor(TorchDispatchMode):
-    """Record the number of elements of the largest storage that operations return."""
-
-    largest = 0
-
-    def __torch_dispatch__(self, function, types, arguments=(), options=None):
-        result = function(*arguments, **(options or {}))
-        for tensor in result if isinstance(result, (tuple, list)) else [result]:
-            if isinstance(tensor, torch.Tensor):
-                self.largest = max(self.largest, tensor.untyped_storage().nbytes() // tensor.element_size())
-        return result
 
 
 @pytest.mark.parametrize("implementation", ["eager", "sdpa"])

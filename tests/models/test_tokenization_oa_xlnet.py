@@ -1,10 +1,8 @@
 """Cue markers in texts and lists of words, and the tokens that `OaXLNetTokenizer` marks as the query."""
 
 import re
-import time
 
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -92,61 +90,12 @@ def test_the_word_after_a_marker_is_a_cue(text, cues):
     assert read.has_marker == any(marker in text for marker in MARKERS)
 
 
-ENCODED = [
-    ("I do [CUE] not know", "I do[CUE] not know", "I do not know", "I do[CUE:single] not know"),
-    ("[CUE:affix] infrequent", "[CUE] infrequent", "infrequent", "[CUE:affix] infrequent"),
-    ("[CUE] no  [CUE]  nor", "[CUE] no[CUE]  nor", "no  nor", "[CUE:multi] no[CUE:multi]  nor"),
-    ("a[CUE] b", "a[CUE] b", "a b", "a[CUE:single] b"),
-    ("in[CUE]frequent", "in[CUE]frequent", "infrequent", "in[CUE:single]frequent"),
-    ("a [CUE] [CUE:affix] b", "a[CUE][CUE] b", "a b", "a[CUE:single][CUE:affix] b"),
-    ("no [CUE]", "no[CUE]", "no ", "no[CUE:single]"),
-    ("as it is", "as it is", "as it is", "as it is"),
-]
-
-
-@pytest.mark.parametrize(("text", "keep", "drop", "typed"), ENCODED, ids=[text for text, *_ in ENCODED])
-def test_what_is_encoded(text, keep, drop, typed):
-    assert [read_cues(text, mode).encoded for mode in ("keep", "drop", "typed")] == [keep, drop, typed]
-
-
-@given(
-    st.lists(st.sampled_from([*MARKERS, " ", "  ", "\n", "no", "not,", "\u00e9t\u00e9", "\U0001f44d"])).map("".join),
-    st.sampled_from(MODES),
-)
-def test_every_character_knows_where_it_is_from(text, mode):
-    """All characters except markers and spaces next to them are kept in order."""
-    read = read_cues(text, mode)
-    restored = read.restored or (lambda offsets, word: (offsets, word))
-    places = [restored((place, place + 1), None)[0] for place in range(len(read.encoded))]
-    assert places == sorted(places)
-    for character, (begin, end) in zip(read.encoded, places, strict=True):
-        assert text[begin:end] == character or text[begin:end] in MARKERS
-    kept = "".join(text[begin:end] for begin, end in places if end - begin == 1)
-    assert _without_markers(kept) == _without_markers(text)
-    if places:
-        assert restored((0, len(read.encoded)), None)[0] == (places[0][0], places[-1][1])
-
-
-def _without_markers(text):
-    for marker in MARKERS:
-        text = text.replace(marker, "")
-    return "".join(text.split())
-
-
 @pytest.mark.parametrize("word", ["[CUE]not", " [CUE]", "in[CUE:affix]"])
 def test_a_marker_inside_a_word_is_refused(word):
     with pytest.raises(ValueError, match=r"Word 1 .*marker"):
         read_cues(["do", word], "drop")
     with pytest.raises(ValueError, match=r"Word 1 .*marker"):
         oa()([["do", word]], **SPLIT)
-
-
-@every_mode
-@pytest.mark.parametrize("filler", [" ", "a", "[CUE]", "[CUE] ", ".", "-"])
-def test_long_texts_take_linear_time(mode, filler):
-    begun = time.process_time()
-    read_cues("[CUE] no " + filler * 60_000 + "no [CUE]", mode)
-    assert time.process_time() - begun < 3
 
 
 # --- the tokenizer
@@ -288,8 +237,10 @@ def test_any_text(name, pieces):
         return
     cues = cue_spans(text, read_cues(text, "keep"))
     assert encoded["drop"]["input_ids"] == backbone_of(name)(read_cues(text, "drop").encoded)["input_ids"]
-    for one in encoded.values():
+    for mode, one in encoded.items():
         assert one.encodings[0].offsets == one["offset_mapping"]
+        tensors = oa_of(name, mode)([text], return_offsets_mapping=True, return_tensors="pt")
+        assert tensors["offset_mapping"].tolist() == [[list(pair) for pair in one["offset_mapping"]]]
         for token, value, (begin, end), special in zip(
             one.tokens(), one["query_mask"], one["offset_mapping"], one.encodings[0].special_tokens_mask, strict=True
         ):
@@ -353,39 +304,6 @@ def _cues_after_empty_words(words):
     return cues
 
 
-@every_mode
-def test_offsets_and_words_are_those_given(make, mode):
-    """As stock run_ner.py aligns labels: one for each given word, markers included, found by `word_ids`."""
-    tokenizer = make(cue_marker=mode)
-    encoded = tokenizer(NOR, KNOW, return_offsets_mapping=True)
-    assert encoded["offset_mapping"] == encoded.encodings[0].offsets
-    assert marked(encoded, NOR, KNOW) == CUES[NOR] + CUES[KNOW]
-    place = encoded.char_to_token(0, NOR.index("infrequent"))
-    assert encoded["query_mask"][place] == 1
-    begin, end = encoded.word_to_chars(encoded.token_to_word(place))
-    assert NOR[begin:end].strip().startswith("infrequent"[: end - begin])
-    tensors = tokenizer([NOR], [KNOW], return_offsets_mapping=True, return_tensors="pt")
-    assert tensors["offset_mapping"].tolist() == [[list(pair) for pair in encoded["offset_mapping"]]]
-    words = mark_cues(["It", "is", "infrequent", "here"], [0, 0, 1, 0])
-    encoded = tokenizer([words, ["no"]], **SPLIT)
-    assert {words[word] for word in encoded.word_ids(0) if word is not None} == set(words) - (
-        {"[CUE]"} if mode == "drop" else set()
-    )
-    mask = encoded["query_mask"]
-    assert {words[word] for word, value in zip(encoded.word_ids(0), mask[0], strict=True) if value} == {"infrequent"}
-    assert not any(mask[1])
-
-
-@every_mode
-def test_nothing_but_markers(make, mode):
-    tokenizer = make(cue_marker=mode)
-    for call in (("he said no [CUE]",), ("[CUE]",), ("he said no [CUE]", "why")):
-        assert not any(tokenizer(*call)["query_mask"])
-    batch = tokenizer([["[CUE]"], ["[CUE]", "", "no"]], **SPLIT, padding=True, return_tensors="pt")
-    assert batch["query_mask"].any(dim=1).tolist() == [False, True]
-    assert marked(tokenizer(["", "[CUE]"], ["no", KNOW]), "[CUE]", KNOW, row=1) == ["not"]
-
-
 @pytest.mark.parametrize(
     ("setting", "truncation", "segment"),
     [
@@ -440,21 +358,3 @@ def test_windows_have_their_own_masks(make, mode):
     assert others == [[int(pair in cues) for pair in offsets] for offsets in windows["offset_mapping"][1:]]
     assert {pair for offsets in windows["offset_mapping"][1:] for pair in offsets if pair in cues} == cues
     assert any(not any(mask) for mask in others)
-
-
-@pytest.mark.parametrize("side", ["left", "right"])
-def test_a_cue_that_was_cut_off(make, side):
-    tokenizer = make()
-    tokenizer.truncation_side = side
-    first, last = "[CUE] Neither a saint or a sinner, it is here", "A saint or a sinner, it is [CUE] not"
-    cut = [any(tokenizer(text, truncation=True, max_length=9)["query_mask"]) for text in (first, last)]
-    assert cut == ([False, True] if side == "left" else [True, False])
-
-
-@pytest.mark.parametrize("side", ["left", "right"])
-def test_padding_is_no_query(make, side):
-    texts = [KNOW, NOR, "", "no"]
-    batch = make()(texts, padding=True, padding_side=side, return_tensors="pt")
-    assert batch["query_mask"].sum(1).tolist() == [sum(make()(text)["query_mask"]) for text in texts]
-    assert not (batch["query_mask"].bool() & ~batch["attention_mask"].bool()).any()
-    assert batch["query_mask"].dtype is torch.int64
