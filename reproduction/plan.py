@@ -30,7 +30,7 @@ from hf_localattn.tasks import (
     TextClassification,
     TokenClassification,
 )
-from hf_localattn.tasks.splits import LIMITS
+from hf_localattn.tasks.task import LIMITS
 from hf_localattn.training.arguments import ModelArguments, build_arguments
 from reproduction.corpora import SAMPLES, corpus_arguments, load_corpora
 from reproduction.request import Overrides, Selection, command_line

@@ -24,7 +24,7 @@ from hf_localattn.studies.search import RESULTS as SEARCHED
 from hf_localattn.studies.search import Search
 from hf_localattn.studies.search_space import SEARCHABLE
 from hf_localattn.studies.study import write_results
-from hf_localattn.training.same_run import RUN
+from hf_localattn.training.output_folder import RUN
 from reproduction.measures import MEASURES
 from reproduction.plan import SCRIPTS, TableRun
 

@@ -9,11 +9,7 @@ from typing import Annotated
 import typer
 
 from hf_localattn import __version__
-from hf_localattn.cli import checkpoint_commands
-from hf_localattn.cli.compare_command import compare
-from hf_localattn.cli.demo_command import demo
-from hf_localattn.cli.export_command import export
-from hf_localattn.cli.inspect_command import inspect
+from hf_localattn.cli import checkpoint_commands, model_commands
 from hf_localattn.cli.train_command import UNPARSED, train
 from hf_localattn.errors import exit_on_user_error
 
@@ -49,10 +45,10 @@ app.command("push", short_help="Upload a checkpoint folder to the Hub.")(checkpo
 app.command("verify", short_help="Compare the code files of a checkpoint with this package's.")(
     checkpoint_commands.verify
 )
-app.command("export", short_help="Write a checkpoint as an ONNX graph with its tokenizer.")(export)
-app.command("inspect", short_help="Show the attention of a checkpoint on texts.")(inspect)
-app.command("compare", short_help="Test the difference between two results.")(compare)
-app.command("demo", short_help="Open a page that asks a checkpoint.")(demo)
+app.command("export", short_help="Write a checkpoint as an ONNX graph with its tokenizer.")(model_commands.export)
+app.command("inspect", short_help="Show the attention of a checkpoint on texts.")(model_commands.inspect)
+app.command("compare", short_help="Test the difference between two results.")(model_commands.compare)
+app.command("demo", short_help="Open a page that asks a checkpoint.")(model_commands.demo)
 
 
 def run(words: Sequence[str]) -> int:

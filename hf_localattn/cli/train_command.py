@@ -10,10 +10,9 @@ from typing import Annotated
 
 from typer import Argument
 
-from hf_localattn.cli.options import require_parser
 from hf_localattn.errors import exit_on_user_error
 from hf_localattn.extras import require
-from hf_localattn.names import find_family_option, find_files
+from hf_localattn.names import PLAIN, family_notes, find_family, find_files
 from hf_localattn.parsing import read_json
 from hf_localattn_command import end_on_interrupt
 
@@ -73,7 +72,7 @@ def run_script(name: str, arguments: Sequence[str] | None = None) -> dict[str, f
         is_file = len(words) == 1 and words[0].endswith(".json")
         given = read_json(words[0]) if is_file else vars(parser.parse_known_args(words)[0])
         if given.get("family") is not None:
-            require_parser(find_family_option(given["family"]), given.get("local_config") or ())
+            require_parser(find_family(given["family"], PLAIN), given.get("local_config") or ())
         for path in (given.get(option) for option in FILES):
             if isinstance(path, str):
                 find_files(path)
@@ -83,3 +82,10 @@ def run_script(name: str, arguments: Sequence[str] | None = None) -> dict[str, f
         command = importlib.import_module("hf_localattn.studies.command")
     metrics: dict[str, float] = command.run_script(getattr(tasks, SCRIPTS[name]), words)
     return metrics
+
+
+def require_parser(family: str, fields: Sequence[str]) -> None:
+    """Raise `ImportError` without spaCy if a family with these fields (`name=value` strings) reads parses."""
+    notes = {} if family == PLAIN else family_notes(family)
+    if "parser_unless" in notes and not {*notes["parser_unless"]} & {*fields}:
+        require("parser", notes["title"])

@@ -24,6 +24,7 @@ from hf_localattn.hub.record import TrainingRecord
 from hf_localattn.hub.verify import Verification, verify_checkpoint
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
 from hf_localattn.models.negation_finder import CUE_LABELS
+from hf_localattn.names import family_notes
 from hf_localattn.parsing import parse_yaml, read_utf8
 from hf_localattn.registry import AUTO_CLASSES, FAMILIES, Family, task_of_class
 
@@ -69,7 +70,7 @@ def render_card(
     )
     body = environment.from_string(_template("card.md")).render(
         name=name,
-        family=family and family.card_notes(),
+        family=family and family_notes(family.name),
         example=family.example if family else Family.example,
         model_type=config["model_type"],
         backbone_type=(config.get("backbone_config") or {}).get("model_type"),

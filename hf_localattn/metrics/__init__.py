@@ -6,11 +6,14 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from hf_localattn.extras import require
+
+require("train", __name__)
+
 import evaluate
 from datasets import Features, List, Value
 
 from hf_localattn.errors import loading
-from hf_localattn.extras import require
 from hf_localattn.metrics.classification_scores import GLUE_METRICS, glue
 from hf_localattn.metrics.generation_scores import generation
 from hf_localattn.metrics.squad_scores import squad, squad_v2
@@ -95,14 +98,12 @@ def load_metric(name: str, config_name: str | None = None) -> evaluate.Evaluatio
     Raises:
         ValueError: there is no configuration with this name.
         OSError: there is no metric with this name.
-        ImportError: the extra `train` is not installed.
 
     Example:
         >>> from hf_localattn.metrics import load_metric
         >>> load_metric("glue", "sst2").compute(predictions=[0, 1, 1, 1], references=[0, 1, 1, 0])
         {'accuracy': 0.75}
     """
-    require("train", f"The metric {name!r}")
     if name not in METRICS:
         with loading("metric", name):
             return evaluate.load(name, config_name)

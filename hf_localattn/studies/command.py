@@ -14,8 +14,7 @@ from hf_localattn.studies.processes import RunFailed, finished
 from hf_localattn.studies.search import Search
 from hf_localattn.studies.study import Study, given_options
 from hf_localattn.tasks import Task
-from hf_localattn.training.arguments import ModelArguments, parse_arguments
-from hf_localattn.training.console import set_up_logging
+from hf_localattn.training.arguments import ModelArguments, parse_arguments, set_up_logging
 
 
 def run_script(task: type[Task], arguments: Sequence[str] | None = None) -> dict[str, float]:

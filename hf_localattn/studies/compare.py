@@ -17,8 +17,8 @@ from hf_localattn.studies.cross_validation import RESULTS as FOLDS
 from hf_localattn.studies.processes import finished
 from hf_localattn.studies.statistics import Comparison, compare_runs, format_interval, format_p, holm
 from hf_localattn.studies.study import write_results
+from hf_localattn.training.output_folder import RUN
 from hf_localattn.training.run_record import NO_SCORES
-from hf_localattn.training.same_run import RUN
 
 
 @dataclass

@@ -28,7 +28,7 @@ import torch
 
 from hf_localattn.extras import import_extra
 from hf_localattn.files import UNFINISHED, atomic_write
-from hf_localattn.tasks import get_task
+from hf_localattn.tasks import TASKS
 
 logger = logging.getLogger(__name__)
 
@@ -154,7 +154,7 @@ def _execute(task: str, options: str, log: str, environment: dict[str, str], fol
     os.chdir(folder)
     from hf_localattn.studies.command import run_script
 
-    run_script(get_task(task), [options])
+    run_script(TASKS[task], [options])
 
 
 def _last_line(log: Path) -> str:

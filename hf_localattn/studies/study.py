@@ -22,8 +22,7 @@ from hf_localattn.parsing import read_json
 from hf_localattn.studies.processes import ScriptRun
 from hf_localattn.tasks import TASKS, DataArguments, Run, Task, prepare_run
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
-from hf_localattn.training.output_folder import check_unused
-from hf_localattn.training.same_run import RUN, arguments_of, check_same_run, save_run
+from hf_localattn.training.output_folder import RUN, arguments_of, check_same_run, check_unused, save_run
 
 OF_THE_STUDY = ("workers", "ray_address", "search_space", "search_trials", "token", "hub_token")
 """Options that the runs of a study do not get. A token is passed on in the environment."""

@@ -35,17 +35,13 @@ def load_model_and_tokenizer(
         OSError: a file cannot be loaded or downloaded.
     """
     set_seed(training_args.seed)  # for the initialization of new layers
-    hub: dict[str, Any] = {
-        "cache_dir": model_args.cache_dir,
-        "revision": model_args.model_revision,
-        "token": model_args.token,
-    }
-    trust = {"trust_remote_code": model_args.trust_remote_code}
+    hub, trust = model_args.hub, {"trust_remote_code": model_args.trust_remote_code}
     source = resolve_backbone(model_args.source, generates=task == "text2text-generation")
     tokenizer_source = model_args.tokenizer_name or source
     if model_args.family in (None, PLAIN):
-        with loading("config", model_args.config_name or source):
-            config = AutoConfig.from_pretrained(model_args.config_name or source, **config_fields, **hub, **trust)
+        config_source = model_args.config_name or source
+        with loading("config", config_source):
+            config = AutoConfig.from_pretrained(config_source, **config_fields, **hub, **trust)
         settings = parse_tokenizer_settings(config.model_type, model_args.local_config)
         tokenizer = load_tokenizer(tokenizer_source, **settings, **hub, **trust)
         own = family_of(config)
@@ -88,10 +84,8 @@ def load_model_and_tokenizer(
         )
     model = model.to(torch.float32)
     if training_args.local_learning_rate is not None:  # raise errors before training begins
-        parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        split_parameter_groups(
-            [{"params": parameters}], pretrained_parameters(model), training_args.local_learning_rate
-        )
+        groups = [{"params": [parameter for parameter in model.parameters() if parameter.requires_grad]}]
+        split_parameter_groups(groups, pretrained_parameters(model), training_args.local_learning_rate)
     return model, tokenizer
 
 
@@ -109,11 +103,5 @@ def head_config(model_args: ModelArguments, head: str) -> PreTrainedConfig | Non
         return None
     source = model_args.config_name or resolve_backbone(model_args.source)
     with loading("config", source):
-        config = AutoConfig.from_pretrained(
-            source,
-            cache_dir=model_args.cache_dir,
-            revision=model_args.model_revision,
-            token=model_args.token,
-            trust_remote_code=model_args.trust_remote_code,
-        )
+        config = AutoConfig.from_pretrained(source, **model_args.hub, trust_remote_code=model_args.trust_remote_code)
     return config if any(name.endswith(head) for name in config.architectures or ()) else None

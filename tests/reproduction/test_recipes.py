@@ -22,7 +22,7 @@ from hf_localattn.registry import FAMILIES, get_family
 from hf_localattn.resources import tiny_backbone
 from hf_localattn.studies.search_space import SEARCHABLE, read_space
 from hf_localattn.tasks import NegationScope, question_answering, text_classification
-from hf_localattn.tasks.starsem import OFFICIAL_SCORES
+from hf_localattn.tasks.negation import OFFICIAL_SCORES
 from reproduction.corpora import load_corpora
 from reproduction.plan import SCRIPTS, TableRun
 from reproduction.tables import Row, load_table, recipe_arguments, select_rows, table_names

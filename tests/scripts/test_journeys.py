@@ -14,7 +14,7 @@ from hf_localattn import OaXLNetTokenizer
 from hf_localattn.data.generation import source
 from hf_localattn.models.negation_finder import FoundCue, NegationFinder
 from hf_localattn.registry import AUTO_CLASSES
-from hf_localattn.tasks.starsem import OFFICIAL_SCORES
+from hf_localattn.tasks.negation import OFFICIAL_SCORES
 from tests.qa_helpers import question
 from tests.scripts.conftest import SAMPLES, SENTENCES, TEXTS, json_lines, lines_of
 

@@ -6,7 +6,7 @@ import pytest
 from transformers import AutoConfig
 
 from hf_localattn import CoolForTokenClassification, CoolModel
-from hf_localattn.cli import demo_command, main
+from hf_localattn.cli import main, model_commands
 from hf_localattn.resources import tiny_backbone
 from hf_localattn.serving import demo
 from tests.serving.models import loaded
@@ -20,7 +20,7 @@ def folder(tmp_path):
 
 
 def test_a_folder_that_is_none_and_a_port_that_is_none(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(demo_command, "require", lambda *_: None)
+    monkeypatch.setattr(model_commands, "require", lambda *_: None)
     for words, reason in (([], "is not a folder with a `config.json`"), (["--port", "70000"], "--port")):
         with pytest.raises(SystemExit):
             main(["demo", str(tmp_path), *words])

@@ -8,9 +8,8 @@ from datasets import Dataset, DatasetDict
 from hf_localattn.data import Source
 from hf_localattn.data.folds import Fold
 from hf_localattn.tasks import TASKS
-from hf_localattn.tasks.arguments import DataArguments
 from hf_localattn.tasks.splits import load_splits, warn_of_no_query
-from hf_localattn.tasks.task import SPLITS
+from hf_localattn.tasks.task import SPLITS, DataArguments
 from tests.qa_helpers import question, write_jsonl
 
 ROWS = {
