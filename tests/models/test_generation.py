@@ -147,7 +147,7 @@ def test_padding_changes_nothing_and_everything_is_trained(backbone, fields, sou
 @pytest.mark.parametrize("beams", [1, 5])
 def test_generates_what_the_backbone_does_from_these_states(model, source, beams, use_cache):
     options = {"num_beams": beams, "use_cache": use_cache}
-    states = model.encode_source(**source, inputs_embeds=None).last_hidden_state
+    states = model.get_encoder()(**source).last_hidden_state
     stock = {"encoder_outputs": BaseModelOutput(states), "attention_mask": source["attention_mask"]}
     generated = generate(model, source, **options)
     assert torch.equal(generated, generate(model.backbone, stock, **options))

@@ -9,8 +9,7 @@ from transformers import AttentionInterface, AutoModel, AutoModelForSequenceClas
 
 from hf_localattn import SlaBertConfig, SlaBertForSequenceClassification, SlaBertModel, SlaBertTokenizer
 from hf_localattn.models.sla_baselines import ancestor_mask
-from hf_localattn.models.sla_masks import limited_rows
-from hf_localattn.models.sla_self_attention import LocalAttentionRecord, self_attentions
+from hf_localattn.models.sla_self_attention import self_attentions
 from hf_localattn.registry import AUTO_CLASSES, FAMILIES
 from hf_localattn.resources import tiny_backbone
 from tests.models.naive import assert_same
@@ -170,8 +169,9 @@ def test_some_layers_alone_can_have_it():
 
 
 def test_gates_begin_where_the_configuration_says():
-    gates = gates_of(SlaBertModel(tiny_config("sla-bert", gate_bias_init=-3.0)).eval())
-    torch.testing.assert_close(gates.mean(), torch.tensor(-3.0).sigmoid(), rtol=0.2, atol=0)
+    for fields, bias in (({}, 0.0), ({"gate_bias_init": -3.0}, -3.0)):
+        gates = gates_of(SlaBertModel(tiny_config("sla-bert", **fields)).eval())
+        torch.testing.assert_close(gates.mean(), torch.tensor(bias).sigmoid(), rtol=0.2, atol=0)
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
@@ -220,21 +220,19 @@ def test_guided_layers_see_ancestors_and_are_half_of_the_answer():
     assert model.num_parameters() - one.num_parameters() == 2 * of_layer
     assert not [name for name in one.state_dict() if "further_layers" in name]
     model.set_attn_implementation("eager")
-    given = adapted(model, **INPUTS)
-    seen = ancestor_mask(given["word_index"], given["dep_heads"])
-    allowed = model.prepared(limited_rows(lambda rows: seen[:, rows], MASK.bool())(slice(None)))
-    for mixture in ([0.0, 0.0], [0.3, -0.9]):
+    given, real = adapted(model, **INPUTS), MASK.bool()
+    found = {}
+    for mixture in ((40.0, -40.0), (-40.0, 40.0), (0.3, -0.9), (0.0, 0.0)):
         with torch.no_grad():
             model.syntax_layer.mixture.copy_(torch.tensor(mixture))
         output = model(**given, output_attentions=True, output_hidden_states=True)
-        assert torch.equal(output.local_attentions[0][0, 0] > 0, seen[0])
-        encoded = guided = output.hidden_states[-1]
-        for layer in (model.syntax_layer.layer, *model.syntax_layer.further_layers):
-            guided = layer(guided, allowed, record=LocalAttentionRecord(), is_local=True)
-        expected = reference.sgnet_mixture(encoded, guided, torch.tensor(mixture, dtype=torch.float64))
-        assert_same([output.last_hidden_state[MASK.bool()]], [expected[MASK.bool()]], 1e-7)
-        if mixture == [0.0, 0.0]:
-            torch.testing.assert_close(expected, 0.5 * (encoded + guided))
+        found[mixture] = output.last_hidden_state[real]
+    seen = ancestor_mask(given["word_index"], given["dep_heads"]) & real.unsqueeze(1)
+    assert torch.equal(output.local_attentions[0][0, 0] > 0, seen[0])
+    encoded, guided, mixed, halved = found.values()
+    torch.testing.assert_close(encoded, output.hidden_states[-1][real])
+    assert_same([mixed], [reference.sgnet_mixture(encoded, guided, torch.tensor([0.3, -0.9]).double())], 1e-7)
+    torch.testing.assert_close(halved, 0.5 * (encoded + guided))
 
 
 def test_the_last_head_of_every_layer_is_taught_the_parents():
