@@ -85,19 +85,6 @@ def test_below_the_encoder_equals_the_equations(use_conv, backbone):
     assert (model.local_encoder.projection is None) is not use_conv
 
 
-@pytest.mark.parametrize(
-    ("kind", "shape"),
-    [("outlook", (2, 7, 3, 3, 15)), *((kind, (2, 7, 3, 2)) for kind in ("dynamic_conv", "gat", "hgt"))],
-)
-def test_weights_are_normalized_over_the_sources(kind, shape):
-    model = tiny_model("cool", local_attention=kind)
-    output = model(token_ids(2, 7), output_attentions=True)
-    assert len(output.local_attentions) == len(model.local_encoder.layers)
-    for weights in output.local_attentions:
-        assert weights.shape == shape
-        torch.testing.assert_close(weights.sum(-2), torch.ones_like(weights.sum(-2)))
-
-
 def test_sizes_are_the_papers():
     """Numbers of new parameters at the size of BERT-base, derived by hand from the equations."""
     size, heads, layers = 768, 12, 3

@@ -33,15 +33,6 @@ INPUTS = {"input_ids": token_ids(3, 11), "attention_mask": MASK}
 BATCH = {**INPUTS, "query_mask": QUERY}
 
 
-@pytest.mark.parametrize("interaction", INTERACTIONS)
-def test_chunks_change_nothing(interaction):
-    fields = {"local_attention": interaction, "oa_num_heads": 2}
-    whole, chunked = (tiny_model("oa-xlnet", TOKENS, **fields, **more) for more in ({}, {"oa_chunk_size": 4}))
-    assert_same([chunked(**BATCH).logits], [whole(**BATCH).logits], tolerance=1e-6)
-    found, expected = (gradients(model.train(), TOKENS, **BATCH) for model in (chunked, whole))
-    assert_same(found.values(), expected.values(), tolerance=1e-5)
-
-
 @pytest.mark.parametrize("head", HEADS)
 def test_none_is_the_backbone_under_the_head(head):
     """The paper's baseline needs no query and returns the states of the backbone."""

@@ -87,18 +87,6 @@ def test_masks_equal_the_search(batch, options, window):
         assert ancestor_mask(*batch, **longest).tolist() == expected
 
 
-def test_rows_are_queries():
-    """Word 0 is the head of all others. Word 1 is its neighbor and sees, with one edge, all that word 0 sees."""
-    batch = batched([structure([0, 1, 2, 3, 4], [0, 0, 0, 0, 0])])
-    assert syntax_mask(*batch, threshold=1)[0].tolist() == [
-        [True, True, True, True, True],
-        [True, True, True, True, True],
-        [True, True, True, True, False],
-        [True, False, True, True, True],
-        [True, False, False, True, True],
-    ]
-
-
 def test_the_papers_sentence():
     """Figure 3: "fresh", "air" and "allow" may attend to "film", which is outside the window."""
     heads = {

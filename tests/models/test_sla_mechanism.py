@@ -11,9 +11,7 @@ from hf_localattn import SlaBertConfig, SlaBertModel
 from hf_localattn.models import sla_row_blocks
 from hf_localattn.models.sla_attention import LocalGate, gated_attention
 from hf_localattn.models.sla_baselines import parent_loss
-from hf_localattn.models.sla_masks import syntax_tables, window_tables
 from tests.models.naive import DTYPES, EqualsLoop, LargestTensor, assert_same, pair, randomized, with_gradients
-from tests.models.test_sla_masks import syntax_mask, window_mask
 from tests.models.tiny import COMMON, adapted, enable_checkpointing, tiny_model, token_ids
 from tests.reference import sla as reference
 
@@ -213,27 +211,15 @@ def trained(monkeypatch):
     return train
 
 
-@pytest.mark.parametrize("sizes", [(2, 3, LONG, 3), (1, 2, 11, 5), (3, 1, 6, 4)], ids=str)
-@pytest.mark.parametrize("kind", ["local", "both"])
-def test_blocks_equal_the_loop(kind, sizes, monkeypatch):
-    monkeypatch.setattr(sla_row_blocks, "ROWS", ROWS)
-    inputs, (mask, local_mask) = random_inputs(*sizes), masks(kind, sizes[0], sizes[2])
-
-    def attend(*block):
-        return gated_attention(*block, scaling=SCALING)[0]
-
-    def blocks(*states):
-        return sla_row_blocks.attend_by_blocks(attend, *states, mask, lambda rows: local_mask[:, 0, rows])
-
-    expected = with_gradients(lambda *states: loop(*states, mask, local_mask)[0], inputs)
-    assert_same(with_gradients(blocks, inputs), expected)
-
-
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
 @pytest.mark.parametrize("implementation", ["eager", "sdpa"])
 @pytest.mark.parametrize(
     "fields",
-    [{"local_attention": "syntax"}, {"local_attention": "window"}, {"sla_layers": [1], "connect_roots": True}],
+    [
+        {"local_attention": "syntax", "neighbor_window": 2},
+        {"local_attention": "window"},
+        {"sla_layers": [1], "connect_roots": True},
+    ],
     ids=["syntax", "window", "one layer"],
 )
 def test_a_model_equals_whole_rows_with_the_same_dropout(fields, implementation, dropout, trained):
@@ -299,19 +285,3 @@ def test_nothing_is_as_large_as_a_mask(training, implementation, monkeypatch):
                 states.sum().backward()
         largest[rows] = mode.largest
     assert largest[16] < length * length / 4 < length * length <= largest[length]
-
-
-@pytest.mark.parametrize("connect_roots", [False, True])
-def test_rows_of_masks_are_those_of_the_whole(connect_roots):
-    model = tiny_model("sla-bert")
-    given = adapted(model, **INPUTS)
-    structure = given["word_index"], given["dep_heads"]
-    settings = {"threshold": 2, "neighbor_window": 2, "connect_roots": connect_roots}
-    for whole, rows in (
-        (syntax_mask(*structure, **settings), syntax_tables(*structure, **settings).rows),
-        (window_mask(structure[0]), window_tables(structure[0]).rows),
-    ):
-        assert not whole.all()
-        for start in range(0, LONG, ROWS):
-            part = slice(start, start + ROWS)
-            assert torch.equal(rows(part), whole[:, part])
