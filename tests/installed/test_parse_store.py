@@ -153,22 +153,6 @@ def test_a_broken_cache_is_left_out_with_one_warning(break_it, folder, caplog, m
     assert [VARIABLE in record.message for record in caplog.records] == [True]
 
 
-def test_a_full_disk_stops_nothing(folder, caplog, monkeypatch):
-    contents(TEXTS[:1])
-    connect = sqlite3.connect
-
-    def connect_to_full(*args, **kwargs):
-        database = connect(*args, **kwargs)
-        database.execute(f"PRAGMA max_page_count = {database.execute('PRAGMA page_count').fetchone()[0]}")
-        return database
-
-    monkeypatch.setattr(sqlite3, "connect", connect_to_full)
-    many = [f"The cat {number} sleeps." for number in range(500)]
-    assert len(contents(many)) == len(contents([f"{text} Now." for text in many])) == 500
-    assert caplog.text.count("database or disk is full") == len(caplog.records) == 1
-    assert number_of_parses(folder) == 1
-
-
 @pytest.mark.parametrize(
     "words", [Words(0, [], [], []), Words(0, []), Words(2, [1, 1]), Words(1, [0], [1], [2]), Words(1)]
 )
