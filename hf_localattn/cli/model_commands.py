@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from typer import Argument, Option
 
@@ -68,7 +68,12 @@ def inspect(
         ),
     ] = "auto",
     layers: Annotated[
-        str | None, Option(metavar="N,N,...", help="Layers to average a map over, from 0; by default all.")
+        Any,
+        Option(
+            metavar="N,N,...",
+            parser=lambda text: [int(number) for number in text.split(",")],
+            help="Layers to average a map over, from 0; by default all.",
+        ),
     ] = None,
     special_tokens: Annotated[
         bool, Option("--special-tokens", help="Show special tokens such as [CLS] and [SEP], too.")
@@ -83,24 +88,22 @@ def inspect(
         require("plot", f"-o {output}")
     if file is not None:
         require("train", "--file")
-    from hf_localattn.inspection.command import Inspection, run
+    from hf_localattn.inspection.command import run
 
     run(
-        Inspection(
-            checkpoint,
-            output,
-            tuple(texts or ()),
-            pair=pair,
-            compare=compare,
-            file=file,
-            max_samples=max_samples,
-            text_column_names=text_column_names,
-            kind=kind,
-            layers=layers,
-            special_tokens=special_tokens,
-            trust_remote_code=trust_remote_code,
-            settings=tuple(config or ()),
-        )
+        checkpoint,
+        output,
+        texts or (),
+        pair=pair,
+        compare=compare,
+        file=file,
+        max_samples=max_samples,
+        text_column_names=text_column_names,
+        kind=kind,
+        layers=layers,
+        special_tokens=special_tokens,
+        trust_remote_code=trust_remote_code,
+        settings=config or (),
     )
 
 

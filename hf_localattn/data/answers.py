@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -59,15 +59,18 @@ class QuestionAnswers:
 
     Attributes:
         best: the chosen answer, which may be "no answer".
-        best_span: the best answer with a text; None if no window has one.
         n_best: the best answers, in descending order of score, including "no answer" if it is allowed.
         null_odds: score of "no answer" minus the score of `best_span`; None if "no answer" is not allowed.
     """
 
     best: Candidate
-    best_span: Candidate | None
     n_best: list[Candidate]
     null_odds: float | None = None
+
+    @property
+    def best_span(self) -> Candidate | None:
+        """The best answer with a text; None if no window has one."""
+        return next((candidate for candidate in self.n_best if candidate.text), None)
 
 
 def extract_answers(
@@ -104,59 +107,51 @@ def extract_answers(
             f"{len(features)} windows, but {len(start_logits)} rows of start and {len(end_logits)} of end logits."
         )
     windows: dict[str, list[_Window]] = {identifier: [] for identifier in contexts}
-    for feature, starts, ends in zip(features, start_logits, end_logits, strict=True):
-        windows[feature["example_id"]].append(_window(feature, starts, ends))
-    without = [identifier for identifier, own in windows.items() if not own]
-    if without:
+    for feature, *logits in zip(features, start_logits, end_logits, strict=True):
+        offsets = np.array([(-1, -1) if offset is None else offset for offset in feature["offset_mapping"]], int)
+        starts, ends = (np.asarray(own, dtype=np.float64)[: len(offsets)] for own in logits)
+        if np.isnan(starts).any() or np.isnan(ends).any():
+            raise ValueError(f"the logits of question {feature['example_id']!r} are NaN: the training diverged.")
+        windows[feature["example_id"]].append((starts, ends, offsets, feature["cls_position"]))
+    if without := [identifier for identifier, own in windows.items() if not own]:
         raise ValueError(f"{len(without)} questions have no window, the first is {without[0]!r}.")
     return {identifier: _answers(contexts[identifier], own, settings) for identifier, own in windows.items()}
 
 
-class _Window(NamedTuple):
-    starts: np.ndarray  # (tokens,) logits
-    ends: np.ndarray  # (tokens,) logits
-    offsets: np.ndarray  # (tokens, 2) characters, -1 outside the passage
-    null: tuple[float, float]  # logits of "no answer"
-
-
-def _window(feature: Mapping[str, Any], starts: np.ndarray, ends: np.ndarray) -> _Window:
-    offsets = np.array([(-1, -1) if o is None else o for o in feature["offset_mapping"]], dtype=np.int64)
-    starts, ends = (np.asarray(logits, dtype=np.float64)[: len(offsets)] for logits in (starts, ends))
-    if np.isnan(starts).any() or np.isnan(ends).any():
-        raise ValueError(f"the logits of question {feature['example_id']!r} are NaN: the training diverged.")
-    position = feature["cls_position"]
-    return _Window(starts, ends, offsets, (float(starts[position]), float(ends[position])))
+_Window = tuple[np.ndarray, np.ndarray, np.ndarray, int]
+"""Logits of starts and of ends (tokens,), characters of tokens (tokens, 2), -1 outside the passage, and [CLS]."""
 
 
 def _answers(context: str, windows: list[_Window], settings: AnswerSettings) -> QuestionAnswers:
     spans = _best_spans(context, windows, settings.n_best_size, settings)
     if not spans:  # all best starts are after the best ends: try all pairs
-        spans = _best_spans(context, windows, max(len(window.starts) for window in windows), settings)
-    null = Candidate("", 0, 0, *min((window.null for window in windows), key=sum))
+        spans = _best_spans(context, windows, max(len(starts) for starts, *_ in windows), settings)
+    nulls = [(float(starts[cls]), float(ends[cls])) for starts, ends, _, cls in windows]
+    null = Candidate("", 0, 0, *min(nulls, key=sum))
+    ranked = spans or [null]
+    if settings.handle_no_answer:
+        # Keep "no answer" and the best span in the list, so that it has their probabilities.
+        ranked = sorted([*spans, null], key=lambda candidate: -candidate.score)
+        ranked = [c for i, c in enumerate(ranked) if i < settings.n_best_size or c is null or c is spans[0]]
+    weights = np.exp(np.array([candidate.score for candidate in ranked]) - max(c.score for c in ranked))
+    probabilities = (weights / weights.sum()).tolist()
+    n_best = [replace(c, probability=own) for c, own in zip(ranked, probabilities, strict=True)]
     if not settings.handle_no_answer:
-        n_best = _with_probabilities(spans or [null])
-        return QuestionAnswers(n_best[0], n_best[0] if spans else None, n_best)
-    # Keep "no answer" and the best span in the list, so that it has their probabilities.
-    ranked = sorted([*spans, null], key=lambda candidate: -candidate.score)
-    kept = [c for i, c in enumerate(ranked) if i < settings.n_best_size or c is null or c is spans[0]]
-    n_best = _with_probabilities(kept)
-    null = next(candidate for candidate in n_best if not candidate.text)
-    best_span = next((candidate for candidate in n_best if candidate.text), None)
-    if best_span is None:
-        return QuestionAnswers(null, None, n_best, null_odds=null.score)
-    odds = null.score - best_span.score
-    best = null if odds > settings.null_score_diff_threshold else best_span
-    return QuestionAnswers(best, best_span, n_best, null_odds=odds)
+        return QuestionAnswers(n_best[0], n_best)
+    odds = null.score - (spans[0].score if spans else 0.0)
+    null_wins = not spans or odds > settings.null_score_diff_threshold
+    return QuestionAnswers(next(c for c in n_best if bool(c.text) != null_wins), n_best, odds)
 
 
 def _best_spans(context: str, windows: list[_Window], size: int, settings: AnswerSettings) -> list[Candidate]:
     """Return at most `n_best_size` distinct spans of a passage, in descending order of score."""
     found = []
-    for window in windows:
-        starts, ends, inside = map(torch.from_numpy, (window.starts, window.ends, window.offsets[:, 0] >= 0))
-        pairs = possible_spans(starts, ends, inside, settings.max_answer_length, size)
+    for starts, ends, offsets, _ in windows:
+        logits = torch.from_numpy(starts), torch.from_numpy(ends)
+        inside = torch.from_numpy(offsets[:, 0] >= 0)
+        pairs = possible_spans(*logits, inside, settings.max_answer_length, size)
         first, last = (places.numpy() for places in pairs)
-        found.append((window.offsets[first, 0], window.offsets[last, 1], window.starts[first], window.ends[last]))
+        found.append((offsets[first, 0], offsets[last, 1], starts[first], ends[last]))
     begin, end, start_logits, end_logits = map(np.concatenate, zip(*found, strict=True))
     spans: dict[tuple[int, int], Candidate] = {}
     for i in np.argsort(-(start_logits + end_logits), kind="stable"):
@@ -164,19 +159,12 @@ def _best_spans(context: str, windows: list[_Window], size: int, settings: Answe
         # Tokens of some tokenizers include the space before a word, or consist only of spaces.
         start = int(begin[i]) + len(text) - len(text.lstrip())
         text = text.strip()
-        if text and (start, start + len(text)) not in spans:
-            stop = start + len(text)
+        stop = start + len(text)
+        if text and (start, stop) not in spans:
             spans[start, stop] = Candidate(text, start, stop, float(start_logits[i]), float(end_logits[i]))
             if len(spans) == settings.n_best_size:
                 break
     return list(spans.values())
-
-
-def _with_probabilities(candidates: list[Candidate]) -> list[Candidate]:
-    scores = np.array([candidate.score for candidate in candidates])
-    weights = np.exp(scores - scores.max())
-    probabilities = weights / weights.sum()
-    return [replace(c, probability=float(p)) for c, p in zip(candidates, probabilities, strict=True)]
 
 
 def write_answers(answers: Mapping[str, QuestionAnswers], folder: PathLike, prefix: str = "") -> None:

@@ -31,8 +31,8 @@ MODELS = Path(models.__file__).parent
 CODE = (".py", ".pyc", ".pyd", ".so")
 """Suffixes of files that Python can import."""
 
-ADAPTERS = ("adapter_config.json",)
-"""Files that make transformers load another checkpoint, which they name, with its code."""
+ADAPTER = "adapter_config.json"
+"""File that makes transformers load another checkpoint, which it names, with its code."""
 
 NAMES_CODE = ("auto_map", "custom_pipelines")
 """Entries of JSON files that name code."""
@@ -152,7 +152,7 @@ def verify_checkpoint(checkpoint: str | os.PathLike[str], *, subfolders: bool = 
     for path in paths:
         if not is_regular(path, folder):
             add(path, EXTRA, "a link" if path.is_symlink() else "no regular file")
-        elif path.name in ADAPTERS:
+        elif path.name == ADAPTER:
             add(path, EXTRA, "an adapter")
         elif path.suffix == ".json" and path.is_file():
             try:
@@ -163,10 +163,9 @@ def verify_checkpoint(checkpoint: str | os.PathLike[str], *, subfolders: bool = 
             for shard in _other_shards(content):
                 add(path, EXTRA, f"weights in {shard[:200]!r}")
             for place, value in _entries(content):
-                if (module := _own_module(place, value)) is None:
+                if not (modules := _own_modules(place, value)):
                     add(path, EXTRA, f"{place} is {repr(value)[:200]}")
-                else:
-                    expected |= {path.with_name(one) for one in _with_imports(module)}
+                expected |= {path.with_name(one) for one in modules}
     for path in sorted(expected | {path for path in paths if path.suffix in CODE and not path.is_dir()}):
         if not is_regular(path, folder):
             if not path.is_symlink():  # a link is an extra file already
@@ -222,16 +221,17 @@ def _other_shards(content: Any) -> list[str]:
     return sorted(name for name in names if not re.fullmatch(r"[\w.-]+\.safetensors", name))
 
 
-def _own_module(place: str, value: Any) -> str | None:
-    """Return the file of the package whose class an entry names; None if it names anything else."""
+def _own_modules(place: str, value: Any) -> set[str]:
+    """Return the package's files that an entry needs: that of the class it names, and what this file imports.
+
+    Return an empty set if the entry names anything else.
+    """
     is_name = place.split(".")[-1] not in REFUSED and isinstance(value, str)
     match = re.fullmatch(r"([a-z]\w*)\.[A-Z]\w*", value) if is_name else None
-    return f"{match[1]}.py" if match and (MODELS / f"{match[1]}.py").is_file() else None
-
-
-def _with_imports(module: str) -> set[str]:
-    """Return the name of a module's file, and those of the files that it imports."""
-    return {module, *(Path(path).name for path in get_relative_import_files(MODELS / module))}
+    module = MODELS / f"{match[1]}.py" if match else None
+    if module is None or not module.is_file():
+        return set()
+    return {module.name, *(Path(path).name for path in get_relative_import_files(module))}
 
 
 def _harmless(text: str) -> str:

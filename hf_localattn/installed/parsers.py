@@ -63,9 +63,7 @@ def load_declared(parser: str) -> Any:
 def parser_version(parser: str, named_by_checkpoint: bool) -> str | None:
     """Return the version of a pipeline without importing it, or None if it is not installed or has no version.
 
-    Args:
-        parser: Name or folder of the pipeline.
-        named_by_checkpoint: True if only a checkpoint names it. Files of a folder are not read then.
+    Files of a folder that only a checkpoint names are not read.
     """
     declared = declaration_of(parser)
     if declared is not None:

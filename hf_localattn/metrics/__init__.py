@@ -52,22 +52,9 @@ METRICS: dict[str, tuple[Metric, Any, dict[str, Any], str]] = {
 
 
 class FunctionMetric(evaluate.Metric):
-    """`evaluate` module of a function, whose docstring describes inputs and scores.
+    """`evaluate` module of a function of the columns of `features` and of options, which its docstring describes."""
 
-    Args:
-        function: function of the columns of `features` and of options.
-        features: types of the columns.
-        citation: source of the metric.
-        config_name: configuration of the metric, *optional*.
-    """
-
-    def __init__(
-        self,
-        function: Callable[..., dict[str, Any]],
-        features: Features,
-        citation: str,
-        config_name: str | None = None,
-    ):
+    def __init__(self, function: Metric, features: Features, citation: str, config_name: str | None = None):
         self.function, self._described = function, (features, citation)
         super().__init__(config_name, keep_in_memory=True)  # no files to lock or to clean up
 

@@ -115,8 +115,8 @@ def describe(finding: Finding, start: int) -> dict[str, Any]:
         "kind": finding.cue.kind,
         "type": finding.cue.type,
         "score": finding.score,
-        "scope": [start + word for word, inside in enumerate(finding.scope.words) if inside],
-        "scope_score": finding.scope.score,
+        "scope": [start + word for word, inside in enumerate(finding.scope) if inside],
+        "scope_score": finding.scope_score,
     }
 
 

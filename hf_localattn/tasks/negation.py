@@ -283,8 +283,8 @@ class NegationDetection(NegationScope):
             for start in range(0, len(missing), BATCH):
                 batch = missing[start : start + BATCH]
                 found = self.finder.find_scopes([sentences[number] for number, _ in batch], [cue for _, cue in batch])
-                for (number, cue), scope in zip(batch, found, strict=True):
-                    known[number, *_key(cue)] = list(map(int, scope.words))
+                for (number, cue), (scope, _) in zip(batch, found, strict=True):
+                    known[number, *_key(cue)] = list(map(int, scope))
 
     def sentences_with(self, rows: datasets.Dataset, predictions: list[list[Negation]]) -> Sentences:
         return [

@@ -32,7 +32,8 @@ from hf_localattn.data.words import (
     word_features,
 )
 from hf_localattn.files import atomic_write
-from hf_localattn.metrics.word_scores import GREATER_IS_BETTER, select_metrics
+from hf_localattn.metrics.classification_scores import LOWER_IS_BETTER
+from hf_localattn.metrics.word_scores import select_metrics
 from hf_localattn.tasks.labels import choose_labels, label_fields
 from hf_localattn.tasks.task import DataArguments, Scored, Splits, Task
 from hf_localattn.training.arguments import ModelArguments, documented
@@ -158,8 +159,8 @@ class TokenClassification(Task):
         names = self._declared or sorted_labels(self._found)
         own = Labels(SINGLE_LABEL, tuple(names)) if names else None
         self.names = list(choose_labels(own, model_args, config, trained=self.training_args.do_train).names)
-        reported = select_metrics(self.names).reported
-        self.metrics = {"loss": False, **{name: GREATER_IS_BETTER[name] for name in reported}}
+        self.score_words, reported = select_metrics(self.names)
+        self.metrics = {name: name not in LOWER_IS_BETTER for name in ("loss", *reported)}
         logger.info("Predicting one of %d labels of each word: %s.", len(self.names), ", ".join(self.names))
         if all(name.isdecimal() for name in self.names):
             logger.warning(
@@ -229,7 +230,7 @@ class TokenClassification(Task):
             return Scored(predictions, {})
         references = [[self.names[number] for number in own[own != IGNORED]] for own in marks]
         each = self.args.return_entity_level_metrics
-        scores = select_metrics(self.names).score(predictions, references, each=each)
+        scores = self.score_words(predictions, references, each=each)
         return Scored(predictions, scores, pair=(predictions, references))
 
     def write_predictions(self, folder: Path, split: str, prefix: str, predictions: Any) -> None:

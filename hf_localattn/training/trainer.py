@@ -27,7 +27,7 @@ from transformers.utils import PushInProgress
 from hf_localattn.errors import hub_upload_errors
 from hf_localattn.files import atomic_directory, atomic_write, discard
 from hf_localattn.hub import push_checkpoint, renew_card
-from hf_localattn.hub.background import upload_in_background
+from hf_localattn.hub.push import upload_in_background
 from hf_localattn.metrics import load_metric
 from hf_localattn.parsing import read_json
 from hf_localattn.training.optimizers import (

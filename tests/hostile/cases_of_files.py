@@ -233,7 +233,7 @@ CARDS = {
     "record-depth": (content("training_record.json", "[" * 100_000), NO_RECORD),
     "card-depth": (
         edited("config.json", lambda text: '{"a":' + "[" * 100_000 + text),
-        says("config.json cannot be read"),
+        says("config.json, line 1"),
     ),
     "card-types": (config(architectures=7), Stock("TypeError")),
     "card-type-list": (config(model_type=["cool"]), says("config.json is not the configuration of a model")),
@@ -251,7 +251,7 @@ UPLOADS = {
     "push-link-record": (linked("training_record.json", f"{OUTSIDE}/config.json"), A_LINK),
     "push-bin": (several(NO_WEIGHTS, pickled("pytorch_model.bin")), says("has its weights in pytorch_model.bin")),
     "push-pickle": (pickled("model.safetensors"), NOT_WHOLE),
-    "push-tokens": (content("tokenizer_config.json", "[]"), says("is not the configuration of a tokenizer")),
+    "push-tokens": (content("tokenizer_config.json", "[]"), says("expected an object")),
 }
 PAGES = {
     "page-labels": (config(id2label={"0": "<script>x"}), Harmless("pages have characters, not elements")),

@@ -143,7 +143,7 @@ def test_all_measures_equal_those_of_the_program(tmp_path):
             same = {name: value for name, value in scores.items() if not name.endswith("_b_recall")}
             assert ours == same, f"{path}, trial {trial}"
             for measure, own in count_negations(*inputs)[0].items():
-                numbers = [own.gold, own.system, own.tp, own.fp, own.fn]
+                numbers = [own[name] for name in ("gold", "system", "tp", "fp", "fn")]
                 if measure == "scopes_no_cue_match":  # the program prints the hits of the line before
                     numbers[2] = counts["scopes_cue_match"][2]
                 assert numbers == counts[measure], f"{path}, trial {trial}, {measure}"

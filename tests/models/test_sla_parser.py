@@ -118,14 +118,6 @@ def test_what_is_missing_is_named(monkeypatch, tmp_path):
         parse([CAT], tiny_parser())
 
 
-@pytest.mark.parametrize("words", ["parser", "whitespace"])
-@pytest.mark.parametrize("text", [DOG, tuple(DOG.split())], ids=["text", "words"])
-def test_too_long_a_text(monkeypatch, text, words):
-    monkeypatch.setattr(load_pipeline(tiny_parser()), "max_length", 20)
-    with pytest.raises(ValueError, match=r"'A small dog.*too long"):
-        parse([text], tiny_parser(), words)
-
-
 def test_a_pipeline_that_changes_the_text(monkeypatch):
     pipeline = load_pipeline(tiny_parser())
     monkeypatch.setattr(pipeline, "tokenizer", lambda text: spacy.tokens.Doc(pipeline.vocab, words=text.split()))

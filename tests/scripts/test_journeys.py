@@ -172,7 +172,7 @@ def scopes(out):
     rows = json_lines(out / "predictions.jsonl")
     cues = [FoundCue("negation", "single", tuple(np.flatnonzero(row["cue"]).tolist())) for row in rows]
     found = NegationFinder(model, tokenizer).find_scopes([row["tokens"] for row in rows], cues)
-    return [row["predicted_scope"] for row in rows], [list(map(int, scope.words)) for scope in found]
+    return [row["predicted_scope"] for row in rows], [list(map(int, scope)) for scope, _ in found]
 
 
 def loaded(out, task):
