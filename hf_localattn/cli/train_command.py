@@ -28,6 +28,9 @@ SCRIPTS = {
 FILES = ("train_file", "validation_file", "test_file")
 """Options with data files."""
 
+EXTRA_OF = {"search_space": "search", "lookahead_steps": "lookahead", "ray_address": "cluster"}
+"""Options that need an extra besides `train`."""
+
 UNPARSED = {"allow_interspersed_args": False}
 """Context settings of the command: options after the script's name belong to the script."""
 
@@ -64,7 +67,7 @@ def run_script(name: str, arguments: Sequence[str] | None = None) -> dict[str, f
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    for option in ("family", *FILES):
+    for option in ("family", *FILES, *EXTRA_OF):
         parser.add_argument(f"--{option}", nargs="?")
     parser.add_argument("--local_config", nargs="*")
     with exit_on_user_error():
@@ -73,6 +76,9 @@ def run_script(name: str, arguments: Sequence[str] | None = None) -> dict[str, f
         given = read_json(words[0]) if is_file else vars(parser.parse_known_args(words)[0])
         if given.get("family") is not None:
             require_parser(find_family(given["family"], PLAIN), given.get("local_config") or ())
+        for option, extra in EXTRA_OF.items():
+            if given.get(option) is not None:
+                require(extra, f"--{option}")
         for path in (given.get(option) for option in FILES):
             if isinstance(path, str):
                 find_files(path)

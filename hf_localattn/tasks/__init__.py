@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from hf_localattn.extras import require
+
+require("train", __name__)
+
 from hf_localattn.tasks.multiple_choice import MultipleChoice
 from hf_localattn.tasks.negation import NegationDetection, NegationScope
 from hf_localattn.tasks.question_answering import QuestionAnswering

@@ -103,6 +103,9 @@ def prepare_output_folder(
         )
     if checkpoint is None and not is_killed:  # the files of a killed run are written again
         check_unused(folder, "checkpoint to resume from")
+    if checkpoint is not None:
+        # It compares steps with shares of a run (0.05); `run.json` has compared all arguments.
+        logging.getLogger("transformers.trainer_utils").setLevel(logging.ERROR)
     if checkpoint is not None and not wanted:
         logger.warning(
             "Resuming from %s. To start from the beginning choose another --output_dir, or empty this one.", checkpoint

@@ -13,9 +13,9 @@ from hf_localattn.models import sla_parser
 from hf_localattn.models.sla_alignment import Words
 from hf_localattn.models.sla_parser import ParseCache, load_pipeline, parse
 from hf_localattn.resources import tiny_backbone
-from scripts.tiny_parser import SENTENCES
 from tests.fresh_process import run_fresh
 from tests.parsers import install_distribution, install_pipeline, tiny_parser
+from tests.tiny_parser import SENTENCES
 
 CAT, DOG = "The cat sleeps.", "A small dog saw the red house."
 

@@ -9,8 +9,8 @@ from transformers import AutoTokenizer, RobertaTokenizer, XLNetTokenizer
 
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
-from scripts.tiny_parser import SENTENCES
 from tests.parsers import tiny_parser
+from tests.tiny_parser import SENTENCES
 
 TEXT = [
     *(" ".join(words.split()) for words, _ in SENTENCES["en"]),
