@@ -4,6 +4,7 @@ import warnings
 from pathlib import Path
 
 import optuna  # noqa: F401 (reading a search space imports it)
+import spacy  # noqa: F401 (looking for a parser imports it)
 import torch
 from transformers import (
     AutoConfig,
@@ -130,8 +131,3 @@ def warm_up(calls):
     torch.set_num_threads(1)
     for loader, folder in calls:
         globals()[loader](Path(folder))
-
-
-def slow_text(folder):
-    """A text that a pattern with exponential time would never end with."""
-    return len(SlaBertTokenizer.from_pretrained(folder)("x" * 60 + " " + "x" * 5000).input_ids)

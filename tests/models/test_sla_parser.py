@@ -8,8 +8,8 @@ import spacy
 from hf_localattn.models import sla_parser
 from hf_localattn.models.sla_alignment import Words
 from hf_localattn.models.sla_parser import ParseCache, load_pipeline, parse
-from scripts.tiny_parser import SENTENCES
 from tests.parsers import tiny_parser
+from tests.tiny_parser import SENTENCES
 
 CAT, DOG = "The cat sleeps.", "A small dog saw the red house."
 

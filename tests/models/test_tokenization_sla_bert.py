@@ -19,10 +19,10 @@ from hf_localattn.models.sla_masks import without_open_keys
 from hf_localattn.models.sla_parser import load_pipeline
 from hf_localattn.models.tokenization_sla_bert import SlaBertTokenizer
 from hf_localattn.resources import tiny_backbone
-from scripts.tiny_parser import SENTENCES
 from tests.models.test_sla_masks import syntax_mask
 from tests.parsers import tiny_parser
 from tests.reference import sla as reference
+from tests.tiny_parser import SENTENCES
 
 CAT, DOG, TOWN = "The cat sleeps.", "A small dog saw the red house.", "Birds fly over the old town."
 KEYS = ("word_index", "dep_heads")
