@@ -145,12 +145,8 @@ def score_answers(
 ) -> dict[str, float]:
     """Return SQuAD's metrics for the best answers; empty without any gold answer.
 
-    If "no answer" is allowed, `best_f1_thresh` and `best_exact_thresh` are values for `null_score_diff_threshold`.
-
-    Args:
-        answers: predicted answers by the id of their question.
-        references: id and gold answers of each question.
-        null_threshold: `null_score_diff_threshold`, or None if "no answer" is not allowed.
+    `null_threshold` is `null_score_diff_threshold`, or None if "no answer" is not allowed. `best_f1_thresh` and
+    `best_exact_thresh` are better values for it.
     """
     if not any(row["answers"]["text"] for row in references):
         return {}
