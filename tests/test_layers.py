@@ -7,7 +7,7 @@ import hf_localattn
 
 PACKAGE = Path(hf_localattn.__file__).parent
 LAYERS = [
-    {"models", "resources", "extras", "files", "claims", "parsing", "model_utils", "names"},
+    {"models", "resources", "extras", "files", "claims", "parsing", "names"},
     {"errors", "exported", "kernels"},
     {"installed"},
     {"pipelines"},

@@ -10,7 +10,7 @@ from transformers import AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer
 
 from hf_localattn.data import load_squad
 from hf_localattn.resources import reading_comprehension, tiny_backbone, tiny_parser
-from scripts.tiny_parser import SENTENCES
+from tests.tiny_parser import SENTENCES
 
 BACKBONES = (tiny_backbone(), tiny_backbone(generates=True))
 

@@ -15,28 +15,6 @@ from hf_localattn.models.pipeline_question_answering import possible_spans
 
 
 @dataclass(frozen=True)
-class AnswerSettings:
-    """Settings for the choice of answers.
-
-    Attributes:
-        n_best_size: number of start and end positions combined per window, and of answers kept per question.
-        max_answer_length: maximum number of tokens of an answer.
-        handle_no_answer: True if "no answer" is a possible answer (SQuAD 2.0).
-        null_score_diff_threshold: choose "no answer" if its score exceeds the best answer's score by more than this.
-    """
-
-    n_best_size: int = 20
-    max_answer_length: int = 30
-    handle_no_answer: bool = False
-    null_score_diff_threshold: float = 0.0
-
-    def __post_init__(self) -> None:
-        for field in ("n_best_size", "max_answer_length"):
-            if getattr(self, field) < 1:
-                raise ValueError(f"{field} must be at least 1; got {getattr(self, field)}.")
-
-
-@dataclass(frozen=True)
 class Candidate:
     """An answer `context[start:end] == text`, its logits and its probability among the n best; "" is "no answer"."""
 
@@ -78,7 +56,10 @@ def extract_answers(
     features: Sequence[Mapping[str, Any]],
     start_logits: Sequence[np.ndarray] | np.ndarray,
     end_logits: Sequence[np.ndarray] | np.ndarray,
-    settings: AnswerSettings = AnswerSettings(),
+    *,
+    n_best_size: int = 20,
+    max_answer_length: int = 30,
+    null_threshold: float | None = None,
 ) -> dict[str, QuestionAnswers]:
     """Return the answers to each question, by question id.
 
@@ -97,7 +78,10 @@ def extract_answers(
         features: `evaluation_features`, one mapping per window, with example_id, offset_mapping and cls_position.
         start_logits: one row per window, without left padding; logits after the last token are ignored.
         end_logits: one row per window, in the same form.
-        settings: settings for the choice of answers.
+        n_best_size: number of start and end positions combined per window, and of answers kept per question.
+        max_answer_length: maximum number of tokens of an answer.
+        null_threshold: choose "no answer" (SQuAD 2.0) if its score exceeds the best answer's score by more than this;
+            None if it is not allowed.
 
     Raises:
         ValueError: the numbers of windows differ, a question has no window, or a logit is NaN.
@@ -115,41 +99,45 @@ def extract_answers(
         windows[feature["example_id"]].append((starts, ends, offsets, feature["cls_position"]))
     if without := [identifier for identifier, own in windows.items() if not own]:
         raise ValueError(f"{len(without)} questions have no window, the first is {without[0]!r}.")
-    return {identifier: _answers(contexts[identifier], own, settings) for identifier, own in windows.items()}
+    options = n_best_size, max_answer_length, null_threshold
+    return {identifier: _answers(contexts[identifier], own, *options) for identifier, own in windows.items()}
 
 
 _Window = tuple[np.ndarray, np.ndarray, np.ndarray, int]
 """Logits of starts and of ends (tokens,), characters of tokens (tokens, 2), -1 outside the passage, and [CLS]."""
 
 
-def _answers(context: str, windows: list[_Window], settings: AnswerSettings) -> QuestionAnswers:
-    spans = _best_spans(context, windows, settings.n_best_size, settings)
+def _answers(
+    context: str, windows: list[_Window], n_best_size: int, max_answer_length: int, null_threshold: float | None
+) -> QuestionAnswers:
+    spans = _best_spans(context, windows, n_best_size, max_answer_length)[:n_best_size]
     if not spans:  # all best starts are after the best ends: try all pairs
-        spans = _best_spans(context, windows, max(len(starts) for starts, *_ in windows), settings)
+        longest = max(len(starts) for starts, *_ in windows)
+        spans = _best_spans(context, windows, longest, max_answer_length)[:n_best_size]
     nulls = [(float(starts[cls]), float(ends[cls])) for starts, ends, _, cls in windows]
     null = Candidate("", 0, 0, *min(nulls, key=sum))
     ranked = spans or [null]
-    if settings.handle_no_answer:
+    if null_threshold is not None:
         # Keep "no answer" and the best span in the list, so that it has their probabilities.
         ranked = sorted([*spans, null], key=lambda candidate: -candidate.score)
-        ranked = [c for i, c in enumerate(ranked) if i < settings.n_best_size or c is null or c is spans[0]]
+        ranked = [c for i, c in enumerate(ranked) if i < n_best_size or c is null or c is spans[0]]
     weights = np.exp(np.array([candidate.score for candidate in ranked]) - max(c.score for c in ranked))
     probabilities = (weights / weights.sum()).tolist()
     n_best = [replace(c, probability=own) for c, own in zip(ranked, probabilities, strict=True)]
-    if not settings.handle_no_answer:
+    if null_threshold is None:
         return QuestionAnswers(n_best[0], n_best)
     odds = null.score - (spans[0].score if spans else 0.0)
-    null_wins = not spans or odds > settings.null_score_diff_threshold
+    null_wins = not spans or odds > null_threshold
     return QuestionAnswers(next(c for c in n_best if bool(c.text) != null_wins), n_best, odds)
 
 
-def _best_spans(context: str, windows: list[_Window], size: int, settings: AnswerSettings) -> list[Candidate]:
-    """Return at most `n_best_size` distinct spans of a passage, in descending order of score."""
+def _best_spans(context: str, windows: list[_Window], size: int, max_answer_length: int) -> list[Candidate]:
+    """Return the distinct spans of the `size` best starts and ends of each window, in descending order of score."""
     found = []
     for starts, ends, offsets, _ in windows:
         logits = torch.from_numpy(starts), torch.from_numpy(ends)
         inside = torch.from_numpy(offsets[:, 0] >= 0)
-        pairs = possible_spans(*logits, inside, settings.max_answer_length, size)
+        pairs = possible_spans(*logits, inside, max_answer_length, size)
         first, last = (places.numpy() for places in pairs)
         found.append((offsets[first, 0], offsets[last, 1], starts[first], ends[last]))
     begin, end, start_logits, end_logits = map(np.concatenate, zip(*found, strict=True))
@@ -162,8 +150,6 @@ def _best_spans(context: str, windows: list[_Window], size: int, settings: Answe
         stop = start + len(text)
         if text and (start, stop) not in spans:
             spans[start, stop] = Candidate(text, start, stop, float(start_logits[i]), float(end_logits[i]))
-            if len(spans) == settings.n_best_size:
-                break
     return list(spans.values())
 
 

@@ -176,7 +176,13 @@ def load_texts(
 
     rows = convert_rows(source, [*texts, label], features, convert, skip_empty=skip_empty)
     if require_labels and layout.skip_unlabeled:
-        rows = _labeled(rows, source.name)
+        numbers = [number for number, value in enumerate(rows["label"][:]) if value is not None]
+        if not numbers:
+            raise ValueError(f"{source.name}: no row has a label; give the label column with --label_column_name.")
+        if left_out := len(rows) - len(numbers):
+            message = "%s: leaving out %d of %d rows, which have no label."
+            logger.warning(message, source.name, left_out, len(rows))
+            rows = rows.select(numbers)
     classes = layout.names
     if classes is None and layout.problem_type != REGRESSION:
         several = layout.problem_type == MULTI_LABEL
@@ -299,18 +305,6 @@ def _find_texts(records: Iterable[Record], source: str) -> tuple[str, ...]:
         f"{source}: no known text columns (it has {', '.join(has) or 'none'}). Give one, or two for pairs, with"
         " --text_column_names."
     )
-
-
-def _labeled(rows: Dataset, name: str) -> Dataset:
-    """Return the rows that have a label, and log the number of rows left out."""
-    numbers = [number for number, label in enumerate(rows["label"][:]) if label is not None]
-    if not numbers:
-        raise ValueError(f"{name}: no row has a label; give the label column with --label_column_name.")
-    if len(numbers) < len(rows):
-        logger.warning(
-            "%s: leaving out %d of %d rows, which have no label.", name, len(rows) - len(numbers), len(rows)
-        )
-    return rows.select(numbers)
 
 
 def tokenize_texts(

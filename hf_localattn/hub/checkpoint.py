@@ -20,6 +20,8 @@ from hf_localattn.registry import Family, family_of, get_family
 
 logger = logging.getLogger(__name__)
 
+INIT = "init"  # content of the marker file of a folder that `init_checkpoint` has not finished
+
 
 def init_checkpoint(
     family: str,
@@ -78,7 +80,8 @@ def init_checkpoint(
         raise FileExistsError(f"{str(output)!r} exists already: choose a new or empty folder.")
     with claimed(output):
         remove_leftovers(output)
-        if {path.name for path in output.iterdir()} - {LOCK} and not _is_unfinished(marker):
+        is_unfinished = marker.is_file() and marker.read_text(encoding="utf-8") == INIT
+        if {path.name for path in output.iterdir()} - {LOCK} and not is_unfinished:
             raise FileExistsError(f"{str(output)!r} exists already: choose a new or empty folder.")
         classes = get_family(family)
         if trained is not None:
@@ -99,7 +102,7 @@ def init_checkpoint(
         with atomic_directory(output) as unfinished:
             model.save_pretrained(unfinished)
             tokenizer.save_pretrained(unfinished)
-            atomic_write(marker, _INIT)  # a process killed from here on leaves an incomplete folder
+            atomic_write(marker, INIT)  # a process killed from here on leaves an incomplete folder
         marker.unlink()
     return output
 
@@ -142,23 +145,13 @@ def _take_weights(model: PreTrainedModel, checkpoint: str | os.PathLike[str]) ->
         model.load_state_dict(weights, strict=False)
     except RuntimeError as error:
         raise ValueError(
-            f"The weights of {str(checkpoint)!r} do not fit: {error}. Give its backbone, and no other "
-            "settings of its layers or its vocabulary."
+            f"The weights of {str(checkpoint)!r} do not fit: {error}. Give its backbone and its settings."
         ) from error
-
-
-_INIT = "init"
-"""Content of the marker file of a folder that `init_checkpoint` has not finished."""
-
-
-def _is_unfinished(marker: Path) -> bool:
-    return marker.is_file() and marker.read_text(encoding="utf-8") == _INIT
 
 
 def warn_of_parser(tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig) -> None:
     """Warn if the tokenizer of a checkpoint cannot parse here, or has a parser that is a local folder."""
-    missing = missing_inputs(tokenizer, config)
-    if missing:
+    if missing := missing_inputs(tokenizer, config):
         logger.warning(
             "The tokenizer has no parser to compute %s: set `parser`, or pass `heads` with each text.", missing
         )

@@ -153,14 +153,10 @@ def upload_in_background(
         checkpoint: Checkpoint folder.
         repo_id: Name of the repository on the Hub, "owner/name".
         message: Message of the commit.
-        path_in_repo (*optional*): Folder in the repository. If given, all files are uploaded to this folder,
-            including the training state. By default, only weights, code, tokenizer and configuration are uploaded,
-            to the root of the repository.
+        path_in_repo (*optional*): Folder in the repository for all files, with the training state. By default, only
+            what `push_checkpoint` uploads goes to the root of the repository.
         token (*optional*): Access token for the Hub. Defaults to the token of `hf auth login`.
         branch (*optional*, defaults to "main"): Branch of the repository.
-
-    Returns:
-        A future whose result is the commit.
     """
     folder = Path(checkpoint)
     all_names = [path.name for path in folder.iterdir() if path.is_file()]

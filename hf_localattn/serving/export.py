@@ -41,17 +41,10 @@ CHOICES = "multiple-choice"
 ARGUMENTS = {"question-answering": "QUESTION CONTEXT", CHOICES: "PROMPT CHOICE CHOICE"}
 """Arguments of `infer.py` for tasks that need several texts."""
 
-EXAMPLE = (2, 11)
-"""Batch size and length of the example that is traced."""
-
-CHECKS = ((1, 6), (3, 9))
-"""Batch sizes and lengths at which the graph is compared with the model."""
-
-TOLERANCE = 1e-3
-"""Largest difference between the graph and the model, as a share of the largest output."""
-
-BATCH = 8
-"""Number of texts that the quantized graph and the model decide at a time."""
+EXAMPLE = (2, 11)  # batch size and length of the example that is traced
+CHECKS = ((1, 6), (3, 9))  # batch sizes and lengths at which the graph is compared with the model
+TOLERANCE = 1e-3  # largest difference between the graph and the model, as a share of the largest output
+BATCH = 8  # number of texts that the quantized graph and the model decide at a time
 
 
 def export_checkpoint(
@@ -132,17 +125,15 @@ def _load(
     """Load the model with the head that the checkpoint was saved with, its tokenizer, and its family."""
     content = read_config(checkpoint)
     family = get_family(content["model_type"])
-    saved = content.get("architectures") or []
-    classes = [one for one in (family.model, *family.heads.values()) if one.__name__ in saved]
-    if not classes:
-        raise ValueError(f"{str(checkpoint)!r} has the architectures {saved!r}, none of the family {family.name!r}.")
-    if classes[0].can_generate():
+    task = task_of_class(next(iter(content.get("architectures") or ()), ""))
+    head = family.model if task is None else family.heads[task]
+    if head.can_generate():
         raise ValueError(
-            f"{classes[0].__name__} generates text step by step, which is no single graph: export a checkpoint with "
-            "another head."
+            f"{head.__name__} generates text step by step, which is no single graph: export a checkpoint with another"
+            " head."
         )
     with loading("checkpoint", str(checkpoint)):
-        model = classes[0].from_pretrained(checkpoint, dtype=torch.float32)
+        model = head.from_pretrained(checkpoint, dtype=torch.float32)
     tokenizer = load_tokenizer(str(checkpoint), **parse_tokenizer_settings(family.name, settings))
     if missing := missing_inputs(tokenizer, model.config):
         raise ValueError(

@@ -32,11 +32,8 @@ def choose_labels(
         own: labels of the data; None if unknown.
         model_args: the model.
         config: configuration of a checkpoint with such a head; None if the head will be new.
-        trained: True if the run trains the model, so that it can learn other labels.
-        fixed: True if the task defines the labels, whatever names the checkpoint has for them, *optional*.
-
-    Raises:
-        ValueError: there are no labels, or the checkpoint's head has another number of labels.
+        trained: the run trains the model, so that it can learn other labels.
+        fixed: the task defines the labels, whatever names the checkpoint has for them.
     """
     known = None if config is None else checkpoint_labels(config)
     if own is None or known is None:

@@ -39,7 +39,6 @@ from hf_localattn.files import atomic_write
 from hf_localattn.metrics import load_metric
 from hf_localattn.metrics.starsem_scores import INSTANCE_SCORES, STARSEM_SCORES
 from hf_localattn.metrics.word_scores import set_scores
-from hf_localattn.model_utils import evaluating
 from hf_localattn.models.cue_markers import CUE_MARKER, is_marker
 from hf_localattn.models.negation_finder import (
     CUE_LABELS,
@@ -88,7 +87,6 @@ class NegationScope(Task):
 
     name = "negation"
     model_task = "token-classification"
-    head = "ForTokenClassification"
     DataArguments = NegationDataArguments
     collator_class = DataCollatorForTokenClassification
     scores_tokens = True
@@ -166,11 +164,36 @@ class NegationScope(Task):
         return scope_features, {"max_length": self.max_length, "label_ids": label_ids}
 
     def finish_features(self, split: str, rows: datasets.Dataset, features: datasets.Dataset) -> datasets.Dataset:
-        """Return the features of the rows whose cue the model sees."""
-        features, self.examples[split] = drop_unseen_cues(split, rows, features, self.max_length)
-        if split == "train":  # count only the rows that are trained on
-            self.rows[split] = rows.select(self.examples[split].kept)
-        return features
+        """Return the features of the rows whose cue the model sees, and log what it does not see.
+
+        Raises:
+            ValueError: no row has a cue that the model sees.
+        """
+        words, cue_words = count_unseen(rows, features)
+        cues = [sum(cue) for cue in rows["cue"][:]]
+        kept = [row for row, cue in enumerate(cues) if not cue or cue_words[row] < cue]
+        if not kept:
+            raise ValueError(f"No {split} row has its cue within {self.max_length} tokens: check --max_seq_length.")
+        is_train, of_rows = split == "train", f"of {len(rows)} {split} rows"
+        reason = f"after the {self.max_length} tokens of --max_seq_length, or the tokenizer drops"
+        if hidden := len(rows) - len(kept):
+            then = "These rows are left out of training." if is_train else "An empty scope is predicted for them."
+            logger.warning(f"The model does not see the cue of {hidden} {of_rows}: it is {reason} it. {then}")
+        if parts := sum(cue_words[row] > 0 for row in kept):
+            logger.warning(
+                f"The model sees only a part of the cue of {parts} {of_rows}: the rest is {reason} it. They are kept."
+            )
+        if lost := [words[row] for row in kept if words[row]]:
+            then = "are left out of training" if is_train else "count as not in scope, and are scored"
+            logger.warning(
+                f"The model does not see {sum(lost)} words of {len(lost)} other {split} rows: they are {reason} them."
+                f" They {then}."
+            )
+        features = features.select(kept)
+        examples = self.examples[split] = ScopeExamples(rows, kept, features["word_numbers"][:])
+        if is_train:  # count only the rows that are trained on
+            self.rows[split] = rows.select(kept)
+        return features.remove_columns(["word_numbers", *([] if examples.true_scopes else ["labels"])])
 
     def score(self, split: str, outputs: Any, labels: Any) -> Scored:
         """Return the scope of each row, and the scores, from logits (features, tokens, labels)."""
@@ -279,7 +302,7 @@ class NegationDetection(NegationScope):
         missing = [
             (number, cue) for number, own in enumerate(cues) for cue in own if (number, *_key(cue)) not in known
         ]
-        with evaluating(self.finder.model), torch.inference_mode():
+        with torch.inference_mode():  # the model evaluates already
             for start in range(0, len(missing), BATCH):
                 batch = missing[start : start + BATCH]
                 found = self.finder.find_scopes([sentences[number] for number, _ in batch], [cue for _, cue in batch])
@@ -307,12 +330,7 @@ def has_tags(rows: datasets.Dataset) -> bool:
 
 
 def score_sentences(gold: Sentences, predicted: Sentences) -> dict[str, float]:
-    """Return the official scores of *SEM 2012, and means over negations.
-
-    Args:
-        gold: sentences with tags and true negations.
-        predicted: the same sentences with predicted negations.
-    """
+    """Return the official scores of *SEM 2012, and means over negations, for sentences with tags."""
     predictions, references = (
         [
             [{"cue_text": row["cue_text"], "scope_text": row["scope_text"]} for row in rows if any(row["cue_text"])]
@@ -331,46 +349,6 @@ def add_cue_marker(tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -
     tokenizer.add_special_tokens({"extra_special_tokens": [CUE_MARKER]}, replace_extra_special_tokens=False)
     if len(tokenizer) > model.get_input_embeddings().weight.shape[0]:
         model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
-
-
-def drop_unseen_cues(
-    split: str, rows: datasets.Dataset, features: datasets.Dataset, max_length: int
-) -> tuple[datasets.Dataset, ScopeExamples]:
-    """Drop the features of the rows whose cue the model does not see.
-
-    The numbers of cues and words that the model does not see are logged.
-
-    Returns:
-        The remaining features, and the examples that map features to the words of all rows.
-
-    Raises:
-        ValueError: no row has a cue that the model sees.
-    """
-    words, cue_words = count_unseen(rows, features)
-    cues = [sum(cue) for cue in rows["cue"][:]]
-    hidden = [bool(cue) and count == cue for cue, count in zip(cues, cue_words, strict=True)]
-    kept = [row for row, is_hidden in enumerate(hidden) if not is_hidden]
-    if not kept:
-        raise ValueError(f"No {split} row has its cue within {max_length} tokens: check --max_seq_length.")
-    is_train, of_rows = split == "train", f"of {len(rows)} {split} rows"
-    reason = f"after the {max_length} tokens of --max_seq_length, or the tokenizer drops"
-    if any(hidden):
-        then = "These rows are left out of training." if is_train else "An empty scope is predicted for them."
-        logger.warning(f"The model does not see the cue of {sum(hidden)} {of_rows}: it is {reason} it. {then}")
-    if parts := sum(cue_words[row] > 0 for row in kept):
-        logger.warning(
-            f"The model sees only a part of the cue of {parts} {of_rows}: the rest is {reason} it. They are kept."
-        )
-    if lost := [words[row] for row in kept if words[row]]:
-        then = "are left out of training" if is_train else "count as not in scope, and are scored"
-        logger.warning(
-            f"The model does not see {sum(lost)} words of {len(lost)} other {split} rows: they are {reason} them."
-            f" They {then}."
-        )
-    features = features.select(kept)
-    examples = ScopeExamples(rows, kept, features["word_numbers"][:])
-    features = features.remove_columns("word_numbers")
-    return (features if examples.true_scopes else features.remove_columns("labels")), examples
 
 
 def _negation(row: Mapping[str, Any]) -> Negation:

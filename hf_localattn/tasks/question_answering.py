@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_localattn.data.answers import AnswerSettings, QuestionAnswers, extract_answers, write_answers
+from hf_localattn.data.answers import QuestionAnswers, extract_answers, write_answers
 from hf_localattn.data.questions import (
     QuestionAnsweringCollator,
     check_window_settings,
@@ -78,12 +78,10 @@ class QuestionAnswering(Task):
         super().__init__(args, training_args)
         # Evaluation has no loss, because it would be computed over windows, not over questions.
         self.metrics = dict.fromkeys(BEST_METRICS[args.version_2_with_negative], True)
-        self.settings = AnswerSettings(
-            n_best_size=args.n_best_size,
-            max_answer_length=args.max_answer_length,
-            handle_no_answer=args.version_2_with_negative,
-            null_score_diff_threshold=args.null_score_diff_threshold,
-        )
+        self.null_threshold = args.null_score_diff_threshold if args.version_2_with_negative else None
+        for name in ("n_best_size", "max_answer_length"):
+            if getattr(args, name) < 1:
+                raise ValueError(f"{name} must be at least 1; got {getattr(args, name)}.")
 
     def read(self, data: Data, labeled: bool) -> datasets.Dataset:
         return load_squad(data, require_answers=labeled, skip_empty=self.args.skip_empty)
@@ -122,11 +120,19 @@ class QuestionAnswering(Task):
         """Return the answers by the id of their question, and SQuAD's scores in percent."""
         rows, (starts, ends) = self.rows[split], outputs
         contexts = dict(zip(rows["id"], rows["context"], strict=True))
-        answers = extract_answers(contexts, self.features[split], starts, ends, self.settings)
-        unsure = {"no_answer_probability": 0.0} if self.settings.handle_no_answer else {}
+        answers = extract_answers(
+            contexts,
+            self.features[split],
+            starts,
+            ends,
+            n_best_size=self.args.n_best_size,
+            max_answer_length=self.args.max_answer_length,
+            null_threshold=self.null_threshold,
+        )
+        unsure = {} if self.null_threshold is None else {"no_answer_probability": 0.0}
         predictions = [{"id": name, "prediction_text": answer.best.text, **unsure} for name, answer in answers.items()]
         references = rows.select_columns(["id", "answers"]).to_list()
-        scores = score_answers(answers, references, self.settings)
+        scores = score_answers(answers, references, self.null_threshold)
         return Scored(answers, scores, pair=(predictions, references) if scores else None)
 
     def write_predictions(self, folder: Path, split: str, prefix: str, predictions: Any) -> None:
@@ -135,20 +141,16 @@ class QuestionAnswering(Task):
 
 
 def score_answers(
-    answers: dict[str, QuestionAnswers], references: list[dict[str, Any]], settings: AnswerSettings
+    answers: dict[str, QuestionAnswers], references: list[dict[str, Any]], null_threshold: float | None
 ) -> dict[str, float]:
     """Return SQuAD's metrics for the best answers; empty without any gold answer.
 
-    If "no answer" is allowed, `best_f1_thresh` and `best_exact_thresh` are values for `null_score_diff_threshold`.
-
-    Args:
-        answers: predicted answers by the id of their question.
-        references: id and gold answers of each question.
-        settings: settings of the answers.
+    `null_threshold` is `null_score_diff_threshold`, or None if "no answer" is not allowed. `best_f1_thresh` and
+    `best_exact_thresh` are better values for it.
     """
     if not any(row["answers"]["text"] for row in references):
         return {}
-    if not settings.handle_no_answer:
+    if null_threshold is None:
         best = [{"id": name, "prediction_text": answer.best.text} for name, answer in answers.items()]
         return load_metric("squad").compute(predictions=best, references=references)
     # Pass the best span, not the chosen answer: the metric applies the threshold, and also tries other thresholds.
@@ -160,7 +162,6 @@ def score_answers(
         }
         for name, answer in answers.items()
     ]
-    threshold = settings.null_score_diff_threshold
     return load_metric("squad_v2").compute(
-        predictions=predictions, references=references, no_answer_threshold=threshold
+        predictions=predictions, references=references, no_answer_threshold=null_threshold
     )

@@ -90,8 +90,7 @@ def prepare_run(
         digests = {f"{split} data": digest_of(rows) for split, rows in data.items()}  # of a stream its first rows
         check_same_run(origin, digests)
         arguments |= digests
-    config = None if task.head is None else head_config(model_args, task.head)
-    fields = task.choose_labels(data, model_args, config)
+    fields = task.choose_labels(data, model_args, head_config(model_args, task.model_task))
     choose_best_metric(training_args, task)
     data = task.prepare_rows(data)
     model, tokenizer = load_model_and_tokenizer(task.model_task, model_args, training_args, **fields)
@@ -147,9 +146,6 @@ def choose_best_metric(training_args: TrainingArguments, task: Task) -> None:
 
     The metric is the given one, or that of the task's arguments. With early stopping or a search, it defaults to the
     task's main score: its first one other than "loss".
-
-    Raises:
-        ValueError: the given metric is not one of `task.metrics`.
     """
     compares = training_args.early_stopping_patience is not None or training_args.search_space is not None
     given = training_args.metric_for_best_model

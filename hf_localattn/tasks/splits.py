@@ -37,21 +37,13 @@ def load_splits(task: Task, parts: Mapping[str, str], **hub_arguments: Any) -> t
     """Load the rows of the needed splits (train, validation, test), and limit their numbers.
 
     If `held_out` of the data arguments is set, test and validation rows are held out from the training data unless
-    their own files are given, and test rows must have labels. A data set on the Hub is then read only from its
-    training split.
+    their own files are given, and test rows must have labels. Of several `hub_splits` of a part, the first is named
+    after the part. If training rows are streamed, the first ones are the split "train", and all are returned, too.
 
     Args:
-        task: task that reads the rows. If a part has several `hub_splits`, the first is named after the part, and the
-            rest keep their names.
+        task: task that reads the rows.
         parts: needed parts, each with the option that requires it, for error messages.
         **hub_arguments: arguments of `datasets.load_dataset`.
-
-    Returns:
-        Rows by split, and all training rows if they are streamed. The first ones are then the split "train".
-
-    Raises:
-        ValueError: a part has no data, or its data are invalid.
-        OSError: the data cannot be downloaded or read.
     """
     args = task.args
     hub: Mapping[str, Any] = {}
@@ -136,13 +128,7 @@ def _limited(rows: datasets.Dataset, limit: int | None, draw: int | None) -> dat
 
 
 class Stream:
-    """Training rows of a .jsonl file or of a data set, which need not fit into memory or on the disk.
-
-    Args:
-        name: the file, or the name of the data set for error messages.
-        rows: the data set; None for a file.
-        limit: maximum number of rows to read.
-    """
+    """Training rows of the .jsonl file `name`, or of a data set with this name in error messages."""
 
     def __init__(self, name: str, rows: datasets.IterableDataset | None, limit: int | None):
         self.name, self.is_file = name, rows is None
@@ -155,16 +141,7 @@ class Stream:
         return self._read(task, next(self.rows.iter(HEAD_ROWS), {}), 0)
 
     def features(self, task: Task, tokenizer: PreTrainedTokenizerBase, seed: int) -> datasets.IterableDataset:
-        """Return the features of all rows in a random order.
-
-        Args:
-            task: task whose `choose_labels` and `adapt` have been called.
-            tokenizer: tokenizer of the model.
-            seed: seed of the order.
-
-        Raises:
-            ValueError: a row is invalid, when it is reached.
-        """
+        """Return the features of all rows in a random order. An invalid row is an error when it is reached."""
         function, arguments = task.encoder("train")
 
         def encode(batch: dict[str, list[Any]], numbers: list[int]) -> dict[str, list[Any]]:
@@ -193,9 +170,6 @@ class Passes(torch.utils.data.IterableDataset):
     """Features of a stream, again and again, in another order in each pass.
 
     The order depends only on the seed and on the number of workers, so that a resumed training skips what it has seen.
-
-    Args:
-        features: the features.
     """
 
     def __init__(self, features: datasets.IterableDataset):

@@ -159,8 +159,6 @@ class Task:
     """Key of the task in `hf_localattn.tasks.TASKS`."""
     model_task: ClassVar[str]
     """Key of the model classes in `hf_localattn.registry.AUTO_CLASSES`."""
-    head: ClassVar[str | None] = None
-    """Suffix of the model classes, such as "ForTokenClassification"; None if a checkpoint's labels do not matter."""
     DataArguments: ClassVar[type[DataArguments]]
     TrainingArguments: ClassVar[type[TrainingArguments]] = TrainingArguments
     trainer_class: ClassVar[type[TaskTrainer]] = TaskTrainer

@@ -120,7 +120,6 @@ class TextClassification(Task):
     """Prediction of a class, a set of classes or a score for texts or pairs of texts."""
 
     name = model_task = "text-classification"
-    head = "ForSequenceClassification"
     DataArguments = TextClassificationDataArguments
     class_column = "label"
     streams = True
@@ -144,7 +143,11 @@ class TextClassification(Task):
         self.labels = choose_labels(own, model_args, config, trained=trained, fixed=fixed)
         if self.labels.problem_type == SINGLE_LABEL and self.labels.num_labels < 2:
             raise ValueError(f"All rows have the label {self.labels.names[0]!r}: give data with at least two classes.")
-        self.is_pairs = all_pairs(data)
+        pairs = {split: "text_pair" in rows.column_names for split, rows in data.items()}
+        if len(set(pairs.values())) > 1:
+            kinds = (f"{split} has {'pairs of texts' if pair else 'single texts'}" for split, pair in pairs.items())
+            raise ValueError(f"The splits do not match: {', '.join(kinds)}; name the columns by --text_column_names.")
+        self.is_pairs = any(pairs.values())
         warn_of_lone_classes(data, "label", args.held_out)
         self.score_names = metric_names(self.labels, args)
         self.combined = COMBINED_METRICS.get(args.task_name or "", ())
@@ -182,25 +185,8 @@ class TextClassification(Task):
         write_results(folder / f"{name}.txt", self.rows[split], format_predictions(predictions, self.labels))
 
 
-def all_pairs(data: Splits) -> bool:
-    """Return True if all rows have two texts, False if all have one.
-
-    Raises:
-        ValueError: some splits have single texts and others pairs.
-    """
-    pairs = {split: "text_pair" in rows.column_names for split, rows in data.items()}
-    if len(set(pairs.values())) > 1:
-        kinds = (f"{split} has {'pairs of texts' if pair else 'single texts'}" for split, pair in pairs.items())
-        raise ValueError(f"The splits do not match: {', '.join(kinds)}; name the columns by --text_column_names.")
-    return any(pairs.values())
-
-
 def metric_names(labels: Labels, data_args: TextClassificationDataArguments) -> tuple[str, ...]:
-    """Return the metrics to report: the metrics of the GLUE task or of the problem type, and `--metric_name`.
-
-    Raises:
-        ValueError: `--metric_name` is not defined for these labels.
-    """
+    """Return the metrics to report: the metrics of the GLUE task or of the problem type, and `--metric_name`."""
     usual = METRICS[labels.problem_type]
     possible = usual
     if labels.problem_type == SINGLE_LABEL:

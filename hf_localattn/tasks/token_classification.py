@@ -116,7 +116,6 @@ class TokenClassification(Task):
     """
 
     name = model_task = "token-classification"
-    head = "ForTokenClassification"
     DataArguments = TokenClassificationDataArguments
     collator_class = DataCollatorForTokenClassification
     scores_tokens = True

@@ -62,13 +62,10 @@ def prepare_output_folder(
         output_dir: the output folder. It need not exist.
         resume_from_checkpoint: a checkpoint folder, or True (also "true") for the last whole checkpoint in
             `output_dir`.
-        tidy: remove the leftovers of a killed run, *optional*, defaults to True. Set it in only one process of a run.
+        tidy: remove the leftovers of a killed run. Set it in only one process of a run.
 
     Returns:
         The checkpoint folder; None to start from the beginning.
-
-    Raises:
-        ValueError: the folder holds other files or a finished run, or the checkpoint does not exist or is not whole.
     """
     folder, wanted = Path(output_dir), resume_from_checkpoint
     if tidy:
@@ -116,9 +113,7 @@ def prepare_output_folder(
 def check_unused(output_dir: str | os.PathLike[str], missing: str) -> None:
     """Raise `ValueError` if a folder has files, other than logs, hidden files and half-written checkpoints.
 
-    Args:
-        output_dir: the folder. It need not exist.
-        missing: the file that an old run needs to continue, for the error message.
+    `missing` is the file that an old run would need to continue, for the error message.
     """
     folder = Path(output_dir)
     in_the_way = [
@@ -182,11 +177,7 @@ def remove_optimizers(output_dir: str | os.PathLike[str]) -> None:
 
 
 def arguments_of(*arguments: Any) -> dict[str, Any]:
-    """Return the arguments of a run that change its result, as JSON values.
-
-    Args:
-        *arguments: Dataclasses, such as those of model, data and training.
-    """
+    """Return the fields of dataclasses of arguments that change the result of a run, as JSON values."""
     found: dict[str, Any] = {}
     for one in arguments:
         values = one.to_dict() if hasattr(one, "to_dict") else vars(one)
@@ -211,9 +202,9 @@ def check_same_run(folder: str | Path, arguments: Mapping[str, Any], *, is_longe
     """Raise `ValueError` if the run in an output folder has other arguments.
 
     Args:
-        folder: The output folder. Without a file `run.json` nothing is checked.
-        arguments: Result of `arguments_of`, or digests of data by split.
-        is_longer (*optional*, defaults to False): If True, the number of steps and epochs may differ.
+        folder: the output folder. Without a file `run.json` nothing is checked.
+        arguments: result of `arguments_of`, or digests of data by split.
+        is_longer: the number of steps and epochs may differ.
     """
     path = Path(folder, RUN)
     known = read_json(path) if path.is_file() else {}

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hf_localattn.data.answers import AnswerSettings, extract_answers, write_answers
+from hf_localattn.data.answers import extract_answers, write_answers
 
 CONTEXT = "ab cd ef gh ij"
 WORDS = [(0, 2), (3, 5), (6, 8), (9, 11), (12, 14)]
@@ -25,7 +25,7 @@ def logits(*values):
 
 def answers(windows, starts, ends=None, context=CONTEXT, **given):
     ends = starts if ends is None else ends
-    return extract_answers({"q": context}, windows, starts, ends, AnswerSettings(**given))["q"]
+    return extract_answers({"q": context}, windows, starts, ends, **given)["q"]
 
 
 def naive(windows, starts, ends, n_best_size, max_answer_length):
@@ -65,7 +65,7 @@ def test_no_answer_wins_by_more_than_the_threshold(threshold, text):
     windows = [window(0, 3), window(1, 5)]
     starts = [logits((0, 9)), logits((0, 3), (3, 2))]
     ends = [logits((0, 9)), logits((0, 2), (3, 2))]
-    found = answers(windows, starts, ends, handle_no_answer=True, null_score_diff_threshold=threshold)
+    found = answers(windows, starts, ends, null_threshold=threshold)
     assert (found.best.text, found.best_span.text, found.null_odds) == (text, "cd", 1.0)
 
 
@@ -73,7 +73,7 @@ def test_no_answer_wins_by_more_than_the_threshold(threshold, text):
 @pytest.mark.parametrize("null", [-50, 50])
 def test_no_answer_and_the_best_span_are_always_listed(n_best_size, null):
     starts = [logits((0, null), (3, 2), (4, 1), (5, 0))]
-    found = answers([window()], starts, n_best_size=n_best_size, handle_no_answer=True)
+    found = answers([window()], starts, n_best_size=n_best_size, null_threshold=0.0)
     assert (found.best.text, found.best_span.text) == ("" if null > 0 else "ab", "ab")
     assert {"", "ab"} <= {candidate.text for candidate in found.n_best}
     assert found.null_odds == 2 * null - 4
@@ -86,10 +86,10 @@ def test_pads_and_spaces_are_not_answers():
     assert [(c.text, c.start, c.end) for c in found.n_best] == [("cd", 3, 5), ("ab", 0, 2)]  # never the bare space
 
 
-@pytest.mark.parametrize(("handle", "odds"), [(False, None), (True, 2.0)])
-def test_a_context_without_tokens_gives_no_answer(handle, odds):
+@pytest.mark.parametrize(("threshold", "odds"), [(None, None), (0.0, 2.0)])
+def test_a_context_without_tokens_gives_no_answer(threshold, odds):
     feature = {"example_id": "q", "offset_mapping": [None, None], "cls_position": 0}
-    found = answers([feature], [[1, 2]], context="\u200b", handle_no_answer=handle)
+    found = answers([feature], [[1, 2]], context="\u200b", null_threshold=threshold)
     assert (found.best.text, found.best_span, found.null_odds) == ("", None, odds)
 
 
@@ -102,13 +102,10 @@ def test_input_that_does_not_fit():
     for starts, ends in ((rows, [logits((4, np.nan))]), ([logits((4, np.nan))], rows)):
         with pytest.raises(ValueError, match="question 'q' are NaN"):
             answers([window()], starts, ends)
-    for name in ("n_best_size", "max_answer_length"):
-        with pytest.raises(ValueError, match=f"{name} must be at least 1; got 0"):
-            AnswerSettings(**{name: 0})
 
 
 def test_files_hold_the_answers(tmp_path):
-    found = {"q": answers([window()], [logits((4, 3))], n_best_size=2, handle_no_answer=True)}
+    found = {"q": answers([window()], [logits((4, 3))], n_best_size=2, null_threshold=0.0)}
     write_answers(found, tmp_path, "eval")
     write_answers(found, tmp_path)
     assert len(list(tmp_path.iterdir())) == 6  # and nothing temporary

@@ -18,7 +18,6 @@ from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
 from tests.models.tiny import MARKED_CASES, tiny_model
 
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
 RECORD = TrainingRecord(
     task="text-classification",
     base_model="somebody/encoder",
@@ -49,20 +48,6 @@ def checkpoint(tmp_path):
 
 def data_of(path):
     return ModelCard.load(path).data
-
-
-def test_a_whole_card():
-    config = {
-        "architectures": ["CoolForSequenceClassification"],
-        "model_type": "cool",
-        "backbone_config": {"model_type": "bert"},
-        "use_conv": False,
-        "num_local_layers": None,
-        "id2label": {"0": "unacceptable", "1": "acceptable"},
-    }
-    own = {"license": "apache-2.0", "language": "en"}
-    whole = Path(__file__).with_name("whole_card.txt").read_text(encoding="utf-8")
-    assert render_card(config, RECORD, repo_id="somebody/judge", revision=COMMIT, metadata=own) == whole
 
 
 @pytest.mark.parametrize("family", FAMILIES)
