@@ -68,12 +68,13 @@ class OrthogonalAttention(nn.Module):
         if self.chunk_size is None:
             mixed, weights = self._attend(vectors, query_mask, keys, values)
         else:
-            both = (keys, values or keys)
+            recomputed = partial(checkpoint, self._attend, use_reentrant=False)
+            attend = recomputed if torch.is_grad_enabled() else self._attend
             parts = []
-            for of_keys, of_values in zip(*(one.features.split(self.chunk_size, dim=-1) for one in both), strict=True):
+            both = (one.features.split(self.chunk_size, dim=-1) for one in (keys, values or keys))
+            for of_keys, of_values in zip(*both, strict=True):
                 some = keys._replace(features=of_keys), values and values._replace(features=of_values)
-                attend = partial(checkpoint, self._attend, use_reentrant=False)
-                parts.append((attend if torch.is_grad_enabled() else self._attend)(vectors, query_mask, *some))
+                parts.append(attend(vectors, query_mask, *some))
             mixed, weights = (torch.cat(one, dim=-1) for one in zip(*parts, strict=True))
         mixed = self.output(mixed.permute(0, 3, 1, 2).flatten(-2))
         return mixed, weights.transpose(-1, -2) if output_attentions else None

@@ -9,7 +9,6 @@ import torch
 from transformers import (
     AutoConfig,
     AutoModel,
-    AutoModelForQuestionAnswering,
     AutoModelForSeq2SeqLM,
     AutoModelForSequenceClassification,
     AutoTokenizer,
@@ -17,7 +16,7 @@ from transformers import (
 
 from hf_localattn import CoolConfig, CoolModel, OaXLNetTokenizer, SlaBertTokenizer
 from hf_localattn.cli import run
-from hf_localattn.hub import TrainingRecord, write_card
+from hf_localattn.hub import write_card
 from hf_localattn.hub.push import check_checkpoint, parser_of, shared_files
 from hf_localattn.pretrained import load_tokenizer
 from hf_localattn.studies.search_space import read_space
@@ -73,10 +72,6 @@ def classifier(folder):
     return _outputs(AutoModelForSequenceClassification.from_pretrained(folder))
 
 
-def answerer(folder):
-    return _outputs(AutoModelForQuestionAnswering.from_pretrained(folder))
-
-
 def generator(folder):
     return AutoModelForSeq2SeqLM.from_pretrained(folder).generate(torch.tensor([[5, 6, 7]]), max_new_tokens=3)
 
@@ -101,10 +96,6 @@ def inspect(folder):
     page = folder / "page.html"
     run(["inspect", str(folder), TEXT, "-o", str(page)])
     return page.read_text(encoding="utf-8")
-
-
-def record(folder):
-    return TrainingRecord.load(folder)
 
 
 def search_space(folder):

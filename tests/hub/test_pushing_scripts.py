@@ -74,6 +74,9 @@ def test_a_run_is_on_the_hub_when_it_ends_and_before(script, hub, tmp_path, monk
     assert scores
     assert all(metrics[f"eval_{name}"] == value for name, value in scores.items())
     assert record.hyperparameters["max_steps"] == 3
+    # Settings and lengths of generation are no scores.
+    assert not scores.keys() & {"gen_len", "num_beams"}
+    assert ("generation_num_beams" in record.hyperparameters) == (script == "run_qg")
     assert (record.base_model, record.dataset) == (None, None)
     written = card["README.md"].decode()
     shown = ModelCard(written).data.eval_results
