@@ -10,7 +10,7 @@ import typer
 
 from hf_localattn import __version__
 from hf_localattn.cli import checkpoint_commands, model_commands
-from hf_localattn.cli.train_command import UNPARSED, train
+from hf_localattn.cli.train_command import train
 from hf_localattn.errors import exit_on_user_error
 
 NAME = "hf-localattn"
@@ -39,7 +39,8 @@ def _main(
 
 
 app.command("init", short_help="Add new local attention layers to a pretrained backbone.")(checkpoint_commands.init)
-app.command("train", context_settings=UNPARSED, short_help="Fine-tune, evaluate or apply a model.")(train)
+_of_the_script = {"allow_interspersed_args": False}  # options after the script's name
+app.command("train", context_settings=_of_the_script, short_help="Fine-tune, evaluate or apply a model.")(train)
 app.command("card", short_help="Write or renew the model card of a checkpoint folder.")(checkpoint_commands.card)
 app.command("push", short_help="Upload a checkpoint folder to the Hub.")(checkpoint_commands.push)
 app.command("verify", short_help="Compare the code files of a checkpoint with this package's.")(

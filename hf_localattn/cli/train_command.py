@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -30,9 +29,6 @@ FILES = ("train_file", "validation_file", "test_file")
 
 EXTRA_OF = {"search_space": "search", "lookahead_steps": "lookahead", "ray_address": "cluster"}
 """Options that need an extra besides `train`."""
-
-UNPARSED = {"allow_interspersed_args": False}
-"""Context settings of the command: options after the script's name belong to the script."""
 
 
 def train(
@@ -84,10 +80,9 @@ def run_script(name: str, arguments: Sequence[str] | None = None) -> dict[str, f
                 find_files(path)
     # Imported here, because a misspelt family or a missing file must be an error at once.
     with end_on_interrupt():
-        tasks = importlib.import_module("hf_localattn.tasks")
-        command = importlib.import_module("hf_localattn.studies.command")
-    metrics: dict[str, float] = command.run_script(getattr(tasks, SCRIPTS[name]), words)
-    return metrics
+        from hf_localattn import tasks
+        from hf_localattn.studies import command
+    return command.run_script(getattr(tasks, SCRIPTS[name]), words)
 
 
 def require_parser(family: str, fields: Sequence[str]) -> None:

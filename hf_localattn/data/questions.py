@@ -103,11 +103,11 @@ def load_squad(
     columns = [identifier, context, question, answers]
     rows = convert_rows(source, columns, SQUAD_FEATURES, convert, skip_empty=skip_empty)
     first: dict[str, int] = {}
-    for number, identifier in zip(row_numbers(rows), rows["id"][:], strict=True):
-        if first.setdefault(identifier, number) != number:
+    for number, name in zip(row_numbers(rows), rows["id"][:], strict=True):
+        if first.setdefault(name, number) != number:
             raise ValueError(
-                f"{source.name}: questions {first[identifier] + 1} and {number + 1} have the same id {identifier!r};"
-                " predictions are stored by id, so make the ids unique."
+                f"{source.name}: questions {first[name] + 1} and {number + 1} have the same id {name!r}; predictions"
+                " are stored by id, so make the ids unique."
             )
     return rows
 

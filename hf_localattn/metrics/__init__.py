@@ -20,9 +20,10 @@ from hf_localattn.metrics.squad_scores import squad, squad_v2
 from hf_localattn.metrics.starsem_scores import starsem
 from hf_localattn.metrics.word_scores import entities, error_detection, error_diagnosis, negation_scope
 
-_TEXT, _TEXTS = Value("string"), List(Value("string"))
+_CLASS, _TEXT, _TEXTS = Value("int64"), Value("string"), List(Value("string"))
 _ANSWERS = {"id": _TEXT, "answers": {"text": _TEXTS, "answer_start": List(Value("int32"))}}
-_PREDICTION = {"id": _TEXT, "prediction_text": _TEXT}
+_PREDICTION = {"predictions": {"id": _TEXT, "prediction_text": _TEXT}}
+_UNSURE = {"predictions": {**_PREDICTION["predictions"], "no_answer_probability": Value("float64")}}
 _NEGATIONS = List({"cue_text": _TEXTS, "scope_text": _TEXTS})
 
 Metric = Callable[..., dict[str, Any]]
@@ -32,20 +33,10 @@ METRICS: dict[str, tuple[Metric, Any, dict[str, Any], str]] = {
     "error_detection": (error_detection, _TEXTS, {}, "Rei and Yannakoudakis 2016, ACL"),
     "error_diagnosis": (error_diagnosis, _TEXTS, {}, "Lee et al. 2016, NLPTEA; Rao et al. 2018, NLPTEA"),
     "generation": (generation, _TEXT, {}, "Papineni et al. 2002; Post 2018; Lin 2004; Lavie and Agarwal 2007"),
-    "glue": (glue, Value("int64"), {}, "Wang et al. 2019, ICLR"),
-    "negation_scope": (
-        negation_scope,
-        List(Value("int64")),
-        {},
-        "Morante and Blanco 2012; Khandelwal et al. 2020",
-    ),
-    "squad": (squad, _ANSWERS, {"predictions": _PREDICTION}, "Rajpurkar et al. 2016, EMNLP"),
-    "squad_v2": (
-        squad_v2,
-        _ANSWERS,
-        {"predictions": {**_PREDICTION, "no_answer_probability": Value("float64")}},
-        "Rajpurkar et al. 2018, ACL",
-    ),
+    "glue": (glue, _CLASS, {}, "Wang et al. 2019, ICLR"),
+    "negation_scope": (negation_scope, List(_CLASS), {}, "Morante and Blanco 2012; Khandelwal et al. 2020"),
+    "squad": (squad, _ANSWERS, _PREDICTION, "Rajpurkar et al. 2016, EMNLP"),
+    "squad_v2": (squad_v2, _ANSWERS, _UNSURE, "Rajpurkar et al. 2018, ACL"),
     "starsem": (starsem, _NEGATIONS, {"pos": _TEXTS}, "Morante and Blanco 2012, *SEM; Sineva et al. 2021, CoNLL"),
 }
 """Function, type of predictions and references, further or other inputs, and source of each metric."""
@@ -61,9 +52,8 @@ class FunctionMetric(evaluate.Metric):
     def _info(self) -> evaluate.MetricInfo:
         features, citation = self._described
         description, _, inputs = (getattr(self.function, "func", self.function).__doc__ or "").partition("\n\n")
-        return evaluate.MetricInfo(
-            description=description, citation=citation, inputs_description=inputs, features=features
-        )
+        options = {"description": description, "inputs_description": inputs}
+        return evaluate.MetricInfo(citation=citation, features=features, **options)
 
     def _compute(self, **inputs: Any) -> dict[str, Any]:
         return self.function(**inputs)

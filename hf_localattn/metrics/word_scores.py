@@ -70,9 +70,8 @@ def word_scores(predictions: Labels, references: Labels, *, each: bool = False) 
     if each:
         names = np.unique([*predicted, *true])
         table = metrics.precision_recall_fscore_support(true, predicted, labels=names, zero_division=0)
-        for name, *values in zip(names, *table, strict=True):
-            kinds = (*PRF, "number")
-            scores |= {f"{name}_{kind}": value.item() for kind, value in zip(kinds, values, strict=True)}
+        for kind, values in zip((*PRF, "number"), table, strict=True):
+            scores |= {f"{name}_{kind}": value.item() for name, value in zip(names, values, strict=True)}
     return scores
 
 

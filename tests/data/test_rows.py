@@ -406,28 +406,21 @@ def test_rows_with_an_empty_text(tmp_path, caplog, load, row, change, kept, kind
         assert len(load(Source("s", [("line 8", rows[1])], first=7), skip_empty=True)) == 0
 
 
+UNLABELED = [{"tokens": []}, {"tokens": ["a"], "labels": ["O"]}, {"tokens": ["a"]}]
+
+
 @pytest.mark.parametrize(
-    ("load", "rows", "options", "expected"),
+    ("load", "rows", "expected", "options"),
     [
-        (load_squad, [ASKED, {**ASKED, "context": ""}, ASKED], {}, "questions 1 and 3"),
-        (load_squad, [{**ASKED, "context": ""}, {**ASKED, "context": 3}], {}, "line 2.*found 3"),
-        (load_squad, [{"id": 1, "context": "a"}], {}, "line 1.*'question'"),
-        (
-            load_sentences,
-            [{"tokens": []}, {"tokens": ["a"], "labels": ["O"]}, {"tokens": ["a"]}],
-            {"require_labels": False},
-            "sentence 3",
-        ),
-        (
-            load_choices,
-            [CHOICE, {**CHOICE, "context": ""}, {**CHOICE, "choices": ["a", "b", "c"]}],
-            {},
-            "line 3: 3 choices",
-        ),
-        (load_texts, texts("x", None), {}, "line 2.*no label"),
+        (load_squad, [ASKED, {**ASKED, "context": ""}, ASKED], "questions 1 and 3", {}),
+        (load_squad, [{**ASKED, "context": ""}, {**ASKED, "context": 3}], "line 2.*found 3", {}),
+        (load_squad, [{"id": 1, "context": "a"}], "line 1.*'question'", {}),
+        (load_sentences, UNLABELED, "sentence 3", OPTIONAL),
+        (load_choices, [CHOICE, {**CHOICE, "context": ""}, {**CHOICE, "choices": ["a", "b", "c"]}], "line 3: 3", {}),
+        (load_texts, texts("x", None), "line 2.*no label", {}),
     ],
 )
-def test_errors_count_the_rows_that_are_left_out(tmp_path, load, rows, options, expected):
+def test_errors_count_the_rows_that_are_left_out(tmp_path, load, rows, expected, options):
     with pytest.raises(ValueError, match=rf"a\.jsonl(, |: ){expected}"):
         load(write(tmp_path, "a.jsonl", rows), skip_empty=True, **options)
 

@@ -7,9 +7,10 @@ import yaml
 
 from hf_localattn.hub import TrainingRecord, write_card
 from hf_localattn.hub.model_card import BOUNDARY
-from hf_localattn.studies.search_space import read_space
+from hf_localattn.studies.search_space import combinations, params_of, read_space
+from hf_localattn.studies.search_space import examples as some
 from hf_localattn.training.arguments import ModelArguments
-from reproduction.request import _assignment
+from reproduction.plan import parse_argument
 from tests.fuzz.mutation import changed
 from tests.fuzz.properties import check, outcome, sizes
 from tests.fuzz.values import TEXTS, often
@@ -84,10 +85,10 @@ def test_search_spaces(examples, tmp_path):
         path.write_bytes(content)
         space = outcome(lambda: read_space(str(path), ModelArguments(family=family, backbone="tiny")), path.name)
         if space is not None:
-            combinations = space.combinations()
-            assert combinations is None or all(setting.keys() == space.keys() for setting in combinations)
-            for setting in space.examples():
-                json.dumps(space.stored(setting))
+            found = combinations(space)
+            assert found is None or all(setting.keys() == space.keys() for setting in found)
+            for setting in some(space):
+                json.dumps(params_of(setting, space))
 
     files = {".json": changed(json.dumps(SPACE)), ".yaml": changed(yaml.safe_dump(SPACE))}
     families = st.sampled_from(["cool", "cool", "baseline", "sla-bert"])
@@ -119,7 +120,7 @@ def test_cards(examples, tmp_path):
 @sizes
 def test_assignments(examples):
     def holds(word):
-        assigned = outcome(lambda: _assignment(word), "--args", repr(word))
+        assigned = outcome(lambda: parse_argument(word), "--args", repr(word))
         if assigned is not None:
             assert word.startswith(assigned[0] + "=")
             json.dumps(assigned[1])
