@@ -113,7 +113,7 @@ def _record(run: TableRun, metrics: Mapping[str, Any], data: Mapping[str, Any]) 
     """Write the record of a run: metrics, data, device and versions of libraries."""
     found = {
         "script": run.task.script,
-        "seed": run.options["seed"],
+        "seed": run.number - 1,  # that of a fold, too, to which its number is added
         "fold": run.options.get("fold"),
         "data": data,
         "tests": run.tests,
