@@ -47,6 +47,12 @@ def test_json_holds_what_python_gives(folders, tmp_path, capsys):
     assert one["weights"] == pytest.approx(expected.weights, abs=1e-6)
 
 
+def test_settings_go_to_the_tokenizers_that_have_them(folders):
+    for name, words in (("sla", "whitespace"), ("cool", None)):
+        _, tokenizer = load(str(folders / name), settings=["words=whitespace"])
+        assert getattr(tokenizer, "words", None) == words
+
+
 @pytest.mark.parametrize(
     ("name", "kind", "arguments"),
     [
@@ -65,11 +71,11 @@ def test_a_family_shows_what_it_is_about(folders, tmp_path, name, kind, argument
 def test_texts_of_a_file_and_two_models_beside_each_other(folders, tmp_path, capsys):
     pytest.importorskip("matplotlib", reason="the extra `plot` is not installed")
     texts, target = tmp_path / "texts.txt", tmp_path / "out.png"
-    texts.write_text(f"{TEXT}\n\nWho grows roses?\n")
+    texts.write_text(f"{TEXT}\n\nWho grows roses?\nWho?\n")
     inspect(folders / "sla", "--file", texts, "-o", target)  # gates
     first = target.read_bytes()
     assert first.startswith(b"\x89PNG")
-    inspect(folders / "sam", "--file", texts, "--max-samples", 1, "-o", target)  # weights of tokens
+    inspect(folders / "sam", "--file", texts, "--max-samples", 2, "-o", target)  # weights of tokens
     assert target.read_bytes() != first
     assert capsys.readouterr().out.endswith("replacing the former file.\n")
     inspect(folders / "cool", "--compare", folders / "sam", TEXT, "Who?", "-o", tmp_path / "out.json")
@@ -87,7 +93,9 @@ def test_texts_of_a_table(folders, tmp_path):
     table = tmp_path / "texts.csv"
     table.write_text("review,label\nMira grows roses.,good\nWho?,bad\n")
     inspect(folders / "sam", "--file", table, "--text-column-names", "review", "-o", tmp_path / "out.html")
-    assert (tmp_path / "out.html").read_text().count("<section>") == 2
+    page = (tmp_path / "out.html").read_text()
+    assert page.count("<section>") == 2
+    assert page.count("<h2></h2>") == 2  # the model is in the title
 
 
 @pytest.mark.parametrize(
