@@ -431,6 +431,8 @@ def test_the_log_of_left_out_rows(tmp_path, caplog):
     assert "leaving out 29 of 30 rows" in caplog.text
     assert "line 11, …" in caplog.text
     assert "line 12" not in caplog.text
+    load_texts(write(tmp_path, "ten.jsonl", rows[:11]), skip_empty=True)
+    assert caplog.messages[-1].endswith("line 10, line 11.")
     rows = [{"text": text, "label": label} for text, label in (("a", "x"), ("", "x"), ("b", None), ("c", "y"))]
     kept = load_texts(write(tmp_path, "b.jsonl", rows), TextColumns(skip_unlabeled=True), skip_empty=True)
     assert (kept["text"][:], kept[INDEX][:]) == (["a", "c"], [0, 3])
